@@ -43,6 +43,8 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.prover.worker_commands import worker
+from ragseal.prover.workers.opening import FORMS, default_engine, prove_by
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.terminal import (
     CONTEXT,
@@ -198,6 +200,11 @@ def commit(
               help="Seconds after which the beacon goes on without those who are missing.")  # fmt: skip
 @click.option("--proofs", type=click.Choice(["eager", "on-demand"]), default="eager", show_default=True,
               help="Prove in the background, or when an audit asks.")  # fmt: skip
+@click.option("--prove", "engine", metavar="BY", help=f"Who makes proofs: {FORMS}. Default: local:1, a process of the "
+              "lowest priority; here without the native module. Behind a database they are `ragseal-provider worker "
+              "run`.")  # fmt: skip
+@click.option("--worker-key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With --prove postgres://...: the key that this provider and its workers share.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
@@ -245,6 +252,8 @@ def serve(
     participants: int,
     beacon_wait: float,
     proofs: str,
+    engine: str | None,
+    worker_key: Path | None,
     tick: float,
     generator: str,
     generator_key: str | None,
@@ -289,6 +298,7 @@ def serve(
         witness_every=witness_every,
         account_rate=Rate.optional(account_rate),
         peer_rate=Rate.optional(peer_rate),
+        prove_by=prove_by(engine or default_engine(), worker_key),
     )
     own.credentials()  # says now what is wrong with the files
     if only_checked(as_json):
@@ -363,6 +373,7 @@ def status(directory: Path, as_json: bool) -> None:
     tell_result(as_json, told.values, told.text)
 
 
+main.add_command(worker)
 main.add_command(backup)
 main.add_command(restore)
 for command in (release_key, plan, calibrate, fsck.fsck):

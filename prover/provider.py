@@ -50,6 +50,7 @@ from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, st
 from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.prover.workers.interface import Workers
 
 KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force
 KEPT_UPDATES = 2  #: whose matrices stay in memory beside those of the two newest
@@ -411,8 +412,8 @@ class Provider:
             self.turns,
         )
 
-    def new_proofs(self) -> Proofs:
-        """Proofs of this provider's records, made when they are asked for."""
+    def new_proofs(self, workers: Workers | None = None) -> Proofs:
+        """Proofs of this provider's records, made when they are asked for, by ``workers`` or by this process."""
         tools = self.backends
         return Proofs(
             self.state,
@@ -425,6 +426,7 @@ class Provider:
             self.version,
             self.environment.draw,
             self.turns,
+            workers,
         )
 
     def forget(self, manifest: bytes) -> None:

@@ -132,10 +132,8 @@ class Retiring:
         """
         left, name = self._proofs.missing(window.digest, len(window.records)), window.manifest.window
         began = time.monotonic()
-        for done, seq in enumerate(left):
-            self._go_on()
-            progress(f"proving records of window {name}", done, len(left))
-            self._proofs.prove(window.digest, seq)
+        for done, _ in enumerate(self._proofs.prove_each(window.digest, left, self._go_on)):
+            progress(f"proving records of window {name}", done + 1, len(left))
             if not done and len(left) > 1:
                 seconds = (time.monotonic() - began) * (len(left) - 1)
                 log.info("window %s is to be retired: %d records are proven first, which takes about %s",

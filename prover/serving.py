@@ -39,6 +39,7 @@ from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
+from ragseal.prover.workers.opening import ProveBy
 from ragseal.runtime.tokenbucket import Rate, Throttle
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
@@ -63,6 +64,7 @@ class ServeOptions:
     witness_every: float = 10.0  #: seconds between two submissions
     account_rate: Rate | None = None  #: new queries of one account; None: as many as n_max gives it
     peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
+    prove_by: ProveBy = field(default_factory=ProveBy)
 
 
 class Serving:
@@ -77,7 +79,8 @@ class Serving:
             provider.backends,
             provider.environment,
         )
-        self.proofs = provider.new_proofs()
+        self.workers = serve_options.prove_by.open(state.keys_directory, provider.public_key)
+        self.proofs = provider.new_proofs(self.workers)
         tools = AnsweringContext(
             group=backends.group,
             key_of=backends.keys.view,
@@ -153,7 +156,8 @@ class Serving:
             if is_retired(self.provider.state, window.digest):
                 continue
             await asyncio.to_thread(self.provider.window_secrets, window.digest)
-            await asyncio.to_thread(self.provider.backends.keys.backend, window.manifest.key_digest)
+            keys = self.provider.backends.keys
+            await asyncio.to_thread(keys.backend if self.workers is None else keys.view, window.manifest.key_digest)
         if history.following is not None:
             await asyncio.to_thread(self.provider.load_thinning_key, history.following)
         if history.open is not None and history.open.every:
@@ -161,6 +165,8 @@ class Serving:
             for _, update in history.open.updates[-ANSWERING:]:
                 key = update_key(update.manifest, update.number)
                 await asyncio.to_thread(self.provider.updates.get, key)
+        if self.workers is not None:
+            self.workers.start()
         if self.serve_options.eager:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
@@ -213,6 +219,8 @@ class Serving:
     async def stop(self) -> None:
         """Finish the answers under way and the proof at hand."""
         self.retiring.stop()
+        if self.workers is not None:
+            await asyncio.to_thread(self.workers.close)  # nobody waits for them any longer
         for task in (self._driver, self._publisher, self._ending, self._retirer, self._ticking):
             if task is not None:
                 task.cancel()

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ed25519 private keys in files: PKCS#8 PEM (or 32 raw bytes), mode 0600, refused when others may read them."""
+"""Ed25519 private keys in files: PKCS#8 PEM (or 32 raw bytes), mode 0600, refused when others may read them.
+
+Keys that two processes share are in such files too: 64 hexadecimal digits.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -38,6 +42,42 @@ def load_key(path: Path) -> Ed25519PrivateKey:
     Raises:
         ConfigurationError: missing, readable or writable by group or others, not a regular file, or no Ed25519 key.
     """
+    data = _private(path)
+    if len(data) == 32:
+        return Ed25519PrivateKey.from_private_bytes(data)
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigurationError(f"{path} holds no unencrypted PEM private key") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigurationError(f"{path} holds a key of another kind: an Ed25519 key is needed")
+    return key
+
+
+def save_shared(path: Path, key: bytes) -> None:
+    """Write a new file (0600) with a key of 32 bytes that two processes share.  Raises as :func:`save_key`."""
+    try:
+        write_durably(path, key.hex().encode() + b"\n", mode=0o600, replace=False)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+
+
+def load_shared(path: Path) -> bytes:
+    """The 32 bytes of a key that two processes share.
+
+    Raises:
+        ConfigurationError: missing, readable or writable by group or others, not a regular file, or no such key.
+    """
+    text = _private(path).strip()
+    if not re.fullmatch(rb"[0-9a-f]{64}", text):
+        raise ConfigurationError(f"{path} holds no key of 64 hexadecimal digits")
+    return bytes.fromhex(text.decode())
+
+
+def _private(path: Path) -> bytes:
+    """What is in a file that only its owner may read.  ConfigurationError: it is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -51,12 +91,4 @@ def load_key(path: Path) -> Ed25519PrivateKey:
         data = os.read(descriptor, _LARGEST)
     finally:
         os.close(descriptor)
-    if len(data) == 32:
-        return Ed25519PrivateKey.from_private_bytes(data)
-    try:
-        key = load_pem_private_key(data, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ConfigurationError(f"{path} holds no unencrypted PEM private key") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigurationError(f"{path} holds a key of another kind: an Ed25519 key is needed")
-    return key
+    return data

@@ -21,6 +21,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover import assembly, spending
+from ragseal.prover.attestation import backlog
 from ragseal.prover.commitment import documents, index, registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_notes import Notes
@@ -62,12 +63,18 @@ def identity(state: State) -> dict[str, Any]:
     }
 
 
-def status(provider: Provider, following: dict[str, Any] | None = None, ticks: dict[str, Any] | None = None) -> Told:
+def status(
+    provider: Provider,
+    following: dict[str, Any] | None = None,
+    ticks: dict[str, Any] | None = None,
+    proving: dict[str, Any] | None = None,
+) -> Told:
     """What a provider holds.
 
     Args:
         following: of one that serves windows one after the other.
         ticks: of one whose open window has a live index.
+        proving: of one that serves, as :meth:`ragseal.prover.attestation.backlog.Backlog.status` has it.
     """
     state, windows = provider.state, list(provider.journal.history.windows.values())
     proven = dict(state.rows("SELECT manifest, COUNT(*) FROM proofs GROUP BY manifest"))
@@ -107,6 +114,11 @@ def status(provider: Provider, following: dict[str, Any] | None = None, ticks: d
             )
         if ticks["trouble"]:
             lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
+    if proving is not None:
+        values["proving"] = proving
+        lines += backlog.lines(proving)
+        if proving["trouble"]:
+            lines.insert(0, f"NO PROOFS ARE MADE BY WORKERS: {proving['trouble']}")
     if following is not None:
         values["next"] = following
         if following["trouble"]:

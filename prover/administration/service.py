@@ -51,7 +51,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Any) -> Any:
         provider, following = self._serving.provider, self._following()
         ticks = self._serving.ticks.status()
-        return _result(await asyncio.to_thread(operations.status, provider, following, ticks))
+        proving = self._serving.proofs.backlog.status(provider.environment.clock())
+        return _result(await asyncio.to_thread(operations.status, provider, following, ticks, proving))
 
     # --- accounts ---
 

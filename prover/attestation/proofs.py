@@ -1,38 +1,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
 
-Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly by a worker, or when
-an audit asks.  Hints are recomputed from the seed, never stored.  Every proof and opening is verified exactly as the
-auditor does before anyone sees it; a failure stops the key.
+Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly in the background,
+or when an audit asks; by this process, or by workers (SPEC B.12).  Hints are recomputed from the seed, never stored.
+Every proof and opening is verified exactly as the auditor does before anyone sees it; a failure stops the key.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-import numpy as np
-
 from ragseal.backends.mechanism import Engine
-from ragseal.groth16.assignments import assignment_of
+from ragseal.groth16.assignments import Assignment, assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
-from ragseal.kernel import field, mechanism, proofs
+from ragseal.kernel import mechanism, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.errors import AttestationError, AuditError, ProofError, UnprovableError
+from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
-from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
-from ragseal.kernel.transcript import challenge
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.prover.attestation.backlog import Backlog
+from ragseal.prover.attestation.batch_openings import BatchOpenings, Case, hint_blinders
 from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
 from ragseal.prover.attestation.retrieval import (
-    COUNT,
     QUERY_KEY,
     QuerySecrets,
     decode_embedding,
@@ -40,14 +37,15 @@ from ragseal.prover.attestation.retrieval import (
     record_scores,
 )
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, packed_scalars
+from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.prover.workers.checked import checked_proof
+from ragseal.prover.workers.interface import UnreachedError, Workers
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 
@@ -55,27 +53,25 @@ log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True)
-class _Case:
-    """A record with everything its proof is about."""
+class _Proving:
+    """All that a record's proof is made from and checked with."""
 
-    record: Record
+    seq: int
     digest: bytes
-    statement: Statement
-    kept: QuerySecrets
-    version: Version
-    key: int  #: of the noise
+    c_h: bytes
+    c_w: bytes
+    assignment: Assignment
+    key: KeyView
 
     def __repr__(self) -> str:
-        return f"_Case({self.record.seq})"
+        return f"_Proving({self.seq})"
 
+    def check(self, proof: bytes) -> None:
+        """As an auditor does; ProofError: it does not hold for this record."""
+        self.key.verify(self.assignment.clear, self.c_w, self.c_h, proof)
 
-def hint_blinders(secret: int, packed: bytes, count: int) -> list[int]:
-    """rho' of C_h, and of C_1 where there is one: functions of the record's secret and of the hints that they blind.
-
-    Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
-    unblinded.
-    """
-    return [challenge(name, field.to_bytes(secret), packed) for name in ("hint-blinder", "bound-blinder")[:count]]
+    def entry(self, proof: bytes) -> ProofEntry:
+        return ProofEntry(self.seq, self.digest, self.c_h, proof)
 
 
 def stopped(state: State, key_digest: bytes) -> str | None:
@@ -113,11 +109,13 @@ class Proofs:
         version_of: Callable[[Window, str, bytes], Version],
         draw: Draw,
         turns: Turns | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """
         Args:
             version_of: the version of a tenant's index in a window that has this digest; blocks.
             turns: shared with whatever else takes every core as a proof does.
+            workers: who makes the Groth16 proofs; None: this process.
         """
         self._state = state
         self._journal = journal
@@ -131,8 +129,10 @@ class Proofs:
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
-        self._jobs: queue.Queue[tuple[bytes, int] | None] = queue.Queue()
-        self._worker: threading.Thread | None = None
+        self._workers = workers
+        self._mutex = threading.Lock()
+        self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
+        self.backlog = Backlog(lambda manifest, seq: self.prove(manifest, seq, asked=False), workers)
 
     # --- one record ---
 
@@ -152,37 +152,96 @@ class Proofs:
         found = self._state.row("SELECT entry FROM proofs WHERE manifest = ? AND seq = ?", (manifest, seq))
         return None if found is None else ProofEntry.decode(found[0])
 
-    def prove(self, manifest: bytes, seq: int) -> ProofEntry:
+    def prove(self, manifest: bytes, seq: int, asked: bool = True) -> ProofEntry:
         """The proof of one record: stored, or made, verified and stored now.
+
+        Args:
+            asked: somebody waits for it: where no worker is reached, this process makes it.
 
         Raises:
             ProofError: the back end fails, or its proof does not hold; the key is stopped then.
             AttestationError: no such record.
+            UnreachedError: no worker finished it, and nobody asked.
         """
-        with self._turns:
-            known = self.stored(manifest, seq)
-            if known is not None:
-                return known
-            require_kept(self._state, manifest)
-            window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
-            key_digest = window.manifest.key_digest
-            reason = stopped(self._state, key_digest)
-            if reason is not None:
-                raise ProofError(
-                    f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
-                )
-            case = self._case(window, secrets, seq)
+        while True:
+            with self._mutex:
+                flight = self._flights.get((manifest, seq))
+                if flight is None:
+                    mine = self._flights[manifest, seq] = Future()
+            if flight is None:
+                return self._flown(mine, manifest, seq, asked)
             try:
-                entry = self._make(window, secrets, case)
-            except ProofError as error:
+                return flight.result()
+            except UnreachedError:
+                if not asked:
+                    raise  # who asks makes it now
+
+    def _flown(self, flight: Future[ProofEntry], manifest: bytes, seq: int, asked: bool) -> ProofEntry:
+        """Prove, for whoever else waits for the same record as well."""
+        try:
+            entry = self._proven(manifest, seq, asked)
+        except BaseException as error:
+            with self._mutex:
+                del self._flights[manifest, seq]
+            flight.set_exception(error)
+            raise
+        with self._mutex:
+            del self._flights[manifest, seq]
+        flight.set_result(entry)
+        return entry
+
+    def prove_each(
+        self, manifest: bytes, seqs: Sequence[int], wanted_still: Callable[[], None] = lambda: None
+    ) -> Iterator[ProofEntry]:
+        """The proofs of records, in order; as many at once as there are workers for.
+
+        Args:
+            wanted_still: asked before each; raises when nobody waits any more.
+
+        Raises:
+            AuditError: as :meth:`prove`; what is under way then is finished and kept, nothing new is begun.
+        """
+        if self._workers is None or len(seqs) < 2:
+            for seq in seqs:
+                wanted_still()
+                yield self.prove(manifest, seq)
+            return
+        pool = ThreadPoolExecutor(min(self._workers.places, len(seqs)), "asked")
+        try:
+            wanted_still()
+            for one in [pool.submit(self.prove, manifest, seq) for seq in seqs]:
+                wanted_still()
+                yield one.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _proven(self, manifest: bytes, seq: int, asked: bool) -> ProofEntry:
+        known = self.stored(manifest, seq)
+        if known is not None:
+            return known
+        require_kept(self._state, manifest)
+        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+        key_digest = window.manifest.key_digest
+        try:
+            entry = self._make(window, secrets, seq, asked)
+        except ProofError as error:
+            if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
                 log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
-                raise
-            with self._state.transaction() as db:
-                db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
-            return entry
+            raise
+        self._require_working(key_digest)  # what was under way when another record's proof failed tells nobody anything
+        with self._state.transaction() as db:
+            db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
+        return entry
 
-    def _case(self, window: Window, secrets: WindowSecrets, seq: int) -> _Case:
+    def _require_working(self, key_digest: bytes) -> None:
+        reason = stopped(self._state, key_digest)
+        if reason is not None:
+            raise ProofError(
+                f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
+            )
+
+    def _case(self, window: Window, secrets: WindowSecrets, seq: int) -> Case:
         if not 0 <= seq < len(window.records):
             raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
         record = Record.decode(self._journal.data(window.records[seq]))
@@ -195,7 +254,7 @@ class Proofs:
         kept = QuerySecrets.decode(stored[0])
         if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
             raise ProofError(f"the stored secrets of record {seq} belong to another record")
-        return _Case(
+        return Case(
             record=record,
             digest=record.digest(),
             statement=Statement(
@@ -210,7 +269,7 @@ class Proofs:
             key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
-    def _hints(self, window: Window, case: _Case) -> bytes:
+    def _hints(self, window: Window, case: Case) -> bytes:
         policy = window.manifest.policy
         w = record_scores(policy, self._key(window).cls, case.version, case.kept)
         return self._engine.hints(case.key, w, case.statement.hmax)
@@ -222,7 +281,24 @@ class Proofs:
         key, policy = self._key(window), window.manifest.policy
         return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
-    def _make(self, window: Window, secrets: WindowSecrets, case: _Case) -> ProofEntry:
+    def _make(self, window: Window, secrets: WindowSecrets, seq: int, asked: bool) -> ProofEntry:
+        key, workers = self._key(window), self._workers
+
+        def own() -> AttestationBackend:
+            return self._backend_of(key.digest)
+
+        with self._turns:
+            self._require_working(key.digest)
+            made = self._statement(window, secrets, self._case(window, secrets, seq))
+            if workers is None:
+                proof = own().prove(made.assignment)
+                made.check(proof)
+                return made.entry(proof)
+        return made.entry(
+            checked_proof(workers, self._turns, own, key.cls.name, key.digest, made.assignment, made.check, asked)
+        )
+
+    def _statement(self, window: Window, secrets: WindowSecrets, case: Case) -> _Proving:
         policy, kept, key = window.manifest.policy, case.kept, self._key(window)
         e, columns = ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
         try:
@@ -234,21 +310,16 @@ class Proofs:
         c_w = self._c_w(window, case.record)
         alpha, beta = proofs.challenges(key.digest, case.digest, case.statement, c_w, c_h)
         clear = (*case.statement.clear(), alpha, beta)
-        proof = self._backend_of(key.digest).prove(
-            assignment_of(key.cls)(
-                clear=clear,
-                w=tuple(int(x) for x in record_scores(policy, key.cls, case.version, kept)),
-                h=packed,
-                blind=proofs.total_blinder(
-                    policy.factor(key.cls), e, columns, kept.rho, scaled_blinder(blinders, beta)
-                ),
-                seed=secrets.limbs,
-                t_salt=kept.t_salt,
-            )
+        assignment = assignment_of(key.cls)(
+            clear=clear,
+            w=tuple(int(x) for x in record_scores(policy, key.cls, case.version, kept)),
+            h=packed,
+            blind=proofs.total_blinder(policy.factor(key.cls), e, columns, kept.rho, scaled_blinder(blinders, beta)),
+            seed=secrets.limbs,
+            t_salt=kept.t_salt,
         )
         self._group.check(c_h)
-        key.verify(clear, c_w, c_h, proof)
-        return ProofEntry(case.record.seq, case.digest, c_h, proof)
+        return _Proving(case.record.seq, case.digest, c_h, c_w, assignment, key)
 
     # --- batches ---
 
@@ -289,10 +360,7 @@ class Proofs:
                 self._kept.keep(manifest, proofs_ask(wanted), known, always)
             return known
         secrets = self._secrets_of(manifest)
-        entries = []
-        for seq in wanted:
-            wanted_still()
-            entries.append(self.prove(manifest, seq))
+        entries = list(self.prove_each(manifest, wanted, wanted_still))
         cases, items = [], []
         for entry in entries:
             wanted_still()
@@ -304,147 +372,27 @@ class Proofs:
                     case.record, case.digest, case.version.tenant, case.statement, c_w, entry, case.version.number
                 )
             )
-        context = proofs.batch_context(window.manifest.key_digest, manifest, items)
-        versions = {item.version: case.version for item, case in zip(items, cases, strict=True)}
-        opens = self._open_histograms if window.manifest.policy.answers else self._open_link
-        links = tuple(
-            SameEmbeddingOpening(tenant, opens(window, version, context, items, cases, wanted_still), number)
-            for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
+        opens = BatchOpenings(
+            self._group, self._key(window), items, cases, self._hints, self._draw, self._turns, window, wanted_still
         )
-        opening = self._open_hints(window, context, items, cases, wanted_still)
-        made = ProofBatch(manifest, tuple(entries), links, opening).encode()
+        made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints()).encode()
         self._kept.keep(manifest, proofs_ask(wanted), made, always)
         self._delivered[manifest, wanted] = made
         while len(self._delivered) > KEPT_BATCHES:
             self._delivered.popitem(last=False)
         return made
 
-    def _open_hints(
-        self,
-        window: Window,
-        context: bytes,
-        items: Sequence[BatchItem],
-        cases: Sequence[_Case],
-        wanted_still: Callable[[], None],
-    ) -> Opening:
-        bases = self._key(window).hint_bases
-        size = bases.size
-        weights = powers(batching_challenge("hints", context), len(items))
-        witness = bytes(32 * size)
-        for case, weight in zip(cases, weights, strict=True):  # one at a time: a hint vector is megabytes
-            with self._turns:
-                wanted_still()
-                packed = self._hints(window, case)
-                vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count))
-                witness = self._group.combine([witness, vector], [1, weight])
-        with self._turns:
-            wanted_still()
-            relations = bases.relations([item.entry.c_h for item in items])
-            nonces = packed_scalars(self._draw, size)
-            opening = prove_opening(self._group, "hints", context, relations, witness, nonces)
-            proofs.verify_hints(self._group, bases, context, items, opening)
-        return opening
-
-    def _open_link(
-        self,
-        window: Window,
-        version: Version,
-        context: bytes,
-        items: Sequence[BatchItem],
-        cases: Sequence[_Case],
-        wanted_still: Callable[[], None],
-    ) -> Opening:
-        mine = version.tenant, version.number
-        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.version == mine]
-        own = [item for item, _ in chosen]
-        here = proofs.link_context(context, version.tenant, version.digest)
-        weights = powers(batching_challenge("link", here), len(own))
-        dimension = version.matrix.shape[1]
-        vectors = []
-        for _, case in chosen:
-            wanted_still()
-            vectors.append(field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]))
-        generators = embedding_generators(self._group, dimension)
-        columns, b = version.in_force.points, self._key(window).scores.b
-        with self._turns:
-            wanted_still()
-            opening = prove_opening(
-                self._group,
-                "link",
-                here,
-                proofs.link_relations(generators, columns, b, own),
-                self._group.combine(vectors, weights),
-                packed_scalars(self._draw, dimension + 2),
-            )
-            proofs.verify_link(self._group, generators, columns, b, here, own, opening)
-        return opening
-
-    def _open_histograms(
-        self,
-        window: Window,
-        version: Version,
-        context: bytes,
-        items: Sequence[BatchItem],
-        cases: Sequence[_Case],
-        wanted_still: Callable[[], None],
-    ) -> Opening:
-        mine = version.tenant, version.number
-        chosen = [(item, case) for item, case in zip(items, cases, strict=True) if item.version == mine]
-        own = [item for item, _ in chosen]
-        here = proofs.histogram_context(context, version.tenant, version.digest)
-        weights = powers(batching_challenge("histogram", here), len(own))
-        scores = self._key(window).scores
-        vectors = []
-        for _, case in chosen:
-            wanted_still()
-            vectors.append(field.pack([*map(int, np.frombuffer(case.kept.counts, dtype=COUNT)), case.kept.rho]))
-        with self._turns:
-            wanted_still()
-            opening = prove_opening(
-                self._group,
-                "histogram",
-                here,
-                proofs.histogram_relations(scores, own),
-                self._group.combine(vectors, weights),
-                packed_scalars(self._draw, scores.capacity + 1),
-            )
-            proofs.verify_histograms(self._group, scores, here, own, opening)
-        return opening
-
-    # --- the worker ---
+    # --- in the background ---
 
     def submit(self, manifest: bytes, seq: int) -> None:
-        """Queue a record for the worker."""
-        self._jobs.put((manifest, seq))
+        """Queue a record for a proof in the background."""
+        self.backlog.submit(manifest, seq)
 
     def start(self, manifest: bytes | None) -> None:
-        """Start the eager worker, first with what a restart left unproven in ``manifest``."""
-        if manifest is not None:
-            done = {seq for (seq,) in self._state.rows("SELECT seq FROM proofs WHERE manifest = ?", (manifest,))}
-            for seq in range(len(self._journal.history.window(manifest).records)):
-                if seq not in done:
-                    self.submit(manifest, seq)
-        self._worker = threading.Thread(target=self._run, name="proofs", daemon=True)
-        self._worker.start()
+        """Prove in the background, first what a restart left unproven in ``manifest``."""
+        records = 0 if manifest is None else len(self._journal.history.window(manifest).records)
+        self.backlog.start((manifest, seq) for seq in self.missing(manifest or b"", records) if manifest is not None)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Let the worker finish the proof at hand; what is queued is made after the next start."""
-        if self._worker is None:
-            return
-        while True:
-            try:
-                self._jobs.get_nowait()
-            except queue.Empty:
-                break
-        self._jobs.put(None)
-        self._worker.join(timeout)
-        self._worker = None
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                self.prove(*job)
-            except AuditError as error:
-                log.error("no proof of record %d: %s", job[1], error)
-            except Exception as error:  # the worker must outlive a bug; details could hold secrets
-                log.error("no proof of record %d: %s", job[1], type(error).__name__)
+        """Finish the proofs at hand; what is queued is made after the next start."""
+        self.backlog.stop(timeout)

@@ -129,10 +129,10 @@ def test_proofs_of_different_auditors_take_turns(tmp_path: Path, monkeypatch: py
             first, second, newest = on.windows
             order, begun, make = list[bytes](), threading.Event(), on.serving.proofs._make
 
-            def noted(window: Any, held: Any, case: Any) -> Any:
+            def noted(window: Any, *rest: Any) -> Any:
                 order.append(window.digest)
                 begun.set()
-                return make(window, held, case)
+                return make(window, *rest)
 
             monkeypatch.setattr(on.serving.proofs, "_make", noted)
             calls = []

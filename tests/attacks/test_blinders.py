@@ -21,7 +21,7 @@ from ragseal.kernel.folding import lengths
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.attestation import proofs, retrieval
+from ragseal.prover.attestation import batch_openings, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.serving import Serving
 from tests.attacks.world import GROUP, AttackWorld
@@ -119,7 +119,7 @@ def test_nothing_is_used_twice(tmp_path: Path) -> None:
     ("module", "name", "instead", "message"),
     [
         (retrieval, "scalar", lambda draw: R - 5, "a blinder was used twice"),
-        (proofs, "packed_scalars", lambda draw, n: scalars.pack(range(1, n + 1)), "a nonce was used twice"),
+        (batch_openings, "packed_scalars", lambda draw, n: scalars.pack(range(1, n + 1)), "a nonce was used twice"),
     ],
     ids=["blinder", "nonce"],
 )

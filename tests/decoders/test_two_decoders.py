@@ -30,7 +30,8 @@ from tests.fuzz.samples import message_kinds, sample
 from tests.fuzz.targets import TARGETS_BY_TAG as TARGETS
 
 NODE = shutil.which("node")
-PRIVATE = {"account-name", "exchange", "query-secrets"}  #: neither hashed nor signed nor sent: files of one program
+#: Neither hashed nor signed nor sent to anybody else: files of one program, and what its processes tell each other.
+PRIVATE = {"account-name", "exchange", "query-secrets", "work", "work-result"}
 KINDS = [kind for kind in message_kinds() if kind.TAG not in PRIVATE]
 _Y8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 SMALL_Y = [0, 1, FIELD_PRIME - 1, _Y8, FIELD_PRIME - _Y8]  #: of Ed25519's points of order 1, 2, 4 and 8

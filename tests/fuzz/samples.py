@@ -45,6 +45,7 @@ from ragseal.kernel.policy import (
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
+from ragseal.prover.workers.interface import PROOF_BYTES, Work, WorkResult
 
 SKIPPED = ("ragseal.v1", "ragseal.embedder.")  #: generated code, and what needs a model (its message is imported)
 
@@ -212,6 +213,11 @@ def _verdict(made: Any, rng: random.Random) -> Any:
     return replace(made, outcome=outcome, epsilon=epsilon)
 
 
+_RESULTS: list[dict[str, Any]] = [
+    {"proof": bytes(range(PROOF_BYTES)), "failure": ""},
+    {"proof": b"", "failure": "the witness does not satisfy the circuit"},
+]
+
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
@@ -225,6 +231,8 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)
     ),
     Exchange: _exchange,
+    Work: lambda made, rng: replace(made, inputs=bytes(rng.randrange(256) for _ in range(32 * rng.randrange(1, 4)))),
+    WorkResult: lambda made, rng: replace(made, **rng.choice(_RESULTS)),
     AuditVerdict: _verdict,
     VerdictEntry: _verdict,
 }

@@ -18,8 +18,8 @@ from ragseal.embedder.interface import Role, Vectors
 from ragseal.kernel import statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
-from ragseal.prover.attestation.proofs import hint_blinders
 from ragseal.prover.attestation.retrieval import decode_embedding
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
 from tests import apart

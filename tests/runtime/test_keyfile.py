@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.runtime.durable import DirectoryLock, write_durably
-from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.keyfile import load_key, load_shared, save_key, save_shared
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
@@ -68,3 +68,25 @@ def test_directory_lock_is_exclusive(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     DirectoryLock(tmp_path, "the ledger").release()
+
+
+def test_a_shared_key_is_private_and_has_one_form(tmp_path: Path) -> None:
+    file = tmp_path / "worker.key"
+    save_shared(file, bytes(range(32)))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert load_shared(file) == bytes(range(32))
+    with pytest.raises(ConfigurationError, match="never overwritten"):
+        save_shared(file, bytes(32))
+    file.chmod(0o640)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        load_shared(file)
+    for text in ("", "00" * 31, "00" * 33, "AA" * 32, "zz" * 32, "00 " * 32):
+        other = tmp_path / "other"
+        other.write_text(text)
+        other.chmod(0o600)
+        with pytest.raises(ConfigurationError, match="64 hexadecimal digits"):
+            load_shared(other)
+    with pytest.raises(ConfigurationError, match="cannot read the key"):
+        load_shared(tmp_path / "none")
+    with pytest.raises(ConfigurationError, match="cannot write the key"):
+        save_shared(tmp_path / "no" / "key", bytes(32))

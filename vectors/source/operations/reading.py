@@ -16,7 +16,8 @@ Json = dict[str, Any]
 GROUP = default_group()
 un = bytes.fromhex
 
-PRIVATE = {"account-name", "exchange", "query-secrets"}  #: files of one program, which nobody else reads
+#: Files of one program, and what its own processes tell each other: nobody else reads them.
+PRIVATE = {"account-name", "exchange", "query-secrets", "work", "work-result"}
 
 
 def public_kinds() -> dict[str, type[Message]]:

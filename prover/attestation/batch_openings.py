@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The openings that a batch of proofs is delivered with: of its hints, and of its records.  SPEC B.7, B.8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel import field, proofs
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
+from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
+from ragseal.kernel.transcript import challenge
+from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
+from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.commitment.columns import embedding_generators
+from ragseal.prover.commitment.index import Version
+from ragseal.prover.randomness import Draw, packed_scalars
+from ragseal.prover.storage.window import Window
+
+
+@dataclass(frozen=True)
+class Case:
+    """A record with everything its proof is about."""
+
+    record: Record
+    digest: bytes
+    statement: Statement
+    kept: QuerySecrets
+    version: Version
+    key: int  #: of the noise
+
+    def __repr__(self) -> str:
+        return f"Case({self.record.seq})"
+
+
+def hint_blinders(secret: int, packed: bytes, count: int) -> list[int]:
+    """rho' of C_h, and of C_1 where there is one: functions of the record's secret and of the hints that they blind.
+
+    Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
+    unblinded.
+    """
+    return [challenge(name, field.to_bytes(secret), packed) for name in ("hint-blinder", "bound-blinder")[:count]]
+
+
+@dataclass(frozen=True)
+class BatchOpenings:
+    """Opens one batch; every nonce is fresh.  Each opening takes its turn among whatever else takes every core."""
+
+    group: Group
+    key: KeyView
+    items: Sequence[BatchItem]
+    cases: Sequence[Case]  #: of the items, in their order
+    packed_hints: Callable[[Window, Case], bytes]
+    draw: Draw
+    turns: Turns
+    window: Window
+    wanted_still: Callable[[], None]  #: asked for every record; raises when nobody waits any more
+
+    def __repr__(self) -> str:
+        return f"BatchOpenings({len(self.items)})"
+
+    @cached_property
+    def context(self) -> bytes:
+        return proofs.batch_context(self.key.digest, self.window.digest, self.items)
+
+    def links(self) -> tuple[SameEmbeddingOpening, ...]:
+        """One of each index version, by tenant and number."""
+        versions = {item.version: case.version for item, case in zip(self.items, self.cases, strict=True)}
+        opens = self._histograms if self.window.manifest.policy.answers else self._link
+        return tuple(
+            SameEmbeddingOpening(tenant, opens(version), number)
+            for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
+        )
+
+    def hints(self) -> Opening:
+        bases = self.key.hint_bases
+        size = bases.size
+        weights = powers(batching_challenge("hints", self.context), len(self.items))
+        witness = bytes(32 * size)
+        for case, weight in zip(self.cases, weights, strict=True):  # one at a time: a hint vector is megabytes
+            with self.turns:
+                self.wanted_still()
+                packed = self.packed_hints(self.window, case)
+                vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count))
+                witness = self.group.combine([witness, vector], [1, weight])
+        with self.turns:
+            self.wanted_still()
+            relations = bases.relations([item.entry.c_h for item in self.items])
+            nonces = packed_scalars(self.draw, size)
+            opening = prove_opening(self.group, "hints", self.context, relations, witness, nonces)
+            proofs.verify_hints(self.group, bases, self.context, self.items, opening)
+        return opening
+
+    def _of(self, version: Version) -> tuple[list[BatchItem], list[Case]]:
+        mine = version.tenant, version.number
+        chosen = [(item, case) for item, case in zip(self.items, self.cases, strict=True) if item.version == mine]
+        return [item for item, _ in chosen], [case for _, case in chosen]
+
+    def _link(self, version: Version) -> Opening:
+        own, cases = self._of(version)
+        here = proofs.link_context(self.context, version.tenant, version.digest)
+        weights = powers(batching_challenge("link", here), len(own))
+        dimension = version.matrix.shape[1]
+        vectors = []
+        for case in cases:
+            self.wanted_still()
+            vectors.append(field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]))
+        generators = embedding_generators(self.group, dimension)
+        columns, b = version.in_force.points, self.key.scores.b
+        with self.turns:
+            self.wanted_still()
+            opening = prove_opening(
+                self.group,
+                "link",
+                here,
+                proofs.link_relations(generators, columns, b, own),
+                self.group.combine(vectors, weights),
+                packed_scalars(self.draw, dimension + 2),
+            )
+            proofs.verify_link(self.group, generators, columns, b, here, own, opening)
+        return opening
+
+    def _histograms(self, version: Version) -> Opening:
+        own, cases = self._of(version)
+        here = proofs.histogram_context(self.context, version.tenant, version.digest)
+        weights = powers(batching_challenge("histogram", here), len(own))
+        scores = self.key.scores
+        vectors = []
+        for case in cases:
+            self.wanted_still()
+            vectors.append(field.pack([*map(int, np.frombuffer(case.kept.counts, dtype=COUNT)), case.kept.rho]))
+        with self.turns:
+            self.wanted_still()
+            opening = prove_opening(
+                self.group,
+                "histogram",
+                here,
+                proofs.histogram_relations(scores, own),
+                self.group.combine(vectors, weights),
+                packed_scalars(self.draw, scores.capacity + 1),
+            )
+            proofs.verify_histograms(self.group, scores, here, own, opening)
+        return opening

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a worker is given and gives back, and what an engine that has workers can do.
+
+An assignment holds the seed's limbs, scores and hints of a record: whoever reads it knows what noise hides.  Workers
+stand inside the provider's boundary; between the processes it goes through a socket that nobody else has, or encrypted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from ragseal.kernel import field
+from ragseal.kernel.encoding import HASH, NAME, Blob, Codec, Message, Text
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+
+HERE = "here"  #: the engine that has no workers: the provider proves, with every core
+MAX_INPUTS = 1 << 27  #: bytes of one assignment
+PROOF_BYTES = 256
+MAX_FAILURE = 2000  #: bytes
+
+
+class UnreachedError(TransportError):
+    """The engine has no worker that finishes an assignment now: the statement may be as provable as any."""
+
+
+class StoppingError(ConfigurationError):
+    """The provider is stopping: what is under way is made after its next start."""
+
+    def __init__(self) -> None:
+        super().__init__("the provider is stopping: the proof is made after its next start")
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Message):
+    """One assignment: all inputs of a circuit, and the key that proves it."""
+
+    TAG: ClassVar[str] = "work"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, Blob(MAX_INPUTS))
+
+    circuit: str  #: name of its class
+    key: bytes  #: digest of the verifying key
+    inputs: bytes  #: in wire order, 32 bytes each
+
+    def validate(self) -> None:
+        if not self.inputs or len(self.inputs) % field.FIELD_BYTES:
+            raise EncodingError("the inputs of an assignment are field elements of 32 bytes each")
+
+    def __repr__(self) -> str:
+        return f"Work({self.circuit!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkResult(Message):
+    """What a worker made of an assignment: a proof, or why there is none."""
+
+    TAG: ClassVar[str] = "work-result"
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, Blob(PROOF_BYTES), Text(MAX_FAILURE))
+
+    worker: str  #: its own name: a database says what it likes of whose row it was
+    proof: bytes  #: empty where it failed
+    failure: str  #: empty where it did not
+
+    def validate(self) -> None:
+        if len(self.proof) != (0 if self.failure else PROOF_BYTES):
+            raise EncodingError(f"a worker gives a proof of {PROOF_BYTES} bytes, or says why there is none")
+
+
+@dataclass(frozen=True)
+class WorkersStatus:
+    """What there is to say of an engine."""
+
+    engine: str  #: as ``serve --prove`` names it, without passwords
+    workers: int  #: that gave a sign of life lately
+    dropped: tuple[str, ...]  #: names, with the reason
+    trouble: str  #: why no proof is made now; empty if one is
+
+
+class Workers(Protocol):
+    """An engine: workers that prove assignments.  Methods may be called from any thread."""
+
+    @property
+    def places(self) -> int:
+        """How many assignments are worth handing in at once."""
+
+    def start(self) -> None:
+        """Begin to look for workers; nothing is waited for."""
+
+    def prove(self, work: Work) -> WorkResult:
+        """What some worker made of it; nobody has checked that.  Blocks, for a limited time.
+
+        Raises:
+            UnreachedError: nobody finished it.
+            StoppingError: :meth:`close` was called.
+        """
+
+    def drop(self, worker: str, reason: str) -> None:
+        """Give this worker nothing more."""
+
+    def status(self) -> WorkersStatus:
+        """Does not wait for anybody."""
+
+    def close(self) -> None:
+        """End the waiting of every :meth:`prove`, and what this engine started."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who proves, as ``serve --prove`` names it: this process, processes of this machine, or workers behind a database."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragseal.backends.native import available
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.workers.interface import HERE, Workers
+from ragseal.prover.workers.local import LocalWorkers
+from ragseal.runtime.keyfile import load_shared
+
+FORMS = f'"{HERE}", "local:COUNT" or "postgres://USER@HOST/DB"'
+MOST_LOCAL = 64
+_POSTGRES = ("postgres://", "postgresql://")
+
+
+def need_driver() -> None:
+    """Raises ConfigurationError that names the extra: there is no driver of PostgreSQL."""
+    if importlib.util.find_spec("psycopg") is None:
+        raise ConfigurationError("this takes the package psycopg: pip install 'ragseal[workers-postgres]'")
+
+
+def default_engine() -> str:
+    """One process beside the provider; without the native module, the provider itself."""
+    return "local:1" if available() and os.environ.get("RAGSEAL_BACKEND") != "snarkjs" else HERE
+
+
+@dataclass(frozen=True)
+class ProveBy:
+    """Who proves; :func:`prove_by` checks it."""
+
+    engine: str = HERE
+    key: bytes = b""  #: that a database's workers share
+
+    def __repr__(self) -> str:
+        return "ProveBy(...)"  # a URI may hold a password
+
+    def open(self, keys: Path, provider: bytes) -> Workers | None:
+        """
+        Args:
+            keys: the folder of proving keys.
+            provider: its public key.
+
+        Returns:
+            None where this process proves.
+
+        Raises:
+            ConfigurationError: no native module, or a URI that is none.
+        """
+        if self.engine == HERE:
+            return None
+        if self.engine.startswith(_POSTGRES):
+            from ragseal.prover.workers.postgres import PostgresWorkers
+            from ragseal.prover.workers.sealed_rows import RowKey
+
+            return PostgresWorkers(self.engine, RowKey(self.key), provider)
+        return LocalWorkers(int(self.engine.partition(":")[2]), keys)
+
+
+def prove_by(engine: str, key_file: Path | None) -> ProveBy:
+    """What ``--prove`` and ``--worker-key`` say.
+
+    Raises:
+        ConfigurationError: no such engine, no key file for a database or one for another engine, or no driver.
+    """
+    database = engine.startswith(_POSTGRES)
+    local = re.fullmatch(r"local:([0-9]{1,3})", engine)
+    if not database and engine != HERE and (local is None or not 1 <= int(local[1]) <= MOST_LOCAL):
+        raise ConfigurationError(f"--prove takes {FORMS} (at most {MOST_LOCAL} processes), not {engine[:40]!r}")
+    if database != (key_file is not None):
+        raise ConfigurationError(
+            "--prove postgres://... and --worker-key go together: assignments are encrypted with a key that provider "
+            "and workers share, which `ragseal-provider worker key FILE` makes"
+        )
+    if not database or key_file is None:
+        return ProveBy(engine)
+    need_driver()
+    from ragseal.prover.workers.rows import secrets_of
+
+    secrets_of(engine)
+    return ProveBy(engine, load_shared(key_file))

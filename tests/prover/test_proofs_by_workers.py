@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real provider whose records are proven by workers: honest ones, liars, dead ones, and none at all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.backends.group import default_group
+from ragseal.groth16.keys import KeyPaths
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.proofs import ProofBatch
+from ragseal.prover.administration import operations
+from ragseal.prover.attestation import backlog
+from ragseal.prover.attestation.backlog import Backlog
+from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
+from ragseal.prover.workers.making import ProvingKeys
+from ragseal.prover.workers.opening import ProveBy
+from tests.simulator.provider import Asker, batch, make_policy, newest, open_provider, open_window, window_on
+from tests.workers.scene import Scripted
+
+pytestmark = pytest.mark.slow
+
+
+@asynccontextmanager
+async def asked(tmp_path: Path, records: int = 3) -> AsyncIterator[Serving]:
+    async with window_on(tmp_path / "p") as serving:
+        alice = Asker("alice", serving)
+        for number in range(records):
+            await alice.ask(f"report about topic {number}")
+        yield serving
+
+
+def by(serving: Serving, workers: Workers) -> Proofs:
+    return serving.provider.new_proofs(workers)
+
+
+def honest(serving: Serving) -> Callable[[Work], WorkResult]:
+    keys, mutex = ProvingKeys(serving.provider.state.keys_directory), threading.Lock()
+
+    def gives(work: Work) -> WorkResult:
+        with mutex:
+            return keys.prove(work, "honest")
+
+    return gives
+
+
+def test_the_proof_of_another_record_is_stored_nowhere(tmp_path: Path, keys: KeyPaths) -> None:
+    """Nor does it stop the key: whoever works for a provider can cost it time, and no window its verdict."""
+
+    async def run() -> None:
+        async with asked(tmp_path) as serving:
+            digest, gives, first = newest(serving).digest, honest(serving), list[WorkResult]()
+
+            def replays(work: Work) -> WorkResult:
+                first.append(gives(work) if not first else first[0])
+                return first[0]
+
+            workers = Scripted(replays)
+            proofs = by(serving, workers)
+            proofs.prove(digest, 0)
+            assert not workers.dropped
+            entry = proofs.prove(digest, 1)
+            assert [name for name, _ in workers.dropped] == ["honest"]
+            assert entry.proof != first[0].proof
+            assert stopped(serving.provider.state, keys.digest) is None
+            batch = ProofBatch.decode(proofs.batch(digest, [0, 1]))  # whose openings are verified as an auditor does
+            assert batch.entries[1] == entry == serving.proofs.stored(digest, 1)
+            default_group().check(entry.c_h)
+
+    asyncio.run(run())
+
+
+def test_nothing_is_kept_that_was_under_way_when_its_key_stopped(tmp_path: Path, keys: KeyPaths) -> None:
+    """Under a crafted key each proof that holds, and each that fails, tells its maker something (SPEC A.9.5)."""
+
+    async def run() -> None:
+        async with asked(tmp_path) as serving:
+            digest, state, gives = newest(serving).digest, serving.provider.state, honest(serving)
+
+            def meanwhile(work: Work) -> WorkResult:
+                made = gives(work)
+                stop_key(state, keys.digest, "another record's proof failed")
+                return made
+
+            workers = Scripted(meanwhile)
+            proofs = by(serving, workers)
+            with pytest.raises(ProofError, match="another record's proof failed"):
+                proofs.prove(digest, 0)
+            assert proofs.stored(digest, 0) is None
+            with pytest.raises(ProofError, match="another record's proof failed"):
+                proofs.prove(digest, 1)
+            assert next(workers.asked) == 1, "an assignment left the provider under a stopped key"
+
+    asyncio.run(run())
+
+
+def test_what_is_asked_for_is_proven_at_once_and_each_record_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, 4) as serving:
+            digest, gives, together = newest(serving).digest, honest(serving), threading.Barrier(4)
+
+            def meets(work: Work) -> WorkResult:
+                together.wait(20)  # four are under way at once, or this breaks
+                return gives(work)
+
+            workers = Scripted(meets)
+            proofs = by(serving, workers)
+            both = await asyncio.gather(*(asyncio.to_thread(proofs.batch, digest, []) for _ in range(2)))
+            assert [entry.seq for entry in ProofBatch.decode(both[0]).entries] == [0, 1, 2, 3]
+            assert ProofBatch.decode(both[0]).entries == ProofBatch.decode(both[1]).entries
+            assert next(workers.asked) == 4
+
+    asyncio.run(run())
+
+
+def test_whoever_waits_no_more_begins_no_proof(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, 4) as serving:
+            gives, begun, gone = honest(serving), list[Work](), threading.Event()
+
+            def slow(work: Work) -> WorkResult:
+                begun.append(work)
+                gone.set()
+                time.sleep(0.2)
+                return gives(work)
+
+            proofs = by(serving, Scripted(slow, places=1))
+
+            def wanted_still() -> None:
+                if gone.is_set():
+                    raise StoppingError
+
+            with pytest.raises(StoppingError):
+                proofs.batch(newest(serving).digest, [], wanted_still)
+            await asyncio.sleep(0.5)
+            assert len(begun) <= 2, "the rest was proven for nobody"
+
+    asyncio.run(run())
+
+
+def test_in_the_background_nothing_is_lost_while_no_worker_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "LEAST_WAIT", 0.05)
+
+    async def run() -> None:
+        async with asked(tmp_path) as serving:
+            digest, gives, there = newest(serving).digest, honest(serving), threading.Event()
+
+            def now_and_then(work: Work) -> WorkResult:
+                if not there.is_set():
+                    raise UnreachedError("nobody is there")
+                return gives(work)
+
+            proofs = by(serving, Scripted(now_and_then))
+            proofs.start(digest)
+            await asyncio.sleep(0.3)
+            assert proofs.count(digest) == 0
+            assert proofs.backlog.status(0.0)["left"] == 3
+            one = await asyncio.to_thread(proofs.prove, digest, 2)  # somebody asks, so the provider makes it
+            assert one == proofs.stored(digest, 2)
+            there.set()
+            end = time.monotonic() + 30
+            while proofs.backlog.status(0.0)["left"]:
+                assert time.monotonic() < end
+                await asyncio.sleep(0.05)
+            assert proofs.count(digest) == 3
+            proofs.stop()
+
+    asyncio.run(run())
+
+
+def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p")
+        provider.commit(make_policy(), "w1")
+        engine = ProveBy("postgres://nobody:hunter2@127.0.0.1:1/none", bytes(32))
+        serving = Serving(provider, ServeOptions(True, 0.0, publish=0.0, prove_by=engine))
+        await serving.start()
+        try:
+            await open_window(serving)
+            answer = await Asker("alice", serving).ask("report about topic 5")
+            assert answer.openings.slots
+            while not serving.proofs.backlog.status(0.0)["trouble"]:
+                await asyncio.sleep(0.02)
+            told = operations.status(provider, proving=serving.proofs.backlog.status(0.0))
+            assert told.text.startswith(
+                "NO PROOFS ARE MADE BY WORKERS: the database of proofs at postgres://127.0.0.1/"
+            )
+            assert told.values["proving"]["left"] == 1
+            assert told.values["proving"]["done_by"] is None
+            assert "hunter2" not in told.text + str(told.values)
+            found = ProofBatch.decode(await batch(serving, newest(serving).digest, []))  # an audit is given its proofs
+            assert [entry.seq for entry in found.entries] == [0]
+        finally:
+            began = time.monotonic()
+            await serving.stop()
+            provider.close()
+            assert time.monotonic() - began < 20, "it waits for a database that is away"
+
+    asyncio.run(run())
+
+
+# --- the backlog alone -----------------------------------------------------------------------------------------------
+
+
+def test_the_backlog_says_how_fast_it_goes_and_when_it_is_done() -> None:
+    free = threading.Semaphore(0)
+
+    def prove(_: bytes, __: int) -> None:
+        assert free.acquire(timeout=20)
+
+    queue = Backlog(prove, None)
+    assert queue.status(1000.0) == {
+        "engine": "here", "workers": 0, "dropped": [], "trouble": "", "left": 0, "proofs_per_hour": 0.0,
+        "done_by": 1000.0,
+    }  # fmt: skip
+    queue.start([(b"m", 0), (b"m", 1)])
+    assert queue.status(1000.0)["done_by"] is None, "nothing is known of its speed yet"
+    free.release()
+    end = time.monotonic() + 20
+    while queue.status(1000.0)["left"] != 1:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    told: dict[str, Any] = queue.status(1000.0)
+    assert told["proofs_per_hour"] > 0
+    assert told["done_by"] == pytest.approx(1000.0 + 3600 / told["proofs_per_hour"], rel=0.01)
+    assert any("1 wait for their proof, at " in line for line in backlog.lines(told))
+    free.release()
+    queue.stop()
+
+
+def test_a_backlog_goes_on_after_what_cannot_be_proven() -> None:
+    done: list[int] = []
+
+    def prove(_: bytes, seq: int) -> None:
+        if seq == 0:
+            raise ProofError("no")
+        if seq == 1:
+            raise ZeroDivisionError
+        done.append(seq)
+
+    queue = Backlog(prove, None)
+    queue.start([(b"m", seq) for seq in range(3)])
+    end = time.monotonic() + 20
+    while queue.status(0.0)["left"]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert done == [2]
+    queue.stop()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Assignments of class tiny with what checks their proofs, and workers that do not do what they should."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import open_engine
+from ragseal.circuits.build import build
+from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.provers import AttestationBackend, open_backend
+from ragseal.kernel import field as scalars
+from ragseal.kernel import mechanism, statement
+from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.params import R
+from ragseal.prover.keys.trial_proofs import _scores
+from ragseal.prover.workers.interface import Work, WorkersStatus, WorkResult
+from tests.simulator.keys import TINY, keys_of
+
+
+def held_in(folder: Path) -> Path:
+    """The folder, with the key of class tiny as a provider names it."""
+    (folder / f"{TINY.name}-{keys_of(TINY).digest.hex()[:24]}").symlink_to(keys_of(TINY).directory.resolve())
+    return folder
+
+
+@cache
+def backend() -> AttestationBackend:
+    """What proves class tiny in this process."""
+    return open_backend(build(TINY), keys_of(TINY).directory)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A statement that is true, as its prover and its checker have it."""
+
+    assignment: Assignment
+    c_w: bytes
+    c_h: bytes
+
+    @property
+    def work(self) -> Work:
+        return Work(TINY.name, backend().key.digest, self.assignment.packed())
+
+    def check(self, proof: bytes) -> None:
+        backend().key.verify(self.assignment.clear, self.c_w, self.c_h, proof)
+
+
+@cache
+def stated(number: int = 0) -> Stated:
+    """The statement of that number."""
+    key, group, engine = backend().key, default_group(), open_engine(TINY)
+    chance = random.Random(f"statement {number}")
+    seed = scalars.limbs(chance.randbytes(32))
+    beacon, ctx, alpha, beta = (int.from_bytes(chance.randbytes(31), "big") | 1 for _ in range(4))
+    t_salt, rho, *rho_hints = (chance.randrange(R) for _ in range(2 + key.hint_bases.count))
+    w, hmax = _scores(TINY, chance.randbytes, True)
+    noise_key = mechanism.noise_key(seed, beacon, ctx)
+    h = engine.hints(noise_key, w, hmax)
+    t_commit = statement.places_commitment(TINY, t_salt, engine.answer(noise_key, w, hmax))
+    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    integers = tuple(int(x) for x in w)
+    blind = (rho + scaled_blinder(rho_hints, beta)) % R
+    c_w = group.msm(key.scores.y + key.scores.b, scalars.pack([*integers, rho]))
+    c_h = key.hint_bases.commit(group, h, rho_hints)
+    return Stated(Assignment(clear, integers, h, blind, seed, t_salt), c_w, c_h)
+
+
+@cache
+def proof_of(number: int = 0) -> bytes:
+    """A proof that holds for the statement of that number, and no other."""
+    return backend().prove(stated(number).assignment)
+
+
+@dataclass
+class Scripted:
+    """An engine whose workers give what a test says, and that remembers whom it dropped."""
+
+    gives: Callable[[Work], WorkResult]
+    places: int = 4
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+    asked: itertools.count[int] = field(default_factory=itertools.count)
+    closed: bool = False
+
+    def start(self) -> None: ...
+
+    def prove(self, work: Work) -> WorkResult:
+        next(self.asked)
+        return self.gives(work)
+
+    def drop(self, worker: str, reason: str) -> None:
+        self.dropped.append((worker, reason))
+
+    def status(self) -> WorkersStatus:
+        return WorkersStatus("scripted", 1, tuple(name for name, _ in self.dropped), "")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fresh_name() -> str:
+    return f"test-{secrets.token_hex(8)}"
