@@ -75,4 +75,4 @@ def written(
     """The text of an answer, from the question and T's keywords alone; ``without``: what is said without any."""
     words = [vocabulary.words[one.slot] for one in returned if one.slot < len(vocabulary.words)]
     text = final_answer(generator, question[:MAX_QUESTION], words, without)
-    return text.encode("utf-8")[:MAX_ANSWER_BYTES].decode("utf-8", "ignore")
+    return text.encode("utf-8", "ignore")[:MAX_ANSWER_BYTES].decode("utf-8", "ignore")

@@ -423,7 +423,7 @@ class Attestation:
         begins = policy.period_start - policy.period_start % COARSE_TIME
         period = [
             one.digest
-            for one in self._journal.history.windows.values()
+            for one in list(self._journal.history.windows.values())  # another thread may commit to one meanwhile
             if one.close is None or one.close.time >= begins or one.digest == window.digest
         ]
         counts = self._participations.counted(period)
