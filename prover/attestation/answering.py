@@ -26,7 +26,7 @@ from ragseal.generators import Generator
 from ragseal.generators.interface import MAX_QUESTION
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
-from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
+from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError
@@ -55,7 +55,7 @@ from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
-from ragseal.prover.storage.participations import Participations, allowed
+from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
@@ -420,13 +420,8 @@ class Attestation:
         question = Prepare.decode(job.pending.request).query
         without = zero_shot(generator, question[:MAX_QUESTION])  # first: it fails, if at all, whatever the index holds
         words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
-        begins = policy.period_start - policy.period_start % COARSE_TIME
-        period = [
-            one.digest
-            for one in list(self._journal.history.windows.values())  # another thread may commit to one meanwhile
-            if one.close is None or one.close.time >= begins or one.digest == window.digest
-        ]
-        counts = self._participations.counted(period)
+        windows = list(self._journal.history.windows.values())  # one may be committed to in another thread meanwhile
+        counts = counted(self._state, counting(windows, policy))
         for _, documents in charges:
             counts.update(documents)
         tenant = job.version.tenant

@@ -87,7 +87,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         assert "keywords and texts of all answers" in page
         assert "its word" in page
         said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
-        assert len(said) == 3
+        assert len(said) == 4
         assert all("provider's word" in one["shown_by"] for one in said)
         page = render(report)
         assert "any number of accounts, over the budget period" in page
