@@ -268,9 +268,11 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
             f"{float(delta):g}: use a smaller gain, or allow fewer answers"
         )
     often = participations_of(windows)
+    plain = bound(worst, sum(one.answered for one in windows), allowed, delta - lost)
+    filtered = filtered_bound(worst, often, parts, delta - lost)
     return AnswersReport(
-        plain=bound(worst, sum(one.answered for one in windows), allowed, delta - lost),
-        filtered=filtered_bound(worst, often, parts, delta - lost),
+        plain=plain,
+        filtered=min(filtered, plain, key=lambda one: one.epsilon),  # nobody takes part in more answers than there are
         alone=worst,
         participations=often,
         delta=float(delta),

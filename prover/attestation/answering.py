@@ -23,7 +23,6 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.embedder import Embedder
 from ragseal.embedder.declared import DeclaredModel
 from ragseal.generators import Generator
-from ragseal.generators.interface import MAX_QUESTION
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
@@ -31,8 +30,7 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError
 from ragseal.kernel.versions import ANSWERING
-from ragseal.prover.answers.attested import histogram, near_documents, written
-from ragseal.prover.answers.final import zero_shot
+from ragseal.prover.answers.attested import histogram, near_documents, without_documents, written
 from ragseal.prover.attestation.admission import Admission, check_version, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
@@ -388,16 +386,18 @@ class Attestation:
                 if stored is not None:  # stopped between here and the record: same bytes again
                     outcomes.append(QuerySecrets.decode(stored[0]))
                     continue
+                documents: tuple[bytes, ...] = ()
                 if job.window.manifest.policy.answers:
                     kept, documents = self._compute_answer(job, charges)
-                    charges.append((job.window.digest, documents))
                 else:
                     kept = self._compute(job)
+                row = (*place, kept.encode())
             except Exception as error:  # it is this request's alone
                 outcomes.append(error)
                 continue
             outcomes.append(kept)
-            rows.append((*place, kept.encode()))
+            rows.append(row)
+            charges.append((job.window.digest, documents))
         if rows:
             with self._state.transaction() as db:
                 db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
@@ -418,7 +418,7 @@ class Attestation:
         if window.beacon is None or generator is None:
             raise ConfigurationError("this provider has no generator of answers, or the window is not open")
         question = Prepare.decode(job.pending.request).query
-        without = zero_shot(generator, question[:MAX_QUESTION])  # first: it fails, if at all, whatever the index holds
+        without = without_documents(generator, question)
         words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
         windows = list(self._journal.history.windows.values())  # one may be committed to in another thread meanwhile
         counts = counted(self._state, counting(windows, policy))
