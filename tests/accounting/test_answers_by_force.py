@@ -201,3 +201,9 @@ def test_the_period_counts_parts() -> None:
     assert three.filtered.pure == pytest.approx(3 * one.filtered.pure)
     assert three.filtered.epsilon >= 3 * one.filtered.pure
     assert three.filtered.answers == 3 * one.filtered.answers
+
+
+def test_a_filter_that_lets_more_through_than_was_asked_adds_nothing() -> None:
+    cls = load_classes()["ranked-tiny-one"]
+    found = answers_period([Answering("w1", policy(participations=100), cls, 60, 2)], Fraction(1, 10**6))
+    assert found.filtered == found.plain

@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragseal.kernel.attestation import MAX_ANSWER_BYTES
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
+from ragseal.kernel.statement import Returned
+from ragseal.prover.answers.attested import written
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.verifier.report import summary
@@ -86,6 +89,19 @@ async def test_a_fault_of_documents_costs_their_counts_and_not_the_answer(tmp_pa
         counts = np.frombuffer(kept.counts, dtype=COUNT)
         assert counts[WORDS.words.index("copper")] == 0
         assert counts[WORDS.words.index("lantern")] > 0
+
+
+class Surrogates(Counted):
+    """A generator that says what no text can hold."""
+
+    def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
+        return "copper \ud800" + "x" * MAX_ANSWER_BYTES
+
+
+def test_an_answer_s_text_is_always_one_that_can_be_sent() -> None:
+    text = written(Surrogates(), WORDS, QUESTION, [Returned(0, True)], "")
+    assert text.startswith("copper xx")
+    assert len(text.encode()) == MAX_ANSWER_BYTES
 
 
 @pytest.mark.asyncio
