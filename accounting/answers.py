@@ -18,6 +18,9 @@ answer.  Over n answers two bounds of the same thing are computed, and the small
 
 Each comes from the integer table by exact fractions and from the ideal law; where the two routes differ nothing is
 used.
+
+A document that may stand in the index in c parts under ids of their own (``chunks_max``) is c entries that come and go
+together: it moves a count by up to c g steps, has up to c m words, and its parts take part in up to c times B answers.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ class OneAnswer:
     absent: float  #: how much likelier an event may become without it
     ideal: tuple[float, float]  #: the same two of the ideal law
     lost: Fraction  #: tail, overflow and grid (SPEC D.22.3)
+    part: float = 0.0  #: of ``pure`` what one part of a document adds at most, wherever the others take part
 
     @property
     def pure(self) -> float:
@@ -106,6 +110,7 @@ class AnswersReport:
     participations: int  #: B
     delta: float
     items: dict[str, float]  #: delta by what it is for
+    parts: int = 1  #: c, the most parts of one document: all numbers are for such a document whole
 
     @property
     def agree(self) -> bool:
@@ -120,37 +125,47 @@ def tail_ratio(table: NoiseTable, g: int, slots: int, beyond: Fraction = TAIL) -
     Raises:
         PolicyError: the table ends before so little is left.
     """
+    low = _reach(table, g, slots, beyond)
+    return Fraction(table.tail(low - 1 - g), table.tail(low - 1))
+
+
+def _reach(table: NoiseTable, g: int, slots: int, beyond: Fraction) -> int:
+    """x0: the least x with slots * P(z > x - g) <= beyond.  Raises PolicyError: as :func:`tail_ratio`."""
     if g < 1:
         raise PolicyError("a document that adds nothing to a count needs no account: gain must be at least 1")
     low, high = table.least, table.cut
     limit = beyond * table.total
-    while low < high:  # the least x with slots * P(z > x - g) <= beyond
+    while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if slots * table.tail(middle - g) <= limit else (middle + 1, high)
     if slots * table.tail(low - g) > limit or not table.tail(low - 1):
         raise PolicyError(f"one document moves a count by {g} steps, more than the noise can hide: use a smaller gain")
-    return Fraction(table.tail(low - 1 - g), table.tail(low - 1))
+    return low
 
 
-def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int) -> OneAnswer:
-    """The bound of one answer (docs/proofs/answers.md, proposition 1).
+def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, parts: int = 1) -> OneAnswer:
+    """The bound of one answer (docs/proofs/answers.md, proposition 1 and section 4).
 
     Args:
-        g: steps that a document adds to a count.
+        g: steps that one part of a document adds to a count.
         words: m, counts that it adds to at most.
+        parts: c, parts of a document that may take part at once.
 
     Raises:
         PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
     """
     if table.law not in RANKED_LAWS:
         raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
-    up, down = min(words, cls.K), cls.K
-    each = _log_up(tail_ratio(table, g, cls.N))
+    up, down, whole = min(words * parts, cls.K), cls.K, g * parts
+    x0 = _reach(table, whole, cls.N, TAIL)
+    each = _log_up(Fraction(table.tail(x0 - 1 - whole), table.tail(x0 - 1)))
+    # Where j parts take part the ratio is a product of j, each of them at an x of at most x0.
+    part = _log_up(Fraction(table.tail(x0 - 1 - g), table.tail(x0 - 1)))
     present, absent = _up(up * each), _up(down * each)
     refused = Fraction(1, 1 << OVERFLOW_EXPONENT) + Fraction(1, 1 << GRID_EXPONENT)
     worst = Fraction(math.ceil(math.exp(min(down * each, 700.0)) * (1 + 1e-9)) + 1)
-    ideal = up * g / RANKED_SCALE, down * g / RANKED_SCALE
-    return OneAnswer(present, absent, ideal, TAIL + (1 + worst) * refused)
+    ideal = up * whole / RANKED_SCALE, down * whole / RANKED_SCALE
+    return OneAnswer(present, absent, ideal, TAIL + (1 + worst) * refused, _up(down * part))
 
 
 def composed(alone: OneAnswer, n: int, delta: Fraction) -> float:
@@ -211,22 +226,39 @@ def bound(alone: OneAnswer, n: int, allowed: int, delta: Fraction) -> Bound:
     return Bound(n, min(pure, loss), COMPOSED if loss < pure else PURE, pure, loss)
 
 
+def filtered_bound(alone: OneAnswer, often: int, parts: int, delta: Fraction) -> Bound:
+    """Epsilon of the answers that a document takes part in, where each part of it does in at most ``often``.
+
+    Parts may take part together or apart, so of several parts the number of answers is not known, and only the pure
+    bound counts: each participation of each part adds at most ``alone.part``.
+    """
+    if parts == 1:
+        return bound(alone, often, often, delta)
+    pure = _up(often * parts * alone.part)
+    return Bound(often * parts, pure, PURE, pure, math.inf)
+
+
 def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersReport:
     """What all windows of a period tell of one document at ``delta``.
 
-    Every answer is charged as the worst one of the period.
+    Every answer is charged as the worst one of the period, and a document as one of the most parts that any window of
+    it allows.
 
     Raises:
         PolicyError: no window, one of another claim, or refusals and tails that use up delta.
     """
     if not windows or not all(one.policy.answers for one in windows):
         raise PolicyError("windows of other claims are not accounted with those of answers")
-    each = [one_answer(one.cls, build_table(one.cls.law), one.policy.gain, one.policy.words_max) for one in windows]
+    parts = max(one.policy.chunks_max for one in windows)
+    each = [
+        one_answer(one.cls, build_table(one.cls.law), one.policy.gain, one.policy.words_max, parts) for one in windows
+    ]
     worst = OneAnswer(
         max(one.present for one in each),
         max(one.absent for one in each),
         (max(one.ideal[0] for one in each), max(one.ideal[1] for one in each)),
         max(one.lost for one in each),
+        max(one.part for one in each),
     )
     allowed = sum(max(one.allowed, one.answered) for one in windows)
     lost = allowed * worst.lost
@@ -236,18 +268,21 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
             f"{float(delta):g}: use a smaller gain, or allow fewer answers"
         )
     often = participations_of(windows)
+    plain = bound(worst, sum(one.answered for one in windows), allowed, delta - lost)
+    filtered = filtered_bound(worst, often, parts, delta - lost)
     return AnswersReport(
-        plain=bound(worst, sum(one.answered for one in windows), allowed, delta - lost),
-        filtered=bound(worst, often, often, delta - lost),
+        plain=plain,
+        filtered=min(filtered, plain, key=lambda one: one.epsilon),  # nobody takes part in more answers than there are
         alone=worst,
         participations=often,
         delta=float(delta),
         items={"refusals and tails": _up(float(lost)), "composed loss": float(delta - lost)},
+        parts=parts,
     )
 
 
 def participations_of(windows: Sequence[Answering]) -> int:
-    """B: the answers that one document may take part in.
+    """B: the answers that one document may take part in, or one part of it.
 
     A provider counts over its policy's period, so windows that name one beginning share a filter; where this auditor
     looks further back than a policy does, the filters of several periods add up.

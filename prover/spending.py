@@ -157,7 +157,7 @@ def _answers(
             one.manifest.window,
             one.manifest.policy,
             classes(one.manifest.policy.class_name),
-            one.manifest.accounts * max(one.manifest.policy.n_max, *one.counters.values(), 0),
+            places(one.manifest) * max(one.manifest.policy.n_max, *one.counters.values(), 0),
             len(one.records),
         )
         for one in windows

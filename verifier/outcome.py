@@ -181,7 +181,8 @@ class Verdict:
         if told is not None:
             about += (
                 f" coalition=any answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
-                f"participations={told.participations} filter=provider histograms=provider"
+                f"participations={told.participations} filter=provider histograms=provider "
+                "texts=provider vocabulary=provider"
             )
         text = (
             f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "

@@ -11,22 +11,26 @@ A generator that fails at a document has nothing to say of it: a refusal would t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ragseal.generators import Generator
-from ragseal.generators.interface import MAX_QUESTION
+from ragseal.generators.interface import MAX_QUESTION, check_asked
 from ragseal.kernel.attestation import MAX_ANSWER_BYTES
+from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.vocabulary import Vocabulary
 from ragseal.prover.answers.each import answer_each
-from ragseal.prover.answers.final import final_answer
+from ragseal.prover.answers.final import final_answer, zero_shot
 from ragseal.prover.answers.keywords import STOP_WORDS, keywords_of
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.prover.commitment.index import Version
+
+log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +79,23 @@ def written(
     """The text of an answer, from the question and T's keywords alone; ``without``: what is said without any."""
     words = [vocabulary.words[one.slot] for one in returned if one.slot < len(vocabulary.words)]
     text = final_answer(generator, question[:MAX_QUESTION], words, without)
-    return text.encode("utf-8")[:MAX_ANSWER_BYTES].decode("utf-8", "ignore")
+    return text.encode("utf-8", "ignore")[:MAX_ANSWER_BYTES].decode("utf-8", "ignore")
+
+
+def without_documents(generator: Generator, question: str) -> str:
+    """The answer that no document has a part in; asked for first, since it fails, if at all, whatever the index holds.
+
+    Raises:
+        EncodingError: a question that no generator is asked.
+        TransportError: the generator fails.  What it says goes to the operator: it may quote a server of its own, whose
+            words, with a piece of the key in them now and then, are none of the account's business.
+    """
+    asked = question[:MAX_QUESTION]
+    check_asked(asked, (), ())
+    try:
+        return zero_shot(generator, asked)
+    except Exception as error:
+        log.error("the generator does not answer: %s", error if isinstance(error, AuditError) else type(error).__name__)
+        raise TransportError(
+            "this provider cannot write answers now: send the same request again later, it costs nothing until then"
+        ) from None

@@ -35,8 +35,8 @@ def answer_each(
         text = ""
         try:
             text = generator.answer(question, [document])
-        except AuditError as error:
-            failed.append((i, str(error)))
+        except Exception as error:  # whatever it is: a fault that only this document meets is one of this document
+            failed.append((i, str(error) if isinstance(error, AuditError) else type(error).__name__))
         texts.append(text)
         if progress is not None:
             progress(i + 1, len(documents))

@@ -23,16 +23,14 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.embedder import Embedder
 from ragseal.embedder.declared import DeclaredModel
 from ragseal.generators import Generator
-from ragseal.generators.interface import MAX_QUESTION
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
-from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
+from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError
 from ragseal.kernel.versions import ANSWERING
-from ragseal.prover.answers.attested import histogram, near_documents, written
-from ragseal.prover.answers.final import zero_shot
+from ragseal.prover.answers.attested import histogram, near_documents, without_documents, written
 from ragseal.prover.attestation.admission import Admission, check_version, spent
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.group_commit import Batches
@@ -55,7 +53,7 @@ from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
-from ragseal.prover.storage.participations import Participations, allowed
+from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
@@ -391,16 +389,18 @@ class Attestation:
                 if stored is not None:  # stopped between here and the record: same bytes again
                     outcomes.append(QuerySecrets.decode(stored[0]))
                     continue
+                documents: tuple[bytes, ...] = ()
                 if job.window.manifest.policy.answers:
                     kept, documents = self._compute_answer(job, charges)
-                    charges.append((job.window.digest, documents))
                 else:
                     kept = self._compute(job)
+                row = (*place, kept.encode())
             except Exception as error:  # it is this request's alone
                 outcomes.append(error)
                 continue
             outcomes.append(kept)
-            rows.append((*place, kept.encode()))
+            rows.append(row)
+            charges.append((job.window.digest, documents))
         if rows:
             with self._state.transaction() as db:
                 db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
@@ -421,15 +421,10 @@ class Attestation:
         if window.beacon is None or generator is None:
             raise ConfigurationError("this provider has no generator of answers, or the window is not open")
         question = Prepare.decode(job.pending.request).query
-        without = zero_shot(generator, question[:MAX_QUESTION])  # first: it fails, if at all, whatever the index holds
+        without = without_documents(generator, question)
         words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
-        begins = policy.period_start - policy.period_start % COARSE_TIME
-        period = [
-            one.digest
-            for one in self._journal.history.windows.values()
-            if one.close is None or one.close.time >= begins or one.digest == window.digest
-        ]
-        counts = self._participations.counted(period)
+        windows = list(self._journal.history.windows.values())  # one may be committed to in another thread meanwhile
+        counts = counted(self._state, counting(windows, policy))
         for _, documents in charges:
             counts.update(documents)
         tenant = job.version.tenant

@@ -23,6 +23,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
+from ragseal.prover.attestation.guard import guard_of
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
@@ -189,6 +190,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         similarity=_cosine(v, "similarity"),
     )
     draft.validate()
+    guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window
     if not auto:
         return draft
     fields = {name: getattr(draft, name) for name in Policy.__slots__}

@@ -26,6 +26,7 @@ from typing import Any
 import click
 
 from ragseal.groth16.keys import KeyView, ThinningView
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
@@ -40,7 +41,7 @@ from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
-from ragseal.prover.storage import retired_check
+from ragseal.prover.storage import participation_check, retired_check
 from ragseal.prover.storage.dropped import half_dropped, is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
@@ -213,6 +214,13 @@ def _version(provider: Provider, secrets: WindowSecrets, window: Window, tenant:
     return provider.version(window, tenant, digest) if window.number_of(digest) else secrets.versions[tenant]
 
 
+def _version_of(provider: Provider, secrets: WindowSecrets, window: Window, record: Record) -> tuple[str, Version]:
+    """The tenant of a record's account, and the version of its index that it was answered from."""
+    request = record.signed.request
+    tenant = secrets.account(request.account).tenant
+    return tenant, _version(provider, secrets, window, tenant, request.index_digest)
+
+
 def _thinning_key(tools: Backends, manifest: Manifest) -> ThinningView:
     """The key under whose points a window with a coin places columns.  ConfigurationError: there is none."""
     if tools.thinning_keys is None:
@@ -238,7 +246,7 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
             progress(f"records of {where}", done, total)
 
     with report.guard(where):
-        for problem in check.quick(moved):
+        for problem in (*check.quick(moved), *participation_check.quick(state, window)):
             report.found(problem)
         if check.unrecorded() > 0:
             report.notes.append(
@@ -273,6 +281,9 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                 done = 0
                 context = CheckContext(tools.group, tools.engine, key, partial(_version, provider, secrets))
                 for problem in check.whole(secrets, context, moved):
+                    report.found(problem)
+                of = partial(_version_of, provider, secrets, window)
+                for problem in participation_check.whole(journal, state, window, of, check.unrecorded()):
                     report.found(problem)
 
 

@@ -12,9 +12,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.policy import Policy
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
 
 _TOGETHER = 500  #: windows of one query
 
@@ -34,17 +37,6 @@ class Participations:
                 self._key = tombstones.key_of(db, self._draw)
         return tombstones.hash_of(self._key, tenant, name)
 
-    def counted(self, manifests: Sequence[bytes]) -> Counter[bytes]:
-        """Answers by document over these windows."""
-        found: Counter[bytes] = Counter()
-        for start in range(0, len(manifests), _TOGETHER):
-            part = tuple(manifests[start : start + _TOGETHER])
-            marks = ", ".join("?" * len(part))
-            query = f"SELECT document, SUM(answers) FROM participations WHERE manifest IN ({marks}) GROUP BY document"
-            for document, answers in self._state.rows(query, part):
-                found[bytes(document)] += int(answers)
-        return found
-
     @staticmethod
     def charge(db: sqlite3.Connection, manifest: bytes, documents: Iterable[bytes]) -> None:
         """One answer more of each, in the caller's transaction."""
@@ -53,6 +45,24 @@ class Participations:
             "ON CONFLICT (manifest, document) DO UPDATE SET answers = answers + 1",
             [(manifest, document) for document in documents],
         )
+
+
+def counting(windows: Iterable[Window], policy: Policy) -> list[bytes]:
+    """Digests of the windows whose answers a policy's filter counts: those that did not end before its period."""
+    begins = policy.period_start - policy.period_start % COARSE_TIME
+    return [one.digest for one in windows if one.close is None or one.close.time >= begins]
+
+
+def counted(state: State, manifests: Sequence[bytes]) -> Counter[bytes]:
+    """Answers by document over these windows."""
+    found: Counter[bytes] = Counter()
+    for start in range(0, len(manifests), _TOGETHER):
+        part = tuple(manifests[start : start + _TOGETHER])
+        marks = ", ".join("?" * len(part))
+        query = f"SELECT document, SUM(answers) FROM participations WHERE manifest IN ({marks}) GROUP BY document"
+        for document, answers in state.rows(query, part):
+            found[bytes(document)] += int(answers)
+    return found
 
 
 def allowed(counts: Mapping[bytes, int], document: bytes, most: int) -> bool:

@@ -18,6 +18,8 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.kernel.statement import Returned
+from ragseal.verifier.report.claim import in_short
+from ragseal.verifier.report.document import build
 from tests.attacks.answered import COUNTS, NAME, AnsweredWorld, Lie, answers_policy, window, words
 from tests.attacks.checks import (
     ANSWERS_ALONE,
@@ -40,7 +42,7 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     verdict = accepted(world, receipts=world.receipts())
     line = verdict.line()
     assert "claim=answers coalition=any answers=2 epsilon_filtered=" in line
-    assert "participations=2 filter=provider histograms=provider" in line
+    assert "participations=2 filter=provider histograms=provider texts=provider vocabulary=provider" in line
     budget = verdict.budget
     assert budget is not None
     assert budget.answers is not None
@@ -48,6 +50,31 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     assert budget.answers.plain.pure == pytest.approx(2 * one.absent)
     assert budget.epsilon <= 2 * one.pure * 1.000001
     assert budget.answers.filtered.epsilon <= budget.epsilon
+
+
+def test_a_document_in_the_answer_s_text_passes_as_the_provider_s_word() -> None:
+    """Nothing proves a text, so a verdict may not let anybody think so: not its line, its claim, or its first page."""
+    world = window(Lie(opened=lambda openings: replace(openings, answer="The whole of a document: " + "x" * 400)))
+    verdict = accepted(world, receipts=world.receipts())
+    assert " texts=provider " in verdict.line()
+    report = build(verdict)
+    assert "each text was written from question and keywords alone" in report["claim"]
+    assert any("could repeat a document" in note for note in report["does_not_say"])
+    assert any("texts of the keywords alone" in note for note in in_short(False, answered=True))
+    told = [one["condition"] for one in report["epsilon"]["conditions"] if one["holds"] is None]
+    assert any("text is written from the question and the keywords" in one for one in told)
+    assert any("vocabulary" in one for one in told)
+
+
+def test_a_document_of_several_parts_is_counted_whole() -> None:
+    """Files that are split take part by their parts: a line that says 3 slots has three times the epsilon."""
+    one, three = (accepted(window(chunks_max=parts, epsilon_account="200", delta="1/1000")).budget for parts in (1, 3))
+    assert one is not None and one.answers is not None  # noqa: PT018
+    assert three is not None and three.answers is not None  # noqa: PT018
+    assert three.slots == three.answers.parts == 3
+    assert three.answers.plain.pure == pytest.approx(3 * one.answers.plain.pure)
+    assert three.answers.filtered.pure == pytest.approx(3 * one.answers.filtered.pure)
+    assert three.epsilon > 2 * one.epsilon
 
 
 # --- the commitment to the histogram ---------------------------------------------------------------------------------

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.attestation import MAX_ANSWER_BYTES
+from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
+from ragseal.kernel.statement import Returned
+from ragseal.prover.answers.attested import written
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.verifier.report import summary
@@ -63,6 +68,59 @@ async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Pa
         assert np.frombuffer(kept.counts, dtype=COUNT).sum() > 0
 
 
+@dataclass
+class Failing(Counted):
+    """A generator that fails where it is asked about one kind of document, or about anything at all."""
+
+    at: str = ""
+    fault: Exception = field(default_factory=ValueError)
+
+    def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
+        if self.at in " ".join([*contexts, question]):
+            raise self.fault
+        return super().answer(question, contexts, keywords)
+
+
+@pytest.mark.asyncio
+async def test_a_fault_of_documents_costs_their_counts_and_not_the_answer(tmp_path: Path) -> None:
+    async with answering_on(tmp_path, generator=Failing(at="copper")) as serving:
+        answer = await Asker("alice", serving).ask(QUESTION)
+        kept = secrets_of_record(serving.provider.state, answer.record)
+        counts = np.frombuffer(kept.counts, dtype=COUNT)
+        assert counts[WORDS.words.index("copper")] == 0
+        assert counts[WORDS.words.index("lantern")] > 0
+
+
+class Surrogates(Counted):
+    """A generator that says what no text can hold."""
+
+    def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
+        return "copper \ud800" + "x" * MAX_ANSWER_BYTES
+
+
+def test_an_answer_s_text_is_always_one_that_can_be_sent() -> None:
+    text = written(Surrogates(), WORDS, QUESTION, [Returned(0, True)], "")
+    assert text.startswith("copper xx")
+    assert len(text.encode()) == MAX_ANSWER_BYTES
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fault", [TransportError("x.internal says: no such key sk-12"), RuntimeError("sk-12")])
+async def test_what_a_generator_says_of_itself_stays_with_the_operator(
+    tmp_path: Path, fault: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    generator = Failing(fault=fault)
+    async with answering_on(tmp_path, generator=generator) as serving:
+        alice = Asker("alice", serving)
+        with pytest.raises(TransportError, match="cannot write answers now") as caught:
+            await alice.ask(QUESTION)
+        assert "sk-12" not in str(caught.value)
+        assert "the generator does not answer" in caplog.text
+        assert serving.provider.state.rows("SELECT * FROM participations") == []
+        generator.at = "nothing has this"
+        assert (await alice.ask(QUESTION)).record.seq == 0  # the same request, byte for byte
+
+
 def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
     """Accounts ask over gRPC, the auditor audits over gRPC: PASS, with an epsilon that covers the texts."""
     live = AnsweringLive(tmp_path)
@@ -87,7 +145,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         assert "keywords and texts of all answers" in page
         assert "its word" in page
         said = [one for one in report["epsilon"]["conditions"] if one["holds"] is None]
-        assert len(said) == 3
+        assert len(said) == 4
         assert all("provider's word" in one["shown_by"] for one in said)
         page = render(report)
         assert "any number of accounts, over the budget period" in page

@@ -121,6 +121,7 @@ def test_a_policy_file_names_its_guard() -> None:
         ({"guard_formula": "paper"}, "are of a guard"),
         ({"guard": "returned", "guard_rho": 0}, "strictly between 0 and 1"),
         ({"guard": "returned", "guard_rho": 1}, "strictly between 0 and 1"),
+        ({"guard": "returned", "guard_rho": f"{10**20 - 1}/{10**20}"}, "not 1.0"),
         ({"guard": "returned", "guard_rho": "a"}, "no rational number"),
         ({"guard": "returned", "guard_formula": "none"}, "formula is one of precise, or paper"),
         ({"guard": "returned", "guard_formula": 3}, "precise"),

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.answers import Answering, answers_period
 from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.beacon import AUDITOR, PROVIDER, BeaconSeal
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
 )
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.spending import lines, spending
 from ragseal.prover.storage.window import Window
+from tests.accounting.test_answers import policy as answers_policy
 from tests.simulator import CLS, NOW, OPENS, World, policy
 
 HOUR = 3600
@@ -203,3 +207,23 @@ def test_a_period_that_mixes_claims_has_no_epsilon_and_the_way_out_is_said() -> 
     plain[0].close = WindowClose(plain[0].digest, 0, start - 60)
     anew = coined_policy(opens=start, closes=start + HOUR, period_start=start)
     assert "error" not in spending(plain, classes, anew, ACCOUNTS)
+
+
+def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
+    """The auditor counts every place of a live index as an account (SPEC A.13.4), so what is foreseen does, too."""
+    cls = load_classes()["ranked-tiny-one"]
+    world = World()
+    own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=60)
+    world.commit("w0", policy_=own)
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    (spent,) = history(world)
+    assert places(spent.manifest) > spent.manifest.accounts
+    following = replace(own, opens=OPENS + HOUR, closes=OPENS + 2 * HOUR)
+    foreseen = spending([spent], lambda name: cls, following, accounts=3)
+    windows = [
+        Answering("w0", own, cls, places(spent.manifest) * own.n_max, 0),
+        Answering("w1", following, cls, 3 * own.n_max, 3 * own.n_max),
+    ]
+    assert foreseen["epsilon"] == answers_period(windows, Fraction(1, 1000)).plain.epsilon
+    fewer = [replace(windows[0], allowed=spent.manifest.accounts * own.n_max), windows[1]]
+    assert foreseen["epsilon"] > answers_period(fewer, Fraction(1, 1000)).plain.epsilon

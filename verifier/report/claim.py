@@ -28,10 +28,11 @@ DELIVERED = (
 ANSWERED = (
     "For a tenant's documents and the same documents without one, and any number of accounts that choose any number of "
     "questions from everything received: all that these accounts are sent, the texts of answers included, is "
-    "(epsilon, delta)-indistinguishable, computationally (SIM-CDP). epsilon counts every answer of the period. That "
-    "each proven histogram is that of the tenant's documents, of which one adds at most one to a keyword's count, is "
-    "the provider's word; so is what the number with the filter adds: that a document takes part in no more answers "
-    "of the period than the policy says."
+    "(epsilon, delta)-indistinguishable, computationally (SIM-CDP). epsilon counts every answer of the period. The "
+    "provider's word is that each proven histogram is that of the tenant's documents, of which one adds at most one to "
+    "a keyword's count, that each text was written from question and keywords alone, and that the vocabulary comes "
+    "from public data; so is what the number with the filter adds: that a document takes part in no more answers of "
+    "the period than the policy says."
 )
 
 #: Beside what :func:`does_not_say` takes of :data:`DOES_NOT_SAY`, of the claim answers.
@@ -41,9 +42,13 @@ ANSWERED_DOES_NOT_SAY = (
     "is that the keywords are those of what it committed to, under noise that nobody chose.",
     "That a document takes part in no more answers than the policy's participations: the provider keeps that count, "
     "and no log shows it. Without its word the epsilon of all answers holds.",
-    "That texts of answers were written from question and keywords alone. The keywords are proven; their text is not.",
+    "That texts of answers were written from question and keywords alone. The keywords are proven; their text is not, "
+    "and could repeat a document.",
+    "That the words of the vocabulary come from public data. They were fixed before the window; words that were taken "
+    "from documents would tell of them before anything is asked.",
     "How long an answer takes: it may grow with the documents that take part. Answers should leave on a fixed tick.",
-    "A document of which copies or near copies stand in the index under other ids: m of them count as m documents.",
+    "A document of which copies or near copies stand in the index under other ids, or more parts than chunks_max: m of "
+    "them count as m documents.",
     "That the answer is right.",
 )
 
@@ -143,8 +148,8 @@ _COALITIONS = (
 )
 _HANDED = "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it."
 _WRITTEN = (
-    "That histograms are of the tenant's documents, and that a document takes part in no more answers than the policy "
-    "says: both are the provider's word."
+    "That histograms are of the tenant's documents, texts of the keywords alone and the vocabulary public, and that a "
+    "document takes part in no more answers than the policy says: all of it is the provider's word."
 )
 _SHORT = (
     "Windows before the budget period, and that the others in it kept their rules: each has a verdict of its own.",
@@ -167,6 +172,12 @@ SEVERAL_SLOTS = (
     "A document of this period may fill up to {slots} slots, each of them hidden by a coin of its own, and all numbers "
     "here are for such a document whole: {rule}. Of a document that fills one slot they say less than holds."
 )
+#: The same of the claim answers, where a part has no slot of an answer and no coin.
+SEVERAL_PARTS = (
+    "A document of this period may stand in the index in up to {slots} parts under ids of their own, each of which "
+    "takes part and is counted by itself; all numbers here are for such a document whole, and for one of a single part "
+    "they say less than holds."
+)
 _RULES = {
     True: "unseen and return are {slots} times those of one slot",
     False: "each query counts as {slots} queries (group privacy)",
@@ -175,8 +186,8 @@ _RULES = {
 
 def of(name: str, slots: int = 1) -> str:
     """What a policy's claim says; ``slots``: the most that one document may fill."""
-    if name == ANSWERS:  # its epsilon is of documents whole, however many slots they fill
-        return ANSWERED
+    if name == ANSWERS:
+        return ANSWERED if slots == 1 else f"{ANSWERED} {SEVERAL_PARTS.format(slots=slots)}"
     delivered = name == UNTIL_DELIVERED
     said = DELIVERED if delivered else CLAIM
     if slots == 1:

@@ -136,9 +136,9 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
         return (
             "Bounded is what any number of accounts that work together can tell from the keywords and texts of all "
             f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, "
-            f"and {_upward(filtered(report))} if the provider keeps its word that a document takes part in at most "
-            f"{policy.get('participations', '?')} answers. That the histograms are of the tenant's documents is its "
-            "word too."
+            f"and {_upward(filtered(report))} if the provider keeps its word that {_whoever(report)} takes part in at "
+            f"most {report['epsilon'].get('participations', '?')} answers. That the histograms are of the tenant's "
+            "documents, the texts of the keywords and the vocabulary public is its word too."
         )
     if passed(report):
         return (
@@ -151,6 +151,11 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     if report["verdict"] == NO_VERDICT:
         return f"Nothing is bounded, and nothing is held against the provider: {step} could not be decided."
     return f"Nothing is bounded: {step} failed, and what the provider signed shows it."
+
+
+def _whoever(report: Mapping[str, Any]) -> str:
+    """What a filter counts answers of, in words."""
+    return "a document" if report["epsilon"].get("slots_of_a_document", 1) == 1 else "each part of a document"
 
 
 def _strength(report: Mapping[str, Any]) -> str:

@@ -155,7 +155,8 @@ def details(found: AnswersReport) -> dict[str, Any]:
         "epsilon_filtered": found.filtered.epsilon,
         "participations": found.participations,
         "epsilon_of_all_answers_rests_on": "the log's records and their proofs; that each histogram is of documents "
-        "that add at most one to a count is the provider's word",
+        "that add at most one to a count, that texts are written from question and keywords alone, and that the "
+        "vocabulary is public, is the provider's word",
         "epsilon_filtered_rests_on": "besides, on the provider's word that a document takes part in no more answers",
         "plain": asdict(found.plain),
         "filtered": asdict(found.filtered),

@@ -100,16 +100,21 @@ _OF_ANSWERS = (
 )
 
 
-def conditions_of_answers(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+def conditions_of_answers(policies: Sequence[Policy], often: int) -> list[dict[str, Any]]:
     """As :func:`conditions`, of the claim answers (docs/proofs/answers.md).
 
     A line whose ``holds`` is None says what rests on the provider's word.
+
+    Args:
+        often: answers that a document may take part in, over all filters of the period.
     """
-    often, words = (max(values) for values in zip(*((p.participations, p.words_max) for p in policies), strict=True))
+    words, parts = (max(values) for values in zip(*((p.words_max, p.chunks_max) for p in policies), strict=True))
+    one = "one document" if parts == 1 else f"each of up to {parts} parts of one document"
     said = (
-        f"one document adds at most one to a count and to at most {words} counts",
-        f"a document takes part in at most {often} answers of the period (only the epsilon with the filter needs it)",
+        f"{one} adds at most one to a count and to at most {words} counts",
+        f"{one} takes part in at most {often} answers of the period (only the epsilon with the filter needs it)",
         "an answer's text is written from the question and the keywords alone, and how long it takes tells nothing",
+        "the vocabulary's words come from public data",
     )
     return [{"condition": what, "holds": True, "shown_by": where} for what, where in _OF_ANSWERS] + [
         {"condition": what, "holds": None, "shown_by": "the provider's word (SPEC A.14.5)"} for what in said

@@ -118,7 +118,7 @@ class PeriodBudget:
     def _conditions(self) -> list[dict[str, Any]]:
         policies = [one.policy for one in self.windows]
         if self.answers is not None:
-            return conditions_of_answers(policies)
+            return conditions_of_answers(policies, self.answers.participations)
         if self.report is None or self.delivered is not None:
             return conditions_of_delivered(policies, self.period.late)
         return conditions(self.report, policies)

@@ -94,11 +94,12 @@ class Repeating:
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
         self.broken_at = ""
+        self.fault: Exception = TransportError("away")
 
     def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
         self.asked.append((tuple(contexts), tuple(keywords)))
         if self.broken_at in [*contexts, *keywords]:
-            raise TransportError("away")
+            raise self.fault
         return " ".join([*contexts, *keywords]) or NOTHING
 
 
@@ -117,6 +118,17 @@ def test_one_changed_document_changes_one_answer_even_where_it_breaks_the_model(
     after = answer_each(generator, "q", ["a", "broken", "c"])
     assert [x != y for x, y in zip(before.texts, after.texts, strict=True)] == [False, True, False]
     assert (after.texts[1], after.failed) == ("", ((1, "away"),))
+
+
+@pytest.mark.parametrize("fault", [ValueError("a text"), RuntimeError("a model"), MemoryError(), RecursionError()])
+def test_no_fault_of_a_document_leaves_its_own_answer(fault: Exception) -> None:
+    """An error in place of the account's answer would say that the document was retrieved, and no noise hides that."""
+    generator = Repeating()
+    generator.broken_at, generator.fault = "broken", fault
+    found = answer_each(generator, "q", ["a", "broken", "c"])
+    assert found.texts == ("a", "", "c")
+    assert found.failed == ((1, type(fault).__name__),)  # its words may be the document's
+    assert final_answer(generator, "q", ["broken"], NOTHING) == NOTHING
 
 
 def test_the_last_answer_rests_on_keywords_in_canonical_order() -> None:
