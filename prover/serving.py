@@ -153,9 +153,12 @@ class Serving:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
             self.proofs.start(current.digest if current is not None and kept else None)
-        self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
+        if self.journal.frozen:
+            log.warning("%s", self.provider.state.frozen)
+            return
+        self._driver = asyncio.create_task(self._drive())
         self._ticking = asyncio.create_task(self.ticks.run())
         if self.warns_of_ends:
             self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
