@@ -153,14 +153,11 @@ class Serving:
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
             self.proofs.start(current.digest if current is not None and kept else None)
+        self._driver = asyncio.create_task(self._drive())
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
-        if self.journal.frozen:
-            log.warning("%s", self.provider.state.frozen)
-            return
-        self._driver = asyncio.create_task(self._drive())
         self._ticking = asyncio.create_task(self.ticks.run())
-        if self.warns_of_ends:
+        if self.warns_of_ends and not self.journal.frozen:
             self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
     async def _publish(self) -> None:
@@ -176,6 +173,9 @@ class Serving:
 
     async def _drive(self) -> None:
         """Bring every window that is committed to its opening."""
+        if self.journal.frozen:
+            log.warning("%s", self.provider.state.frozen)
+            return
         given_up: Window | None = None
         while True:
             await self.beacon.pending()
