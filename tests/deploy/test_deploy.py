@@ -244,6 +244,9 @@ def test_helm_renders_the_chart_and_refuses_a_second_writer() -> None:
     command = found["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[-1] == "--tick=0.2"
     check_command(command, "helm template")
+    held = template("--set", "maintenance=true").stdout
+    assert "infinity" in held
+    assert "livez" not in held
     assert "a provider is one process" in template("--set", "replicas=2").stderr
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -159,6 +160,25 @@ def test_a_copy_shows_what_it_has_and_enters_nothing(tmp_path: Path) -> None:
         with without(FROZEN):
             made.end_window()
         assert made.provider.ledger.size == size + 1
+
+
+def test_a_copy_makes_no_version_of_its_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def make() -> None:
+        async with scene.window_on(tmp_path / "p", version_every=60):
+            pass
+
+    async def tick() -> int:
+        provider = scene.open_provider(tmp_path / "p", scene.Clock(scene.NOW + 60))
+        async with scene.serving_on(provider) as serving:
+            await serving.ticks.step()
+            return len(provider.state.rows("SELECT DISTINCT number FROM versions"))
+
+    asyncio.run(make())
+    (tmp_path / "p" / COPY).touch()
+    assert asyncio.run(tick()) == 2
+    monkeypatch.setattr(Journal, "frozen", False)
+    with pytest.raises(LedgerError, match="is a copy"):
+        asyncio.run(tick())
 
 
 # --- what comes from a backup ----------------------------------------------------------------------------------------
