@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.administration import backup as copies
+from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.access import administration
 from ragseal.prover.options import STATE
+from ragseal.prover.provider import Environment
 from ragseal.runtime.terminal import JSON, named_bars, tell_result
 
 MAX_NOTE = 1 << 16
@@ -25,8 +26,9 @@ MAX_NOTE = 1 << 16
 def backup(directory: Path, folder: Path, keys: Path | None, as_json: bool) -> None:
     """Copy everything this provider keeps, as of one checkpoint of its log; it may be serving meanwhile.
 
-    The copy is as secret as the provider's own folder.  With --keys its texts, matrices, queries and seeds are
-    encrypted, and the newest keys file opens all copies, without what was purged before it was written.
+    The copy is as secret as the provider's own folder, and has its signing keys.  With --keys those, texts, matrices,
+    queries and seeds are encrypted, and the newest keys file opens all copies, without what was purged before it was
+    written.
     """
     with administration(directory) as admin, named_bars() as progress:
         told = admin.backup(folder.absolute(), progress, None if keys is None else keys.absolute())
@@ -39,17 +41,28 @@ def backup(directory: Path, folder: Path, keys: Path | None, as_json: bool) -> N
               help="The folder that `backup` made.")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="The newest signed note of this log that anybody has.")  # fmt: skip
+@click.option("--remains", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="What is left of the provider's own folder, moved away.")  # fmt: skip
 @click.option("--nothing-newer", is_flag=True, help="Nothing left the provider after the copy was made.")
+@click.option("--read-only", is_flag=True, help="Only to show, prove and answer again what the copy has.")
 @click.option("--keys", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="The newest keys file, of a copy that was made with --keys.")  # fmt: skip
 @JSON
 def restore(
-    directory: Path, folder: Path, checkpoint: Path | None, nothing_newer: bool, keys: Path | None, as_json: bool
+    directory: Path,
+    folder: Path,
+    checkpoint: Path | None,
+    remains: Path | None,
+    nothing_newer: bool,
+    read_only: bool,
+    keys: Path | None,
+    as_json: bool,
 ) -> None:
-    """Put a backup back, unless the log has gone on since; says what would be lost."""
+    """Put a backup back, unless the log may have gone on since; says what is lost."""
     try:
         note = None if checkpoint is None else checkpoint.read_bytes()[: MAX_NOTE + 1]
     except OSError as error:
         raise ConfigurationError(f"cannot read {checkpoint}: {error.strerror}") from None
-    told = copies.restore(folder, directory.absolute(), note, nothing_newer, keys)
+    known = copies.Known(note, remains, nothing_newer, read_only)
+    told = copies.restore(folder, directory.absolute(), known, int(Environment().clock()), keys)
     tell_result(as_json, told.values, told.text)

@@ -125,7 +125,7 @@ class Provider:
         try:
             refuse_rollback(state, self.ledger)
             self.ledger.watch(state.remember_checkpoint)
-            self.journal = Journal(self.ledger, signature.public_bytes(state.key))
+            self.journal = Journal(self.ledger, signature.public_bytes(state.key), state.frozen)
         except BaseException:
             self.ledger.close()
             raise
@@ -238,6 +238,7 @@ class Provider:
 
         Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
         """
+        self.journal.refuse_frozen()
         for known in self.journal.history.windows.values():
             if known.manifest.window == window:
                 raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")

@@ -176,7 +176,7 @@ class Serving:
         self._publisher = asyncio.create_task(self._publish())
         self._retirer = asyncio.create_task(self._retire())
         self._ticking = asyncio.create_task(self.ticks.run())
-        if self.warns_of_ends:
+        if self.warns_of_ends and not self.journal.frozen:
             self._ending = asyncio.create_task(Ending(self.journal.history, self.provider.environment.clock).run())
 
     async def _publish(self) -> None:
@@ -200,6 +200,9 @@ class Serving:
 
     async def _drive(self) -> None:
         """Bring every window that is committed to its opening."""
+        if self.journal.frozen:
+            log.warning("%s", self.provider.state.frozen)
+            return
         given_up: Window | None = None
         while True:
             await self.beacon.pending()

@@ -74,7 +74,7 @@ class Ticks:
             window = self._provider.journal.history.open
             if self._made is not None and (window is None or self._made.entry.manifest != window.digest):
                 self._made = None  # its window is over
-            if window is None or self._provider.journal.failure is not None:
+            if window is None or self._provider.journal.failure is not None or self._provider.journal.frozen:
                 return
             tick = window.due(self._clock())
             if self._made is None and tick is not None and self._clock() >= self._not_before:

@@ -41,7 +41,9 @@ _WINDOW_COLUMNS = {
 }
 _DOCUMENT_COLUMNS = ("text", "metadata", "row", "content")
 
-Keys = dict[bytes, bytes]  #: window_name or document_name -> key
+SIGNING = b"s"  #: the name of the key of the signing keys
+
+Keys = dict[bytes, bytes]  #: SIGNING, window_name or document_name -> key
 
 
 def window_name(manifest: bytes) -> bytes:
@@ -65,7 +67,7 @@ def draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
     with state.transaction() as db:
         hashing = tombstones.key_of(db, draw)
         kept = "SELECT manifest FROM windows WHERE manifest NOT IN (SELECT manifest FROM retirements)"
-        names = [window_name(manifest) for (manifest,) in db.execute(kept).fetchall()]
+        names = [SIGNING, *(window_name(manifest) for (manifest,) in db.execute(kept).fetchall())]
         for tenant, name in db.execute("SELECT tenant, document FROM documents").fetchall():
             names.append(document_name(tombstones.hash_of(hashing, tenant, name)))
         db.executemany("INSERT OR IGNORE INTO copy_keys VALUES (?, ?)", [(name, draw(KEY_BYTES)) for name in names])
@@ -129,6 +131,8 @@ def seal(folder: Path, keys: Keys, hashing: bytes, draw: Draw) -> None:
             path.write_bytes(made or b"")
         db.execute("COMMIT")
         db.execute("VACUUM")
+    for path in sorted(folder.glob("*.pem")):
+        path.write_bytes(held.sealed(held.key(SIGNING), path.name, path.read_bytes()) or b"")
     (folder / SEALED).write_text("Restore this copy with `ragseal-provider restore --keys FILE`.\n", "ascii")
 
 
@@ -187,6 +191,7 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
     with closing(_open(folder)) as db:
         db.execute("BEGIN")
         try:
+            _unseal_signing_keys(folder, keys)
             lost = _unseal_windows(db, folder, keys), _unseal_documents(db, keys)
         except InvalidTag:
             raise ConfigurationError(
@@ -196,6 +201,13 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
         db.execute("COMMIT")
     (folder / SEALED).unlink()
     return lost
+
+
+def _unseal_signing_keys(folder: Path, keys: Keys) -> None:
+    for path in sorted(folder.glob("*.pem")):
+        if SIGNING not in keys:
+            raise ConfigurationError("the keys file lacks the key of the signing keys: name one that `backup` wrote")
+        path.write_bytes(bytes(_opened(AESGCM(keys[SIGNING]), path.name, path.read_bytes()) or b""))  # type: ignore[arg-type]
 
 
 def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:

@@ -218,6 +218,7 @@ class Attestation:
             if known.request != canonical:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
             return await self._brought_up_to_date(window, account, message, known)
+        self._journal.refuse_frozen()
         await self._opening(window)
         self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
@@ -338,6 +339,7 @@ class Attestation:
 
     async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
         """Of an account's next query.  Its window is open, so nobody's bucket is asked."""
+        self._journal.refuse_frozen()
         request = message.request
         secrets = await self._window_secrets(window, account)
         with self._charged(account):

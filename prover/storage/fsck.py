@@ -47,7 +47,7 @@ from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retired_check import dropped_problems
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
@@ -68,6 +68,7 @@ _TOP = {
     LEDGER,
     "windows",
     "keys",
+    COPY,
 }
 _LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock"}
 _LEDGER |= {"cosignatures", "quorum"}

@@ -39,8 +39,11 @@ class Entry:
 class Journal:
     """A log and the history it tells.  Reads come from any thread, appends from one event loop."""
 
-    def __init__(self, ledger: Log, provider_key: bytes) -> None:
+    def __init__(self, ledger: Log, provider_key: bytes, frozen: str | None = None) -> None:
         """Replays the whole log.
+
+        Args:
+            frozen: why nothing is entered, of a copy.
 
         Raises:
             LedgerError: an entry that this program would never have written.
@@ -49,6 +52,7 @@ class Journal:
         self.history = History(ledger.origin, provider_key, log_digest(ledger.verifier.vkey()))
         self._next = 0
         self._failure: str | None = None
+        self._frozen = frozen
         for entry in read_entries(ledger):
             self.history.replay(self._next, entry)
             self._next += 1
@@ -93,6 +97,7 @@ class Journal:
     def _build(self, index: int, make: Callable[[], Message], built: list[Message]) -> bytes:
         if self._failure is not None:
             raise LedgerError(self._failure)
+        self.refuse_frozen()
         if index != self._next:
             raise LedgerError("the ledger is not where this program left it: stop the provider and start it again")
         message = make()
@@ -103,6 +108,16 @@ class Journal:
         self._next += 1
         built.append(message)
         return data
+
+    @property
+    def frozen(self) -> bool:
+        """Whether this is a copy's log, which takes nothing."""
+        return self._frozen is not None
+
+    def refuse_frozen(self) -> None:
+        """Refuse what would end in an entry, before any work is done for it.  LedgerError: this is a copy's log."""
+        if self._frozen is not None:
+            raise LedgerError(self._frozen)
 
     def _reveal(self, built: Sequence[Message]) -> None:
         """Show an entry at once, unless that would show when accounts ask (SPEC G.6.3).

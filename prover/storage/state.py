@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from ragseal.runtime.keyfile import load_key, save_key
 DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
+COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
 
 SCRUBBED_IN_MEMORY = 1 << 26  #: bytes of a database that is rewritten in memory
@@ -188,6 +189,16 @@ class State:
     @property
     def ledger_directory(self) -> Path:
         return self.directory / LEDGER
+
+    @property
+    def frozen(self) -> str | None:
+        """Why this folder's log takes no entry; None where it does.  That of a copy ends where the copy was made."""
+        if not (self.directory / COPY).exists():
+            return None
+        return (
+            f"{self.directory} is a copy: it shows what it has and enters nothing in its log, which may have gone on "
+            "elsewhere. `ragseal-provider restore` puts it back once it is known that nothing newer was signed"
+        )
 
     @property
     def windows_directory(self) -> Path:
@@ -409,6 +420,15 @@ def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key:
         if isinstance(error, OSError):
             raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
         raise
+
+
+def schema_of_another(database: sqlite3.Connection) -> bool:
+    """Whether a database has another layout than :func:`create` gives it, triggers and views included."""
+    layout = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(_SCHEMA)
+        wanted = own.execute(layout).fetchall()
+    return database.execute(layout).fetchall() != wanted
 
 
 def _connect(path: Path) -> sqlite3.Connection:

