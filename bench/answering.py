@@ -18,7 +18,7 @@ import faiss
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.records import DIMENSION, unit_rows
+from bench.records import DIMENSION, policy_of, unit_rows
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.native import native
@@ -65,8 +65,7 @@ def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[st
     scale = scale_of(cls.law) << cls.step_bits
     lo, hi = 4839, 11290
     gain = 3 * scale // (hi - lo)
-    width = gain * (hi - lo)
-    policy: Any = SimpleNamespace(gain=gain, lo=lo, hi=hi, hmax=lambda of: of.window_of(width))
+    policy = policy_of(cls, lo, hi, gain)
     seed, beacon, e = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248), unit_rows(rng, 1)[0]
     query, record = e.astype(np.float32)[None], secrets.token_bytes(500)
 

@@ -22,8 +22,9 @@ from ragseal.kernel import attestation, commitment, field, mechanism, opening, p
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.noise import scale_of
+from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.params import R
+from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
@@ -43,6 +44,16 @@ def unit_rows(rng: np.random.Generator, count: int) -> npt.NDArray[np.int8]:
     return np.rint(rows).astype(np.int8)
 
 
+def policy_of(cls: AttestationClass, lo: int, hi: int, gain: int) -> Policy:
+    """A policy of which only the scores' part matters; the class may be one that has no circuit yet."""
+    return Policy(
+        class_name=cls.name, class_digest=bytes(32), table_digest=build_table(cls.law).digest(), dimension=DIMENSION,
+        claim=EVERY_LIST, hidden=0, lo=lo, hi=hi, gain=gain, n_max=1000, k_max=10, delta="1/1000000",
+        epsilon_account="1", theta="4/5", tau=1000, gate=False, unit="slot", chunks_max=1, period_start=0, opens=0,
+        closes=3600,
+    )  # fmt: skip
+
+
 class Bench:
     """One tenant's committed index under one key, and what a window's manifest would say."""
 
@@ -59,10 +70,7 @@ class Bench:
         )
         lo, hi = 4839, 11290  # cosines 0.3 and 0.7
         gain = max(1, 3 * (scale_of(cls.law) << cls.step_bits) // (hi - lo))
-        width = gain * (hi - lo)
-        self.policy: Any = SimpleNamespace(
-            lo=lo, hi=hi, gain=gain, hmax=lambda of: of.window_of(width), dimension=DIMENSION
-        )
+        self.policy = policy_of(cls, lo, hi, gain)
         self.seed, self.beacon = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248)
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)

@@ -44,11 +44,11 @@ class _Question:
 
     @property
     def away(self) -> bool:
-        """Whether it ended because the provider was out of reach, which says nothing of now."""
+        """Whether it ended because the provider was out of reach or busy, which says nothing of now."""
         if not self.task.done() or self.task.cancelled():
             return self.task.done()
         error = self.task.exception()
-        return isinstance(error, Exception) and Retries.helps(error)
+        return isinstance(error, Exception) and Retries.passes(error)
 
 
 class AsyncClient:

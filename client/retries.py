@@ -38,9 +38,14 @@ class Retries:
             wait = min(2 * wait, self.most)
 
     def helps(self, error: Exception) -> bool:
-        """Whether the same call may go better later."""
+        """Whether the same call may go better after the waits of this."""
+        return self.passes(error) and self.named(error) <= self.most
+
+    @staticmethod
+    def passes(error: Exception) -> bool:
+        """Whether the same call may go better later, however late."""
         if isinstance(error, BudgetError):
-            return error.retry_after is not None and error.retry_after <= self.most
+            return error.retry_after is not None
         return isinstance(error, TransportError) and not isinstance(error, MismatchError)
 
     @staticmethod

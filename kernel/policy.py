@@ -97,8 +97,8 @@ class Policy(Message):
 
     @property
     def width(self) -> int:
-        """gain * (hi - lo): the score window's width in units of w, of the claim answers in steps without the "
-        "constant."""
+        """gain * (hi - lo): the score window's width in units of w, of the claim answers in steps without the
+        constant."""
         return self.gain * (self.hi - self.lo)
 
     def hmax(self, cls: AttestationClass) -> int:

@@ -17,7 +17,8 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.opening import need_driver
 from ragseal.runtime.keyfile import load_shared, save_shared
-from ragseal.runtime.terminal import JSON, Teaching, log_to_stderr, tell_result
+from ragseal.runtime.logs import log_to_stderr
+from ragseal.runtime.terminal import JSON, Teaching, tell_result
 
 NAME_BYTES = 8  #: of chance in a worker's name
 

@@ -76,8 +76,9 @@ class Asking:
             try:
                 return client.ask(text, answer=False)
             except AuditError as error:
-                if not Retries.helps(error):
+                if not self._retries.helps(error):
                     raise
+                wait = max(wait, self._retries.named(error))
             time.sleep(wait)
         return client.ask(text, answer=False)
 
