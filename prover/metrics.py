@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a serving provider counts of itself for its operator.  SPEC G.7.9.
+"""What a serving provider counts of itself for its operator.  SPEC G.7.9, G.7.10.
 
 Whoever reads these numbers learns about time no more than the public ledger tells: everything that an answer moves is
 shown as it was at the last coarse tick, when the ledger showed that answer's record as well.  Nothing is told of a
