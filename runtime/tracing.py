@@ -51,7 +51,7 @@ def retrieval(peer: str) -> Iterator[None]:
 
 
 class Spans:
-    """A provider's answers as spans, told once the public ledger has shown their records, at the times that it shows."""
+    """A provider's answers as spans, told once the public ledger has shown their records, at its times."""
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
@@ -85,7 +85,7 @@ def exporting() -> Iterator[Spans]:
         ConfigurationError: the packages are not installed.
     """
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor

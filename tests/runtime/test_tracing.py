@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spans by OpenTelemetry's convention for retrieval: no content, and of a provider nothing finer than its ledger tells."""
+"""Spans by OpenTelemetry's convention for retrieval: no content, and of a provider nothing finer than its ledger."""
 
 from __future__ import annotations
 
