@@ -61,6 +61,7 @@ from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
+from ragseal.runtime.tracing import retrieval
 
 AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
 
@@ -120,6 +121,7 @@ class Client:
         self._generators: dict[int, bytes] = {}
         self._current: tuple[Window, WindowState] | None = None
         self._stage: Stage = "preparing"
+        self._where = provider if isinstance(provider, str) else ""
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
         try:
             self._log = self._pinned_log(log_key)
@@ -234,7 +236,7 @@ class Client:
         """
         if not text.strip():
             raise AttestationError("the question is empty: nothing was sent, and no query of the budget was used")
-        with self._mutex:
+        with self._mutex, retrieval(self._where):
             self._check_open()
             window, memory = self._window(renew=self._stage != "open")
             unanswered: list[str] = []

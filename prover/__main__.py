@@ -8,6 +8,8 @@ import logging
 import secrets
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -59,6 +61,7 @@ from ragseal.runtime.terminal import (
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
 from ragseal.runtime.tokenbucket import Rate
+from ragseal.runtime.tracing import exporting
 
 log = logging.getLogger("ragseal.provider")
 
@@ -244,6 +247,8 @@ def commit(
 @click.option("--metrics", metavar="HOST:PORT", help="Serve numbers for Prometheus, /livez and /readyz over HTTP, "
               "with the same TLS files.")  # fmt: skip
 @click.option("--metrics-plain", is_flag=True, help="Those without TLS, even beyond loopback.")
+@click.option("--traces", is_flag=True, help="Tell OpenTelemetry of answers, without content, once the public ledger "
+              "shows their records; OTEL_EXPORTER_OTLP_... say where.")  # fmt: skip
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
 @JSON
 def serve(
@@ -274,6 +279,7 @@ def serve(
     peer_rate: str | None,
     metrics: str | None,
     metrics_plain: bool,
+    traces: bool,
     reflection: bool,
     as_json: bool,
 ) -> None:
@@ -315,7 +321,10 @@ def serve(
         found = read_again(context, ("account_rate", "peer_rate"))
         return Rate.optional(found["account_rate"]), Rate.optional(found["peer_rate"])
 
-    with _running(directory, _tell_people if logs_for_people() else log.info) as provider:
+    with (
+        exporting() if traces else nullcontext() as spans,
+        _running(directory, _tell_people if logs_for_people() else log.info) as provider,
+    ):
         provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
@@ -323,7 +332,7 @@ def serve(
             fsck.check_start(provider, progress)
         its_own = ServerTls(plain=True) if metrics_plain else own
         options = service.Listening(listen, own, reflection, public, metrics, its_own)
-        asyncio.run(service.run(provider, serve_options, options, ready, schedule, rates))
+        asyncio.run(service.run(provider, replace(serve_options, spans=spans), options, ready, schedule, rates))
 
 
 @main.command()

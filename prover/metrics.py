@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a serving provider counts of itself for its operator.  SPEC G.7.9.
+"""What a serving provider counts of itself for its operator.  SPEC G.7.9, G.7.10.
 
 Whoever reads these numbers learns about time no more than the public ledger tells: everything that an answer moves is
 shown as it was at the last coarse tick, when the ledger showed that answer's record as well.  Nothing is told of a
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,14 +20,17 @@ from ragseal import __version__
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, UnprovableError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.prover.provider import Provider
+from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.runtime.tracing import Spans
 
 ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED = (
     "answered", "refused", "limited", "unprovable", "gone", "failed",
 )  # fmt: skip
 OUTCOMES = (ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED)
 EDGES = (1, 2, 5, 10, 20, 50, 100, 300, 600)  #: of the latencies' buckets, in ticks of `serve --tick`
+MOST_SPANS = 10_000  #: of one coarse tick; what is beyond stands in the counters alone
 LEAST_TICK = 0.1  #: seconds: what a bucket has at least where answers leave at once
 
 
@@ -60,12 +63,14 @@ class Metrics:
         self._prepares: Counter[str] = Counter()
         self._latencies: Counter[int] = Counter()
         self._proven: set[bytes] = set()  #: closed windows of which nothing is pending any more
+        self._untold: list[tuple[str, int]] = []  #: outcome and ticks of the answers since the last coarse tick
+        self.spans: Spans | None = None  #: tells each of them, where the operator wants traces
         self.shown = Settled()
 
     @asynccontextmanager
     async def prepare(self) -> AsyncIterator[None]:
         """Around a Prepare."""
-        async with self._counted(self._prepares):
+        async with _counted(lambda outcome: self._prepares.update([outcome])):
             yield
 
     @asynccontextmanager
@@ -73,42 +78,32 @@ class Metrics:
         """Around a Retrieve, to the moment in which its answer leaves."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with self._counted(self._answers):
+        async with _counted(lambda outcome: self._ended(outcome, loop.time() - began)):
             yield
-        ticks = math.ceil((loop.time() - began) / self._tick - 0.01)  # an answer leaves a little after its tick
-        self._latencies[max(1, ticks)] += 1
 
-    @asynccontextmanager
-    async def _counted(self, counter: Counter[str]) -> AsyncIterator[None]:
-        outcome = FAILED
-        try:
-            yield
-            outcome = ANSWERED
-        except asyncio.CancelledError:
-            outcome = GONE
-            raise
-        except UnprovableError:
-            outcome = UNPROVABLE
-            raise
-        except BudgetError:
-            outcome = LIMITED
-            raise
-        except AuditError:
-            outcome = REFUSED
-            raise
-        finally:
-            counter[outcome] += 1
+    def _ended(self, outcome: str, seconds: float) -> None:
+        ticks = max(1, math.ceil(seconds / self._tick - 0.01))  # an answer leaves a little after its tick
+        self._answers[outcome] += 1
+        if outcome == ANSWERED:
+            self._latencies[ticks] += 1
+        if self.spans is not None and len(self._untold) < MOST_SPANS:
+            self._untold.append((outcome, ticks))
 
     async def settle(self) -> None:
         """Show what was counted up to now: the ledger has just shown the records of these answers."""
         journal = self._provider.journal
         entries, window = journal.public.size, journal.history.open
         counted = dict(self._answers), dict(self._prepares), dict(self._latencies)
+        ended, self._untold = self._untold, []
         records = 0 if window is None else journal.published_records(window)
         queries = None if window is None else window.manifest.accounts * window.manifest.policy.n_max - records
         public = [(one, journal.published_records(one)) for one in journal.history.windows.values()]
         pending, stopped = await asyncio.to_thread(self._measured, public)
         self.shown = Settled(*counted, entries, records, queries, pending, stopped)
+        if self.spans is not None:
+            shown_at = coarse(self._provider.environment.clock())
+            for outcome, ticks in sorted(ended):  # not in the order in which they were asked for
+                self.spans.tell(outcome, shown_at, ticks * self._tick)
 
     def _measured(self, windows: Iterable[tuple[Window, int]]) -> tuple[int, int]:
         """(proofs pending, keys stopped).  Of proofs those of public records count, whatever came since."""
@@ -182,6 +177,29 @@ class Metrics:
             buckets=[*edges, ("+Inf", up_to(math.inf))],
             sum_value=sum(at * number for at, number in latencies.items()) * self._tick,
         )
+
+
+@asynccontextmanager
+async def _counted(told: Callable[[str], None]) -> AsyncIterator[None]:
+    """Tells the outcome of what is done inside."""
+    outcome = FAILED
+    try:
+        yield
+        outcome = ANSWERED
+    except asyncio.CancelledError:
+        outcome = GONE
+        raise
+    except UnprovableError:
+        outcome = UNPROVABLE
+        raise
+    except BudgetError:
+        outcome = LIMITED
+        raise
+    except AuditError:
+        outcome = REFUSED
+        raise
+    finally:
+        told(outcome)
 
 
 class _Once:

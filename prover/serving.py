@@ -41,6 +41,7 @@ from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
 from ragseal.prover.workers.opening import ProveBy
 from ragseal.runtime.tokenbucket import Rate, Throttle
+from ragseal.runtime.tracing import Spans
 
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
@@ -65,6 +66,7 @@ class ServeOptions:
     account_rate: Rate | None = None  #: new queries of one account; None: as many as n_max gives it
     peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
     prove_by: ProveBy = field(default_factory=ProveBy)
+    spans: Spans | None = None  #: where answers are told as spans
 
 
 class Serving:
@@ -119,6 +121,7 @@ class Serving:
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
         self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
+        self.metrics.spans = serve_options.spans
         self.own_lines = OwnLines(
             state, journal.history, provider.public_key, provider.registries, provider.enrolments,
             lambda: journal.public.size,

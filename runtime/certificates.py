@@ -22,6 +22,10 @@ LOOK_SECONDS = 10.0  #: between two looks at the files
 
 Stamp = tuple[tuple[int, int, int], ...]  #: of each file: time of change, size, inode
 
+#: gRPC's core asks for new certificates through a bare pointer to these, for as long as a connection of a server that
+#: nobody has any more may be at its handshake: a process has one or two, and never lets go of them.
+_KEPT: list[grpc.ServerCredentials] = []
+
 _log = logging.getLogger("ragseal.tls")
 
 
@@ -39,10 +43,12 @@ class Certificates:
         self._told: Stamp | None = None  #: of which that was said
 
     def credentials(self) -> grpc.ServerCredentials | None:
-        """For :func:`ragseal.runtime.rpc.bind`; None for a server in the clear."""
+        """For :func:`ragseal.runtime.rpc.bind`, once; None for a server in the clear."""
         if self._newest is None:
             return None
-        return grpc.dynamic_ssl_server_credentials(self._newest, self._fetch, self._tls.clients is not None)
+        made = grpc.dynamic_ssl_server_credentials(self._newest, self._fetch, self._tls.clients is not None)
+        _KEPT.append(made)
+        return made
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
         fresh, self._fresh = self._fresh, None

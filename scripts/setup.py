@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal"}
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal,otel"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",

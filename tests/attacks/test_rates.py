@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How often one account and one machine may ask: nobody spends another's tokens, and who is early is told how early.
 
-SPEC B.9.6 and G.7.10.
+SPEC B.9.6 and G.7.11.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("mcp")
 
+from ragseal.client.gateway.app import Gateway
 from ragseal.client.gateway.commands import gateway_key, hosts_of
 from ragseal.kernel.attestation import Receipt, Record
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import BudgetError, ConfigurationError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from tests.client.gateway.serving import KEY, served
@@ -261,3 +262,12 @@ def test_eight_searches_at_a_time_leave_the_loop_alone(bench: Any, lag: float) -
             return sorted(waits)[len(waits) // 2]
 
     assert asyncio.run(run()) < lag
+
+
+def test_a_refusal_that_time_mends_says_how_long() -> None:
+    """An account that asks too often has budget left: callers come again, as OpenAI's clients do by themselves."""
+    gateway = Gateway(None, "acme", lambda _: [], 1.0)  # type: ignore[arg-type]
+    for wait, header in ((0.0, "1"), (1.2, "2")):
+        answer = gateway.refusal(BudgetError("too often", retry_after=wait))
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, header)
+        assert json.loads(answer.body)["error"]["type"] == "rate_limit_exceeded"
