@@ -25,11 +25,12 @@ from starlette.responses import PlainTextResponse
 from ragseal.client.gateway import app as gateways
 from ragseal.client.gateway import server as serving
 from ragseal.client.gateway.app import Gateway, Guard
-from ragseal.client.gateway.search import Search
+from ragseal.client.gateway.search import Search, own_form
 from ragseal.client.gateway.server import make_server
+from ragseal.client.receipts import kept
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
 from ragseal.runtime.tls import LOOPBACK_ONLY
-from tests.client.gateway.serving import KEY, served
+from tests.client.gateway.serving import KEY, gateway_of, served
 from tests.client.gateway.test_gateway import call
 
 HOST = "127.0.0.1"
@@ -173,7 +174,9 @@ def request(connection: socket.socket) -> None:
     connection.sendall(f"{HEAD}\r\n".encode())
     read = b""
     while not read.endswith(b"read"):
-        read += connection.recv(65536)
+        data = connection.recv(65536)
+        assert data, "the server ended the connection"
+        read += data
 
 
 @pytest.mark.parametrize(
@@ -264,6 +267,53 @@ def test_a_search_too_many_is_told_to_come_back() -> None:
             one.cancel()
 
     asyncio.run(run())
+
+
+def test_what_was_answered_before_a_query_failed_is_not_paid_for_again() -> None:
+    asked: list[str] = []
+    failed = {"a"}
+
+    class Failing:
+        async def ask(self, text: str, timeout: float | None = None) -> Any:
+            asked.append(text)
+            if text not in failed:
+                failed.add(text)
+                raise TransportError("away")
+            return text
+
+    async def run() -> None:
+        gateway = Gateway(Failing(), "acme", lambda window: [], 60.0, Path("/nowhere"))
+        search: Any = Search(("a", "b"))
+        with pytest.raises(TransportError):
+            await gateway.search(search)
+        assert await gateway.search(search) == ["a", "b"]
+        assert asked == ["a", "b", "b"]
+        assert await gateway.search(search) == ["a", "b"]
+        assert asked == ["a", "b", "b", "a", "b"], "a new search is a new search"
+        for number in range(gateways.MOST_UNFINISHED + 1):
+            with pytest.raises(TransportError):
+                await gateway.search(Search(("a", f"other {number}")))
+        asked.clear()
+        await gateway.search(Search(("a", "other 0")))
+        assert asked == ["a", "other 0"], "the oldest are forgotten"
+
+    asyncio.run(run())
+
+
+def test_searches_at_one_time_have_an_answer_each(bench: Any) -> None:
+    names = [f"question {number}" for number in range(4)]
+
+    async def run() -> list[dict[str, Any]]:
+        gateway = await gateway_of(bench.client(), bench.state, 600.0)
+        searches = [Search((name,)) for name in names]
+        found = await asyncio.gather(*(gateway.search(one) for one in searches))
+        return [own_form(one, results) for one, results in zip(searches, found, strict=True)]
+
+    found = [one["answers"][0] for one in asyncio.run(run())]
+    assert sorted(one["seq"] for one in found) == list(range(4))
+    by_seq = {one.answer.receipt.body.seq: one for one in kept(bench.state)}
+    asked = [by_seq[one["seq"]].window.exchange(by_seq[one["seq"]].ctr).prepare.query for one in found]
+    assert asked == names
 
 
 # --- what errors tell ------------------------------------------------------------------------------------------------
