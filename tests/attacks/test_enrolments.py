@@ -182,7 +182,7 @@ def test_an_auditor_takes_part_in_a_window_with_ticks(tmp_path: Path) -> None:
 
 
 def test_a_window_that_opens_while_an_auditor_looks_convicts_nobody(tmp_path: Path) -> None:
-    """It opens without this auditor, and accounts come and go with its first version before the registry is asked for."""
+    """It opens without this auditor; accounts come and go with its first version before the registry is asked for."""
     world = TickedWorld()
     state = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
     assert isinstance(state, SimulatedState)
