@@ -151,6 +151,8 @@ def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch, lim
 
 
 def test_no_websocket_is_opened() -> None:
+    """Whether a library for them is installed or not."""
+    assert make_server(PlainTextResponse(b"read"), LOOPBACK_ONLY).config.ws == "none"
     with listening() as connect:
         connection = connect()
         connection.sendall(
