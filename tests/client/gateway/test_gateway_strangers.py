@@ -20,7 +20,8 @@ from starlette.responses import PlainTextResponse
 
 from ragseal.client.gateway import app as gateways
 from ragseal.client.gateway.app import Gateway, Guard
-from ragseal.client.gateway.search import Search, own_form
+from ragseal.client.gateway.search import Search, openai_form, own_form
+from ragseal.client.gateway.tools import Found
 from ragseal.client.receipts import kept
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
 from tests.client.gateway.serving import KEY, gateway_of, served
@@ -281,3 +282,18 @@ def test_a_document_that_two_queries_bring_counts_with_its_better_score(bench: A
     for results in ([found, worse], [worse, found]):
         (first, *_) = Search(("a", "b")).chosen(results)
         assert first == (best, found)
+
+
+def test_keywords_of_an_answer_in_words_are_not_handed_out_as_documents(bench: Any) -> None:
+    """What a window of the claim answers opens: noise may have brought any of it, and it is none of the documents."""
+    found = bench.client().ask("json")
+    worded = replace(found, answer="Parse it.", ranked=None)
+    search = Search(("json", "xml"))
+    own = own_form(search, [worded, found])
+    assert {one["id"] for one in own["results"]} == {one.id for one in found.ranked}
+    first, second = own["answers"]
+    assert (first["answer"], first["keywords"], first["documents"]) == ("Parse it.", list(worded.keywords), 0)
+    assert (second["answer"], second["keywords"]) == (None, [])
+    assert Found.model_validate(own).answers[0].answer == "Parse it."
+    page = openai_form(Search(("json",)), [worded])
+    assert [one["content"][0]["text"] for one in page["data"]] == ["Parse it."]
