@@ -35,6 +35,7 @@ from ragseal.kernel.printable import printable
 MAX_BODY = 1 << 20  #: bytes of a request
 BODY_SECONDS = 10.0  #: until all of them are there
 MOST_WAITING = 64  #: searches under way; a further one is told to come back
+MOST_UNFINISHED = 16  #: searches that failed after an answer, whose answers are kept
 SOON = 5  #: seconds after which to come back where nothing better is known
 
 OWN = frozenset({"query", "max_num_results", "filters", "ranking_options"})
@@ -71,14 +72,27 @@ class Gateway:
         self.asks, self.tenant, self.receipts, self.timeout, self.clock = asks, tenant, receipts, timeout, clock
         self._folder = printable(str(folder), keep="\n") if folder.is_absolute() else None  # as errors show it
         self._waiting = 0
+        self._unfinished: dict[tuple[str, ...], list[Result]] = {}  #: answers of searches that failed, by their queries
 
     async def search(self, search: Search) -> list[Result]:
-        """Ask its queries, one after another."""
+        """Ask its queries, one after another.
+
+        What was answered before one of them failed is kept for who asks the same again: it is paid for.
+        """
         if self._waiting >= MOST_WAITING:
             raise TransportError(f"{MOST_WAITING} searches are under way: try again in {SOON} s")
         self._waiting += 1
+        done = self._unfinished.pop(search.queries, [])
         try:
-            return [await self.asks.ask(query, self.timeout) for query in search.queries]
+            for query in search.queries[len(done) :]:
+                done.append(await self.asks.ask(query, self.timeout))
+            return done
+        except BaseException:
+            if done:
+                self._unfinished[search.queries] = done
+            while len(self._unfinished) > MOST_UNFINISHED:
+                del self._unfinished[next(iter(self._unfinished))]
+            raise
         finally:
             self._waiting -= 1
 

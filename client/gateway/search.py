@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from ragseal.client.filters import Filter, parse_filter
 from ragseal.client.result import Opened, Ranked, Result
 from ragseal.kernel.attestation import MAX_QUERY_BYTES
 from ragseal.kernel.errors import EncodingError
+from ragseal.runtime.metadata import Plain
 
 MOST_RESULTS = 50
 MOST_QUERIES = 8  #: texts of one search; each costs a query of the account's budget
@@ -62,9 +64,14 @@ class Search:
         return cls(tuple(queries), most, float(least), keep)
 
     def chosen(self, results: list[Result]) -> list[tuple[Opened, Result]]:
-        """Of all that came back: what passes the filters, each document once, best first where there are scores."""
+        """Of all that came back: what passes the filters, each document once, best first where there are scores.
+
+        An answer in words brings no document: what it opens are keywords.
+        """
         found: dict[str, tuple[Opened, Result]] = {}
         for result in results:
+            if result.answer is not None:
+                continue
             for one in result.opened if result.ranked is None else result.ranked:
                 if self.keep is not None and not self.keep(one.metadata):
                     continue
@@ -105,8 +112,10 @@ def own_form(search: Search, results: list[Result]) -> dict[str, Any]:
         ],
         "answers": [
             {
-                "query": query, "returned": len(result.returned), "documents": len(result.opened),
-                "unanswered_windows": list(result.unanswered), **place(result),
+                "query": query, "returned": len(result.returned),
+                "documents": len(result.opened) if result.answer is None else 0,
+                "unanswered_windows": list(result.unanswered), "answer": result.answer,
+                "keywords": list(result.keywords), **place(result),
             }
             for query, result in zip(search.queries, results, strict=True)
         ],
@@ -114,19 +123,28 @@ def own_form(search: Search, results: list[Result]) -> dict[str, Any]:
 
 
 def openai_form(search: Search, results: list[Result]) -> dict[str, Any]:
-    """``POST /v1/vector_stores/{tenant}/search``: a page of vector_store.search_results."""
+    """``POST /v1/vector_stores/{tenant}/search``: a page of vector_store.search_results.
+
+    An answer in words stands where documents would: a result of its own, without a score.
+    """
+    answers = [one for one in results if one.answer is not None]
     return {
         "object": "vector_store.search_results.page",
         "search_query": list(search.queries),
         "data": [
-            {
-                "file_id": one.id, "filename": one.id, "score": score_of(one),
-                "attributes": {**one.metadata, "ragseal_window": place(result)["window"],
-                               "ragseal_seq": place(result)["seq"], "ragseal_checked": result.checked},
-                "content": [{"type": "text", "text": one.text}],
-            }
-            for one, result in search.chosen(results)
+            *(_page_row("answer", one.answer or "", 0.0, {}, one) for one in answers),
+            *(_page_row(one.id, one.text, score_of(one), one.metadata, made) for one, made in search.chosen(results)),
         ],
         "has_more": False,
         "next_page": None,
+    }  # fmt: skip
+
+
+def _page_row(name: str, text: str, score: float, metadata: Mapping[str, Plain], result: Result) -> dict[str, Any]:
+    where = place(result)
+    return {
+        "file_id": name, "filename": name, "score": score,
+        "attributes": {**metadata, "ragseal_window": where["window"], "ragseal_seq": where["seq"],
+                       "ragseal_checked": result.checked},
+        "content": [{"type": "text", "text": text}],
     }  # fmt: skip

@@ -38,6 +38,8 @@ class Answer(BaseModel):
     returned: int
     documents: int
     unanswered_windows: list[str]
+    answer: str | None = Field(description="of a window that answers in words: the provider's text; no documents then")
+    keywords: list[str] = Field(description="of such an answer, some of them by the noise alone")
 
 
 class Found(BaseModel):

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ragseal.client.filters import MAX_DEPTH, MAX_PARTS, parse_filter
+from ragseal.client.filters import MAX_DEPTH, MAX_PARTS, MAX_VALUES, parse_filter
 from ragseal.kernel.errors import EncodingError
 
 DOCUMENT = {"source": "notes", "year": 2020, "score": 0.5, "draft": True}
 
 
-def compared(kind: str, key: str, value: Any) -> dict[str, Any]:
+def compared(kind: Any, key: Any, value: Any) -> dict[str, Any]:
     return {"type": kind, "key": key, "value": value}
 
 
@@ -53,6 +53,7 @@ def nested(depth: int) -> dict[str, Any]:
     "given",
     [
         None, [], "eq", {}, {"type": "eq"}, compared("like", "a", "b"), compared("eq", 3, "b"),
+        compared(["eq"], "a", 1), compared("in", "a", [1] * (MAX_VALUES + 1)),
         compared("eq", "a", None), compared("eq", "a", {"b": 1}), compared("in", "a", "b"), compared("in", "a", [None]),
         {"type": "and", "filters": []}, {"type": "and", "filters": {}}, {"type": ["and"], "filters": []},
         {**compared("eq", "a", "b"), "more": 1}, {"type": "and", "filters": [nested(0)], "key": "a"},

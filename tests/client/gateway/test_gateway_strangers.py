@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,17 +19,15 @@ pytest.importorskip("mcp")
 from starlette.responses import PlainTextResponse
 
 from ragseal.client.gateway import app as gateways
-from ragseal.client.gateway import server as serving
 from ragseal.client.gateway.app import Gateway, Guard
-from ragseal.client.gateway.search import Search
-from ragseal.client.gateway.server import make_server
+from ragseal.client.gateway.search import Search, openai_form, own_form
+from ragseal.client.gateway.tools import Found
+from ragseal.client.receipts import kept
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
-from ragseal.runtime.tls import LOOPBACK_ONLY
-from tests.client.gateway.serving import KEY, served
+from tests.client.gateway.serving import KEY, gateway_of, served
 from tests.client.gateway.test_gateway import call
 
 HOST = "127.0.0.1"
-HEAD = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n"
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
@@ -111,137 +105,7 @@ def test_a_caller_that_goes_away_is_answered_nothing() -> None:
     assert not asked.bodies
 
 
-# --- time and connections --------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def listening(answer: bytes = b"read") -> Iterator[Callable[[], socket.socket]]:
-    """A server as the gateway's; gives what connects to it."""
-    listener = socket.create_server((HOST, 0))
-    server: list[Any] = []
-    ready = threading.Event()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await PlainTextResponse(answer)(scope, receive, send)
-
-    async def run() -> None:
-        made = make_server(app, LOOPBACK_ONLY)
-        made.config.lifespan = "off"
-        server.append(made)
-        ready.set()
-        await made.serve(sockets=[listener])
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
-    thread.start()
-    assert ready.wait(20)
-    opened: list[socket.socket] = []
-
-    def connect() -> socket.socket:
-        made = socket.create_connection(listener.getsockname(), 20)
-        opened.append(made)
-        return made
-
-    try:
-        yield connect
-    finally:
-        for one in opened:
-            one.close()
-        server[0].should_exit = True
-        thread.join(20)
-        listener.close()
-
-
-def ends(connection: socket.socket, drip: bytes = b"") -> bool:
-    """Whether the server ends a connection by itself soon, though bytes go on coming."""
-    end = time.monotonic() + 3
-    connection.settimeout(0.05)
-    while time.monotonic() < end:
-        try:
-            if drip:
-                connection.sendall(drip)
-            if not connection.recv(65536):
-                return True
-        except TimeoutError:
-            continue
-        except OSError:
-            return True
-    return False
-
-
-def request(connection: socket.socket) -> None:
-    """One request, and its answer read."""
-    connection.sendall(f"{HEAD}\r\n".encode())
-    read = b""
-    while not read.endswith(b"read"):
-        read += connection.recv(65536)
-
-
-@pytest.mark.parametrize(
-    ("before", "pause", "begun", "drip"),
-    [
-        (0, 0, "", ""), (0, 0, HEAD, ""), (0, 0, HEAD, "x"), (0, 0, "", "x"),
-        (1, 0, HEAD, ""), (1, 0, HEAD, "x"), (1, 0.3, HEAD, ""),
-    ],
-)  # fmt: skip
-def test_a_head_that_does_not_come_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, before: int, pause: float, begun: str, drip: str
-) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
-    with listening() as connect:
-        connection = connect()
-        for _ in range(before):
-            request(connection)
-        time.sleep(pause)
-        connection.sendall(begun.encode())
-        assert ends(connection, drip.encode())
-
-
-def test_who_is_quick_keeps_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.1)
-    with listening() as connect:
-        connection = connect()
-        for _ in range(4):
-            request(connection)
-            time.sleep(0.1)
-
-
-def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "UNREAD_SECONDS", 0.2)
-    with listening(bytes(1 << 26)) as connect:
-        connection = connect()
-        connection.sendall(f"{HEAD}\r\n".encode())
-        time.sleep(1.0)
-        read = 0
-        with suppress(ConnectionError):
-            while data := connection.recv(1 << 20):
-                read += len(data)
-        assert read < 1 << 26
-
-
-@pytest.mark.parametrize("limit", ["CONNECTIONS", "CONNECTIONS_OF_ONE"])
-def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(serving, limit, 2)
-    if limit == "CONNECTIONS_OF_ONE":
-        monkeypatch.setattr(serving, "is_loopback", lambda host: False)
-    with listening() as connect:
-        first, second = connect(), connect()
-        request(first)
-        request(second)
-        assert ends(connect())
-        request(first)
-        second.close()
-        time.sleep(0.1)
-        request(connect())
-
-
-def test_no_websocket_is_opened() -> None:
-    with listening() as connect:
-        connection = connect()
-        connection.sendall(
-            f"{HEAD}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
-        )
-        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+# --- searches ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_search_too_many_is_told_to_come_back() -> None:
@@ -264,6 +128,53 @@ def test_a_search_too_many_is_told_to_come_back() -> None:
             one.cancel()
 
     asyncio.run(run())
+
+
+def test_what_was_answered_before_a_query_failed_is_not_paid_for_again() -> None:
+    asked: list[str] = []
+    failed = {"a"}
+
+    class Failing:
+        async def ask(self, text: str, timeout: float | None = None) -> Any:
+            asked.append(text)
+            if text not in failed:
+                failed.add(text)
+                raise TransportError("away")
+            return text
+
+    async def run() -> None:
+        gateway = Gateway(Failing(), "acme", lambda window: [], 60.0, Path("/nowhere"))
+        search: Any = Search(("a", "b"))
+        with pytest.raises(TransportError):
+            await gateway.search(search)
+        assert await gateway.search(search) == ["a", "b"]
+        assert asked == ["a", "b", "b"]
+        assert await gateway.search(search) == ["a", "b"]
+        assert asked == ["a", "b", "b", "a", "b"], "a new search is a new search"
+        for number in range(gateways.MOST_UNFINISHED + 1):
+            with pytest.raises(TransportError):
+                await gateway.search(Search(("a", f"other {number}")))
+        asked.clear()
+        await gateway.search(Search(("a", "other 0")))
+        assert asked == ["a", "other 0"], "the oldest are forgotten"
+
+    asyncio.run(run())
+
+
+def test_searches_at_one_time_have_an_answer_each(bench: Any) -> None:
+    names = [f"question {number}" for number in range(4)]
+
+    async def run() -> list[dict[str, Any]]:
+        gateway = await gateway_of(bench.client(), bench.state, 600.0)
+        searches = [Search((name,)) for name in names]
+        found = await asyncio.gather(*(gateway.search(one) for one in searches))
+        return [own_form(one, results) for one, results in zip(searches, found, strict=True)]
+
+    found = [one["answers"][0] for one in asyncio.run(run())]
+    assert sorted(one["seq"] for one in found) == list(range(4))
+    by_seq = {one.answer.receipt.body.seq: one for one in kept(bench.state)}
+    asked = [by_seq[one["seq"]].window.exchange(by_seq[one["seq"]].ctr).prepare.query for one in found]
+    assert asked == names
 
 
 # --- what errors tell ------------------------------------------------------------------------------------------------
@@ -371,3 +282,18 @@ def test_a_document_that_two_queries_bring_counts_with_its_better_score(bench: A
     for results in ([found, worse], [worse, found]):
         (first, *_) = Search(("a", "b")).chosen(results)
         assert first == (best, found)
+
+
+def test_keywords_of_an_answer_in_words_are_not_handed_out_as_documents(bench: Any) -> None:
+    """What a window of the claim answers opens: noise may have brought any of it, and it is none of the documents."""
+    found = bench.client().ask("json")
+    worded = replace(found, answer="Parse it.", ranked=None)
+    search = Search(("json", "xml"))
+    own = own_form(search, [worded, found])
+    assert {one["id"] for one in own["results"]} == {one.id for one in found.ranked}
+    first, second = own["answers"]
+    assert (first["answer"], first["keywords"], first["documents"]) == ("Parse it.", list(worded.keywords), 0)
+    assert (second["answer"], second["keywords"]) == (None, [])
+    assert Found.model_validate(own).answers[0].answer == "Parse it."
+    page = openai_form(Search(("json",)), [worded])
+    assert [one["content"][0]["text"] for one in page["data"]] == ["Parse it."]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What strangers may take of a gateway: the time of a head, answers that they do not read, and connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("mcp")
+
+from starlette.responses import PlainTextResponse
+
+from ragseal.client.gateway import server as serving
+from ragseal.client.gateway.server import make_server
+from ragseal.runtime.tls import LOOPBACK_ONLY
+
+HOST = "127.0.0.1"
+HEAD = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n"
+
+
+@contextmanager
+def listening(answer: bytes = b"read") -> Iterator[Callable[[], socket.socket]]:
+    """A server as the gateway's; gives what connects to it."""
+    listener = socket.create_server((HOST, 0))
+    server: list[Any] = []
+    ready = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse(answer)(scope, receive, send)
+
+    async def run() -> None:
+        made = make_server(app, LOOPBACK_ONLY)
+        made.config.lifespan = "off"
+        server.append(made)
+        ready.set()
+        await made.serve(sockets=[listener])
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    opened: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        made = socket.create_connection(listener.getsockname(), 20)
+        opened.append(made)
+        return made
+
+    try:
+        yield connect
+    finally:
+        for one in opened:
+            one.close()
+        server[0].should_exit = True
+        thread.join(20)
+        listener.close()
+
+
+def ends(connection: socket.socket, drip: bytes = b"") -> bool:
+    """Whether the server ends a connection by itself soon, though bytes go on coming."""
+    end = time.monotonic() + 3
+    connection.settimeout(0.05)
+    while time.monotonic() < end:
+        try:
+            if drip:
+                connection.sendall(drip)
+            if not connection.recv(65536):
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+def request(connection: socket.socket) -> None:
+    """One request, and its answer read."""
+    connection.sendall(f"{HEAD}\r\n".encode())
+    read = b""
+    while not read.endswith(b"read"):
+        data = connection.recv(65536)
+        assert data, "the server ended the connection"
+        read += data
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "begun", "drip"),
+    [
+        (0, 0, "", ""), (0, 0, HEAD, ""), (0, 0, HEAD, "x"), (0, 0, "", "x"),
+        (1, 0, HEAD, ""), (1, 0, HEAD, "x"), (1, 0.3, HEAD, ""),
+    ],
+)  # fmt: skip
+def test_a_head_that_does_not_come_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, before: int, pause: float, begun: str, drip: str
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    with listening() as connect:
+        connection = connect()
+        for _ in range(before):
+            request(connection)
+        time.sleep(pause)
+        connection.sendall(begun.encode())
+        assert ends(connection, drip.encode())
+
+
+def test_who_is_quick_keeps_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.5)
+    with listening() as connect:
+        connection = connect()
+        for _ in range(2):
+            request(connection)
+            time.sleep(0.6)
+        request(connection)
+
+
+def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "UNREAD_SECONDS", 0.2)
+    with listening(bytes(1 << 26)) as connect:
+        connection = connect()
+        connection.sendall(f"{HEAD}\r\n".encode())
+        time.sleep(1.0)
+        read = 0
+        with suppress(ConnectionError):
+            while data := connection.recv(1 << 20):
+                read += len(data)
+        assert read < 1 << 26
+
+
+@pytest.mark.parametrize("limit", ["CONNECTIONS", "CONNECTIONS_OF_ONE"])
+def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(serving, limit, 2)
+    if limit == "CONNECTIONS_OF_ONE":
+        monkeypatch.setattr(serving, "is_loopback", lambda host: False)
+    with listening() as connect:
+        first, second = connect(), connect()
+        request(first)
+        request(second)
+        assert ends(connect())
+        request(first)
+        second.close()
+        time.sleep(0.1)
+        request(connect())
+
+
+def test_no_websocket_is_opened() -> None:
+    """Whether a library for them is installed or not."""
+    assert make_server(PlainTextResponse(b"read"), LOOPBACK_ONLY).config.ws == "none"
+    with listening() as connect:
+        connection = connect()
+        connection.sendall(
+            f"{HEAD}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
