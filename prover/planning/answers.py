@@ -114,7 +114,7 @@ def fitting(classes: Iterable[AttestationClass], returned: Sequence[int], words:
     Raises:
         ConfigurationError: there is none.
     """
-    found = []
+    found: list[AttestationClass] = []
     for K in returned:
         own = [c for c in classes if isinstance(c, RankedClass) and c.law == RANKED_ONE_SIDED and c.K == K]
         large = [c for c in own if words <= c.N]
