@@ -38,7 +38,7 @@ from ragseal.kernel.encoding import (
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
-from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.slot_text import NO_SALT, SlotText, is_keyword
 from ragseal.kernel.statement import Returned
 from ragseal.kernel.transcript import tagged_element, tagged_hash
 
@@ -231,13 +231,28 @@ class Openings(Message):
 
         Raises:
             AttestationError: a written answer where documents are returned; of answers a keyword without its flag,
-            which
-                only its count could have taken from it.
+                which only its count could have taken from it, or a text that is no keyword.
         """
         if not policy.answers and self.answer:
             raise AttestationError(f"a written answer came in a window of the claim {policy.claim}")
         if policy.answers and not all(slot.flag for slot in self.slots):
             raise AttestationError("a keyword came without its flag: whether it does must not depend on its count")
+        if policy.answers:
+            check_keywords(self)
+
+
+def check_keywords(openings: Openings) -> None:
+    """What is opened of an answer in words is of a vocabulary's form, SPEC A.14.1: the root alone does not say so.
+
+    Raises:
+        AttestationError: a salt, metadata, or a text longer than a word: a tree of documents has such leaves.
+    """
+    for slot in openings.slots:
+        for opened in slot.texts:
+            if opened.salt != NO_SALT or not is_keyword(slot.slot, opened.content):
+                raise AttestationError(
+                    f"what is opened of slot {slot.slot} is no keyword, but may be a document's text"
+                )
 
 
 def check_withheld(policy: Policy, openings: Openings) -> None:

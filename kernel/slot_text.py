@@ -21,6 +21,8 @@ MAX_TEXT_BYTES = 1 << 20
 MAX_PAIRS = 16
 MAX_KEY = 64  #: characters
 MAX_VALUE = 512  #: characters of a value that is text
+MAX_KEYWORD = 64  #: characters of a word of a vocabulary
+NO_SALT = bytes(32)  #: of a vocabulary's leaves: whoever has the words can compute its root
 
 _TEXT, _BOOLEAN, _NUMBER = 0, 1, 2
 _EXPONENT = 0x7FF << 52  #: all ones: NaN or infinite
@@ -143,3 +145,15 @@ class SlotText(Message):
         """What a decoder would refuse.  Raises EncodingError or CommitmentError."""
         self.encode()
         self.metadata.validate()
+
+
+def keyword(slot: int, word: str) -> SlotText:
+    """What a vocabulary has in a slot; ``word`` is empty behind its last one.  SPEC A.14.1."""
+    return SlotText(word or f"unused {slot}", word, NO_METADATA)
+
+
+def is_keyword(slot: int, content: SlotText) -> bool:
+    """Whether a text is one that a vocabulary may have in this slot, and no document's."""
+    word = content.text
+    readable = not any(ch < " " or "\x7f" <= ch <= "\x9f" for ch in word)  # in every version of Unicode
+    return content == keyword(slot, word) and len(word) <= MAX_KEYWORD and readable

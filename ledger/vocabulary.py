@@ -16,11 +16,9 @@ from pathlib import Path
 from ragseal.kernel.attestation import TextOpening
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import CommitmentError
-from ragseal.kernel.slot_text import NO_METADATA, SlotText
+from ragseal.kernel.slot_text import MAX_KEYWORD, NO_SALT, SlotText, keyword
 from ragseal.ledger.merkle import MerkleTree
 
-NO_SALT = bytes(32)
-MAX_WORD = 64  #: characters
 MAX_FILE = 1 << 22
 
 
@@ -39,17 +37,15 @@ class Vocabulary:
             twice = next(word for at, word in enumerate(self.words) if word in self.words[:at])
             raise CommitmentError(f"the vocabulary has {twice!r} twice: a keyword is one slot")
         for word in self.words:
-            if not 1 <= len(word) <= MAX_WORD or not word.isprintable() or word != word.strip():
+            if not 1 <= len(word) <= MAX_KEYWORD or not word.isprintable() or word != word.strip():
                 raise CommitmentError(
-                    f"{word[:MAX_WORD]!r} is no keyword: 1 to {MAX_WORD} printable characters without spaces around "
-                    "them"
+                    f"{word[:MAX_KEYWORD]!r} is no keyword: 1 to {MAX_KEYWORD} printable characters without spaces "
+                    "around them"
                 )
 
     def content(self, slot: int) -> SlotText:
         """What is read where a slot is returned; a slot without a word has an empty text."""
-        if slot < len(self.words):
-            return SlotText(self.words[slot], self.words[slot], NO_METADATA)
-        return SlotText(f"unused {slot}", "", NO_METADATA)
+        return keyword(slot, self.words[slot] if slot < len(self.words) else "")
 
     @cached_property
     def tree(self) -> MerkleTree:

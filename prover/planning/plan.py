@@ -20,10 +20,10 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.noise import KNOWN_LAWS, one_sided
 from ragseal.kernel.params import ONE_SIDED
-from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, rational
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
-from ragseal.prover.planning import page, tick_costs
+from ragseal.prover.planning import answers, page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
 from ragseal.prover.planning.frontier import Planner, Point, Window, shapes
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
@@ -201,14 +201,17 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
 
 
 @click.command()
-@click.option("--corpus", required=True, help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER.")
-@click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, BOTH]), default=UNTIL_DELIVERED,
+@click.option(
+    "--corpus", help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER; answers take none."
+)
+@click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, BOTH, ANSWERS]), default=UNTIL_DELIVERED,
               show_default=True,
-              help="What epsilon is about; both compares them and recommends for until-delivered.")  # fmt: skip
+              help="What epsilon is about; both compares the lists and recommends for until-delivered.")  # fmt: skip
 @click.option("--unseen", type=click.FloatRange(LEAST_UNSEEN, MOST_UNSEEN), default=UNSEEN, show_default=True,
               help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
-              help="Target: epsilon at most, the larger of unseen and return, or the coalition's.")  # fmt: skip
+              help="Target: epsilon at most, the larger of unseen and return, or the coalition's; of answers that "
+              "with the filter.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(KNOWN_LAWS), default=KNOWN_LAWS, show_default=True,
               help="Noise; of two laws of one shape the class with the faster proof is taken.")  # fmt: skip
@@ -220,6 +223,14 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
 @click.option("--k-max", multiple=True, type=click.IntRange(min=1), default=(2,), show_default=True,
               help="Accounts per coalition; the recommendation is for the first. Part of epsilon under every-list "
               "only.")  # fmt: skip
+@click.option("--accounts", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Of answers: accounts of the window; all their answers count.")  # fmt: skip
+@click.option("--participations", type=click.IntRange(min=1), default=answers.FILTER, show_default=True,
+              help="Of answers: those that one document may take part in.")  # fmt: skip
+@click.option("--words-max", type=click.IntRange(min=1), default=answers.WORDS_MAX, show_default=True,
+              help="Of answers: keywords that one document may give.")  # fmt: skip
+@click.option("--words", type=click.IntRange(min=1), default=answers.WORDS, show_default=True,
+              help="Of answers: words of the vocabulary.")  # fmt: skip
 @click.option("--delta", default="1/1000000", show_default=True)
 @click.option("--window", "given", multiple=True, metavar="LO:HI", help="Score window in cosines, chosen elsewhere.")
 @click.option("--public", is_flag=True, help="The corpus is public: choose the score window on it too.")
@@ -237,7 +248,7 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
               help="Where plan.json, plan.png and plan.html go.")  # fmt: skip
 @JSON
 def plan(
-    corpus: str,
+    corpus: str | None,
     claim: str,
     unseen: float,
     epsilon: float | None,
@@ -246,6 +257,10 @@ def plan(
     returned: Sequence[int],
     n_max: Sequence[int],
     k_max: Sequence[int],
+    accounts: int,
+    participations: int,
+    words_max: int,
+    words: int,
     delta: str,
     given: Sequence[str],
     public: bool,
@@ -264,11 +279,19 @@ def plan(
 
     Measures the served mechanism on a corpus whose queries are public, or are made from the documents; never give it
     what your accounts asked. Epsilon is the one that an audit of the policy reports: of claim until-delivered, against
-    any accounts and queries, or of claim every-list, against k_max accounts of n_max queries each.
+    any accounts and queries, or of claim every-list, against k_max accounts of n_max queries each. Of claim answers
+    nothing is measured: class and gain follow from epsilon and the filter, and what a keyword needs from them.
     """
+    share: Fraction = rational(delta, "--delta")
+    if claim == ANSWERS:
+        wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
+        found = answers.plan_answers(wish, load_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
+        click.echo(json.dumps(found) if as_json else answers.in_words(found))
+        return
+    if corpus is None:
+        raise click.UsageError("Missing option '--corpus': only --claim answers is planned without one.")
     if not page.has_plot():
         click.echo(page.NO_PLOT, err=True)
-    share: Fraction = rational(delta, "--delta")
     with named_bars() as progress:
         made = make_plan(
             corpus,

@@ -146,6 +146,7 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 # --- windows of the claim answers ------------------------------------------------------------------------------------
 
 CLAIM_OF_OPENINGS = Check(attestation.Openings, "check_claim")
+KEYWORDS_ALONE = Check(attestation, "check_keywords")
 READ_FROM = Check(Policy, "read_from", lambda self, root: root)
 ANSWERS_ALONE = Guard(answers, "_account", "make a claim other than")
 
@@ -368,6 +369,7 @@ CHECKS: dict[str, Removable] = {
     "answers: a histogram opens over the score bases": HISTOGRAMS,
     "answers: what the claim lets an answer hold": CLAIM_OF_OPENINGS,
     "answers: keywords are the vocabulary's": READ_FROM,
+    "answers: what is opened is a keyword": KEYWORDS_ALONE,
     "answers: no documents in the period": ANSWERS_ALONE,
     "verdict in the ledger: of the manifest's auditor": VERDICT_AUDITOR,
     "verdict in the ledger: signed": VERDICT_SIGNED,

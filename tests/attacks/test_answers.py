@@ -4,20 +4,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from ragseal.accounting.answers import one_answer
 from ragseal.client import attestation as client
-from ragseal.kernel.attestation import Openings, Record, TextOpening
+from ragseal.kernel.attestation import Openings, Record, SlotOpening, TextOpening, check_keywords
 from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
-from ragseal.kernel.slot_text import NO_METADATA, SlotText
+from ragseal.kernel.slot_text import NO_METADATA, NO_SALT, Metadata, SlotText, keyword
 from ragseal.kernel.statement import Returned
+from ragseal.ledger.vocabulary import Vocabulary
 from ragseal.verifier.report.claim import in_short
 from ragseal.verifier.report.document import build
 from tests.attacks.answered import COUNTS, NAME, AnsweredWorld, Lie, answers_policy, window, words
@@ -25,6 +26,7 @@ from tests.attacks.checks import (
     ANSWERS_ALONE,
     CLAIM_OF_OPENINGS,
     HISTOGRAMS,
+    KEYWORDS_ALONE,
     LINK,
     PAIRING,
     READ_FROM,
@@ -200,7 +202,7 @@ def document(openings: Openings) -> Openings:
 def test_texts_that_the_vocabulary_does_not_hold(lie: Lie) -> None:
     world = window(lie)
     refused(world, 7, "", receipts=world.receipts())
-    with without(TEXTS_COMMITTED):
+    with without(TEXTS_COMMITTED), without(KEYWORDS_ALONE):
         accepted(world, receipts=world.receipts())
 
 
@@ -222,8 +224,50 @@ def test_texts_of_the_index_in_a_window_of_answers() -> None:
     world.ask("carol", lie=Lie(opened=own))
     world.close()
     refused(world, 7, "", receipts=world.receipts())
-    with without(READ_FROM):
+    with without(READ_FROM), without(KEYWORDS_ALONE):
         accepted(world, receipts=world.receipts())
+
+
+@dataclass(frozen=True)
+class Library(Vocabulary):
+    """A tree of whole documents, with their ids, as an index has one: its root is as good as a vocabulary's."""
+
+    def content(self, slot: int) -> SlotText:
+        return SlotText(f"south-{slot}", f"{self.words[slot]} and all else that the document says. " * 20, NO_METADATA)
+
+
+def test_a_vocabulary_of_documents() -> None:
+    """Every flag is set and every text opens under the policy's root, whatever the leaves are."""
+    world = AnsweredWorld()
+    world.words = Library(world.words.words, world.words.capacity)
+    world.commit(policy_=answers_policy(world.tools, vocabulary=world.words.root))
+    world.ask("carol")
+    world.close()
+    refused(world, 7, "may be a document's text", receipts=world.receipts())
+    with without(KEYWORDS_ALONE):
+        accepted(world, receipts=world.receipts())
+
+
+@pytest.mark.parametrize(
+    ("content", "salt"),
+    [
+        (SlotText("north-1", "copper", NO_METADATA), NO_SALT),
+        (SlotText("copper", "copper", Metadata((("page", "7"),))), NO_SALT),
+        (SlotText("c" * 65, "c" * 65, NO_METADATA), NO_SALT),
+        (SlotText("two\nlines", "two\nlines", NO_METADATA), NO_SALT),
+        (SlotText("unused 8", "", NO_METADATA), NO_SALT),
+        (SlotText("copper", "copper", NO_METADATA), b"s" * 32),
+    ],
+)
+def test_what_is_no_keyword(content: SlotText, salt: bytes) -> None:
+    opened = SlotOpening(7, True, (TextOpening(content, salt, ()),))
+    with pytest.raises(AttestationError, match="slot 7 is no keyword"):
+        check_keywords(Openings(1, (opened,)))
+
+
+@pytest.mark.parametrize("word", ["copper", "c" * 64, "two words", ""])
+def test_what_is_one(word: str) -> None:
+    check_keywords(Openings(1, (SlotOpening(7, True, (TextOpening(keyword(7, word), NO_SALT, ()),)),)))
 
 
 def test_an_account_checks_its_claim_too() -> None:
