@@ -125,6 +125,7 @@ def test_a_worker_that_says_what_is_no_result_is_dropped(keys: Path, fault: str)
 def test_no_frame_fills_the_memory() -> None:
     mine, its = socket.socketpair()
     with mine, its:
+        mine.settimeout(5)
         its.sendall((MAX_FRAME + 1).to_bytes(4, "big"))
         with pytest.raises(TransportError, match="is the most"):
             receive(mine)
