@@ -293,7 +293,7 @@ def test_without_workers_nobody_waits_for_ever(server: str, key: RowKey) -> None
         assert isinstance(error, UnreachedError)
         assert "no worker took an assignment for 0.6 s" in str(error)
         assert "worker run" in workers.status().trouble
-        assert rows(server, key) == []
+        until(lambda: not rows(server, key))
 
 
 def test_others_work_is_no_trouble(server: str, key: RowKey) -> None:
