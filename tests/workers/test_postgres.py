@@ -418,6 +418,10 @@ def test_a_password_is_in_no_message(key: RowKey) -> None:
         with pytest.raises(UnreachedError) as error:
             workers.prove(stated(0).work)
         assert "hunter2" not in str(error.value) + str(workers.status())
+    with engine("postgres://u:hunter2@127.0.0.1:1/none?sslmode=hunter2", key) as workers:  # which libpq would quote
+        with pytest.raises(UnreachedError, match=r"sslmode.*\*\*\*") as error:
+            workers.prove(stated(0).work)
+        assert "hunter2" not in str(error.value) + str(workers.status())
     with pytest.raises(ConfigurationError, match="no connection URI") as refused:
         PostgresWorkers("postgres://u:hunter2@[/none", key, PROVIDER)
     assert "hunter2" not in str(refused.value)
