@@ -132,6 +132,8 @@ class Retiring:
         """
         left, name = self._proofs.missing(window.digest, len(window.records)), window.manifest.window
         began = time.monotonic()
+        if left:
+            progress(f"proving records of window {name}", 0, len(left))
         for done, _ in enumerate(self._proofs.prove_each(window.digest, left, self._go_on)):
             progress(f"proving records of window {name}", done + 1, len(left))
             if not done and len(left) > 1:

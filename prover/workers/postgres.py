@@ -121,6 +121,8 @@ class PostgresWorkers:
 
     def _through_a_row(self, work: Work) -> WorkResult:
         self.start()
+        if self._trouble and not self._closing.is_set():
+            raise UnreachedError(self._trouble)  # the thread that looks tries again: nobody else waits for a connection
         name, row = self._draw(ID_BYTES), _Row()
         sealed = self._key.seal_work(name, work, self._draw)
         with self._mutex:
@@ -140,7 +142,10 @@ class PostgresWorkers:
         finally:
             with self._mutex:
                 del self._waiting[name]
-            self._delete(name)
+            if self._trouble:
+                self._clean = False  # it goes with all that nobody waits for, once the database is back
+            else:
+                self._delete(name)
         if self._closing.is_set():
             raise StoppingError
         if row.result is None:
@@ -156,7 +161,7 @@ class PostgresWorkers:
         try:
             self._rows.run("DELETE FROM ragseal_assignments WHERE id = %s", (name,))
         except AuditError:
-            self._clean = False  # with all that nobody waits for, once the database is back
+            self._clean = False
 
     # --- looking ---
 
@@ -197,7 +202,7 @@ class PostgresWorkers:
             )
             self._moved = time.monotonic()  # the next ones are waited for as long
         elif self._trouble and (busy or self._alive):
-            log.info("workers take assignments again")
+            log.info("workers are there again")
             self._trouble = ""
 
     def _looked(self, row: _Row, found: tuple[object, ...] | None) -> None:

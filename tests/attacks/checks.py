@@ -41,6 +41,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
+from ragseal.prover.attestation import proofs as worker_proofs
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage import audit_verdicts
@@ -124,6 +125,11 @@ ELEMENTS_BELOW_R = Both(
     (Guard(encoding.Element, "read", "not canonical"), Guard(encoding.Element, "write", "expected a field element"))
 )
 RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)))
+
+# --- the provider's own: proofs by workers ---------------------------------------------------------------------------
+
+WORKER_PROOF = Check(worker_proofs._Proving, "check")
+STOPPED_MEANWHILE = Check(worker_proofs.Proofs, "_require_working")
 
 # --- step 1: the log -------------------------------------------------------------------------------------------------
 
@@ -366,6 +372,8 @@ ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_tex
 
 CHECKS: dict[str, Removable] = {
     **ceremony_checks.CEREMONY_CHECKS,
+    "workers: a proof holds for its record": WORKER_PROOF,
+    "workers: nothing under a stopped key": STOPPED_MEANWHILE,
     "answers: a histogram opens over the score bases": HISTOGRAMS,
     "answers: what the claim lets an answer hold": CLAIM_OF_OPENINGS,
     "answers: keywords are the vocabulary's": READ_FROM,

@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.backends.group import default_group
-from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import operations
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
@@ -52,56 +50,6 @@ def honest(serving: Serving) -> Callable[[Work], WorkResult]:
             return keys.prove(work, "honest")
 
     return gives
-
-
-def test_the_proof_of_another_record_is_stored_nowhere(tmp_path: Path, keys: KeyPaths) -> None:
-    """Nor does it stop the key: whoever works for a provider can cost it time, and no window its verdict."""
-
-    async def run() -> None:
-        async with asked(tmp_path) as serving:
-            digest, gives, first = newest(serving).digest, honest(serving), list[WorkResult]()
-
-            def replays(work: Work) -> WorkResult:
-                first.append(gives(work) if not first else first[0])
-                return first[0]
-
-            workers = Scripted(replays)
-            proofs = by(serving, workers)
-            proofs.prove(digest, 0)
-            assert not workers.dropped
-            entry = proofs.prove(digest, 1)
-            assert [name for name, _ in workers.dropped] == ["honest"]
-            assert entry.proof != first[0].proof
-            assert stopped(serving.provider.state, keys.digest) is None
-            batch = ProofBatch.decode(proofs.batch(digest, [0, 1]))  # whose openings are verified as an auditor does
-            assert batch.entries[1] == entry == serving.proofs.stored(digest, 1)
-            default_group().check(entry.c_h)
-
-    asyncio.run(run())
-
-
-def test_nothing_is_kept_that_was_under_way_when_its_key_stopped(tmp_path: Path, keys: KeyPaths) -> None:
-    """Under a crafted key each proof that holds, and each that fails, tells its maker something (SPEC A.9.5)."""
-
-    async def run() -> None:
-        async with asked(tmp_path) as serving:
-            digest, state, gives = newest(serving).digest, serving.provider.state, honest(serving)
-
-            def meanwhile(work: Work) -> WorkResult:
-                made = gives(work)
-                stop_key(state, keys.digest, "another record's proof failed")
-                return made
-
-            workers = Scripted(meanwhile)
-            proofs = by(serving, workers)
-            with pytest.raises(ProofError, match="another record's proof failed"):
-                proofs.prove(digest, 0)
-            assert proofs.stored(digest, 0) is None
-            with pytest.raises(ProofError, match="another record's proof failed"):
-                proofs.prove(digest, 1)
-            assert next(workers.asked) == 1, "an assignment left the provider under a stopped key"
-
-    asyncio.run(run())
 
 
 def test_what_is_asked_for_is_proven_at_once_and_each_record_once(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def test_only_what_is_not_proven_is_proven_and_a_stop_loses_nothing(
     window, real = closed.window, Proofs._make
     made: list[int] = []
 
-    def counted(self: Proofs, of: Any, secrets: Any, case: Any) -> Any:
-        found = real(self, of, secrets, case)
-        made.append(case.record.seq)
+    def counted(self: Proofs, of: Any, secrets: Any, seq: int, asked: bool) -> Any:
+        found = real(self, of, secrets, seq, asked)
+        made.append(seq)
         if len(made) == 2:
             closed.server.serving.retiring.stop()
         return found

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.prover.workers import local
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, WorkResult
 from ragseal.prover.workers.local import LocalWorkers
 from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.opening import ProveBy, default_engine, prove_by
-from ragseal.prover.workers.process import receive, send
+from ragseal.prover.workers.process import MAX_FRAME, receive, send
 from tests.simulator.keys import TINY, keys_of
 from tests.workers.scene import held_in, proof_of, stated
 
@@ -120,6 +120,15 @@ def test_a_worker_that_says_what_is_no_result_is_dropped(keys: Path, fault: str)
         assert len(status.dropped) == local.TRIES
         assert status.workers == 0
         assert "in a row failed" in status.trouble
+
+
+def test_no_frame_fills_the_memory() -> None:
+    mine, its = socket.socketpair()
+    with mine, its:
+        mine.settimeout(5)
+        its.sendall((MAX_FRAME + 1).to_bytes(4, "big"))
+        with pytest.raises(TransportError, match="is the most"):
+            receive(mine)
 
 
 def test_a_slow_worker_is_dropped(keys: Path) -> None:

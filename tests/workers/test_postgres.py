@@ -19,15 +19,18 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.prover.__main__ import main
 from ragseal.prover.workers import postgres
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkResult
-from ragseal.prover.workers.making import ProvingKeys
+from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.postgres import PostgresWorkers
 from ragseal.prover.workers.postgres_worker import PostgresWorker
 from ragseal.prover.workers.rows import Rows
 from ragseal.prover.workers.sealed_rows import RowKey
+from ragseal.runtime.keyfile import load_shared
 from tests.workers.scene import fresh_name, held_in, proof_of, stated
 
 pytestmark = pytest.mark.slow
@@ -290,7 +293,7 @@ def test_without_workers_nobody_waits_for_ever(server: str, key: RowKey) -> None
         assert isinstance(error, UnreachedError)
         assert "no worker took an assignment for 0.6 s" in str(error)
         assert "worker run" in workers.status().trouble
-        assert rows(server, key) == []
+        until(lambda: not rows(server, key))
 
 
 def test_others_work_is_no_trouble(server: str, key: RowKey) -> None:
@@ -415,7 +418,50 @@ def test_a_password_is_in_no_message(key: RowKey) -> None:
         with pytest.raises(UnreachedError) as error:
             workers.prove(stated(0).work)
         assert "hunter2" not in str(error.value) + str(workers.status())
+    with engine("postgres://u:hunter2@127.0.0.1:1/none?sslmode=hunter2", key) as workers:  # which libpq would quote
+        with pytest.raises(UnreachedError, match=r"sslmode.*\*\*\*") as error:
+            workers.prove(stated(0).work)
+        assert "hunter2" not in str(error.value) + str(workers.status())
     with pytest.raises(ConfigurationError, match="no connection URI") as refused:
         PostgresWorkers("postgres://u:hunter2@[/none", key, PROVIDER)
     assert "hunter2" not in str(refused.value)
     assert "hunter2" not in repr(replace(key, secret=b"hunter2"))
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_proves_until_it_is_told_to_end(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: RowKey
+) -> None:
+    niceness: list[int] = []
+    monkeypatch.setattr(os, "nice", niceness.append)  # it would be this process's for all tests to come
+    file = tmp_path / "worker.key"
+    (tmp_path / "keys").mkdir()
+    folder = held_in(tmp_path / "keys")
+    assert CliRunner().invoke(main, ["worker", "key", str(file)]).exit_code == 0
+    assert CliRunner().invoke(main, ["worker", "key", str(file)]).exit_code == 1, "a key was overwritten"
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with engine(server, RowKey(load_shared(file))) as workers:
+
+        def call() -> WorkResult:
+            try:
+                return workers.prove(stated(0).work)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        waiting = InBackground(call)
+        try:
+            done = CliRunner().invoke(main, ["worker", "run", server, "--key", str(file), "--keys", str(folder)])
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        assert done.exit_code == 0, done.output
+        made = waiting.outcome()
+        stated(0).check(made.proof)
+        assert f"worker {made.worker} of queue" in done.output
+        assert niceness == [NICEST]
+    file.chmod(0o644)
+    refused = CliRunner().invoke(main, ["worker", "run", server, "--key", str(file), "--keys", str(folder)])
+    assert refused.exit_code == 1
+    assert "chmod 600" in refused.output
