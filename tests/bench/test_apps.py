@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m bench.apps`` at its smallest: every way of asking brings documents, and figures are those of the samples."""
+"""``python -m bench.apps`` at its smallest: every way of asking brings documents, figures are those of the samples."""
 
 from __future__ import annotations
 
