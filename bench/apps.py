@@ -41,6 +41,7 @@ from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.rpc import open_channel
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # else it reports its components while others are timed
 Ask = Callable[[str], int]  #: a question to how many documents came
 AskAsync = Callable[[str], Awaitable[int]]
 BARE = "client"
