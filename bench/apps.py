@@ -3,8 +3,9 @@
 
 One real provider process (class small, proofs on demand, no tick) and for each way of asking an account of its own,
 which asks one question after another.  The ways take turns, a few questions at a time, so that a shared machine slows
-all of them alike; what a way adds to the bare client means more than its rate.  Vectors come from a table, since every
-way pays the embedder alike; all checks of answers are made.  The gateway and its caller are in one process here.
+all of them alike; processor time of the account's process, which a shared machine changes little, stands beside the
+rate.  Vectors come from a table, since every way pays the embedder alike; all checks of answers are made.  The gateway
+and its caller are in one process here.
 """
 
 from __future__ import annotations
@@ -82,9 +83,16 @@ def _http(client: Client, folder: Path) -> Iterator[Ask]:
         connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
 
-        def ask(text: str) -> int:
+        def call(text: str) -> int:
             connection.request("POST", "/v1/search", json.dumps({"query": text}), headers)
             return len(json.loads(connection.getresponse().read())["results"])
+
+        def ask(text: str) -> int:
+            try:
+                return call(text)
+            except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):
+                connection.close()  # the server closed it while other ways had their turn
+                return call(text)
 
         yield ask
         connection.close()
@@ -197,11 +205,12 @@ def account_of(folder: Path, name: str) -> Path:
 
 
 def measured(folder: Path, class_name: str, rounds: int, questions: int) -> dict[str, Any]:
-    """Seconds of every answer by way of asking; ``missing`` names the package that a way lacks."""
+    """Of every answer, by way of asking, seconds by the clock and of processor time; ``missing`` names the package that
+    a way lacks."""
     state, names = folder / "provider", account_names(len(WAYS))
     make_state(state, class_name, len(names), 1_000_000)
     log_key = NoteSigner(Settings.load(state / "provider.toml").origin, load_key(state / "log.pem")).verifier.vkey()
-    samples: dict[str, list[float]] = {}
+    samples: dict[str, list[tuple[float, float]]] = {}
     missing: dict[str, str] = {}
     with Process(state) as provider, ExitStack() as open_ways:
         address = provider.wait_until_ready()
@@ -228,25 +237,28 @@ def measured(folder: Path, class_name: str, rounds: int, questions: int) -> dict
         for number in range(rounds):
             for way, ask in asks.items():
                 for i in range(questions):
-                    began = time.perf_counter()
+                    began, busy = time.perf_counter(), time.process_time()
                     found = ask(QUERIES[(number * questions + i) % len(QUERIES)])
-                    samples[way].append(time.perf_counter() - began)
+                    samples[way].append((time.perf_counter() - began, time.process_time() - busy))
                     if not found:
                         raise ConfigurationError(f"{way} brought no documents: nothing was measured")
-    return {"samples_s": {way: [round(s, 5) for s in taken] for way, taken in samples.items()}, "missing": missing}
+    rounded = {way: [[round(s, 5) for s in both] for both in taken] for way, taken in samples.items()}
+    return {"samples_s": rounded, "missing": missing}
 
 
-def figures(samples: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """Of each way the rate, the median, and what it adds to the bare client's median."""
-    bare = statistics.median(samples[BARE])
-    return {
-        way: {
-            "answers_per_s": round(len(taken) / sum(taken), 2),
-            "median_ms": round(1000 * statistics.median(taken), 2),
-            "added_ms": round(1000 * (statistics.median(taken) - bare), 2),
+def figures(samples: dict[str, list[list[float]]]) -> dict[str, dict[str, float]]:
+    """Of each way the rate, medians by the clock and of processor time, and what it adds to the bare client's."""
+    bare = statistics.median(busy for _, busy in samples[BARE])
+    found = {}
+    for way, taken in samples.items():
+        clock, busy = statistics.median(s for s, _ in taken), statistics.median(s for _, s in taken)
+        found[way] = {
+            "answers_per_s": round(len(taken) / sum(s for s, _ in taken), 2),
+            "median_ms": round(1000 * clock, 2),
+            "cpu_ms": round(1000 * busy, 2),
+            "added_cpu_ms": round(1000 * (busy - bare), 2),
         }
-        for way, taken in samples.items()
-    }
+    return found
 
 
 def installed() -> dict[str, str]:

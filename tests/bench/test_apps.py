@@ -15,9 +15,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_figures_are_those_of_the_samples() -> None:
-    found = apps.figures({apps.BARE: [0.01, 0.03, 0.02], "LangChain": [0.021, 0.025, 0.029]})
-    assert found[apps.BARE] == {"answers_per_s": 50.0, "median_ms": 20.0, "added_ms": 0.0}
-    assert found["LangChain"] == {"answers_per_s": 40.0, "median_ms": 25.0, "added_ms": 5.0}
+    bare, wrapped = [[0.01, 0.004], [0.03, 0.006], [0.02, 0.005]], [[0.021, 0.007], [0.025, 0.008], [0.029, 0.009]]
+    found = apps.figures({apps.BARE: bare, "LangChain": wrapped})
+    assert found[apps.BARE] == {"answers_per_s": 50.0, "median_ms": 20.0, "cpu_ms": 5.0, "added_cpu_ms": 0.0}
+    assert found["LangChain"] == {"answers_per_s": 40.0, "median_ms": 25.0, "cpu_ms": 8.0, "added_cpu_ms": 3.0}
 
 
 def test_every_way_is_measured(tmp_path: Path) -> None:
