@@ -71,16 +71,16 @@ class Asking:
                 f"this retriever was made from {'a Pool' if isinstance(self.asked, Pool) else 'an AsyncClient'}: await "
                 "it, or make one from an Account or a Client"
             )
-        client = accounts.opened(self.asked) if isinstance(self.asked, Account) else self.asked
+        asks = _Documents(accounts.opened(self.asked) if isinstance(self.asked, Account) else self.asked)
         for wait in self._retries.waits():
             try:
-                return client.ask(text, answer=False)
+                return asks.ask(text)
             except AuditError as error:
                 if not self._retries.helps(error):
                     raise
                 wait = max(wait, self._retries.named(error))
             time.sleep(wait)
-        return client.ask(text, answer=False)
+        return asks.ask(text)
 
     async def ask_async(self, text: str) -> Result:
         """Ask one question; opening, checks and embedder run outside the loop's thread.

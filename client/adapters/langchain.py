@@ -20,7 +20,7 @@ from ragseal.kernel.errors import AuditError
 try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-    from pydantic import Field, PrivateAttr
+    from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 except ImportError as error:
     raise needs("langchain-core", "langchain", error) from None
 
@@ -31,7 +31,9 @@ class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LangChain 
     Callbacks and tracers see questions and documents, as with every retriever; they go where you send them.
     """
 
-    account: Any = Field(repr=False)
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)  # a misspelt bound is no bound
+
+    account: Any = Field(repr=False, frozen=True)
     """An :class:`ragseal.client.adapters.Account`; or a Client, or to be awaited an AsyncClient or a Pool."""
     k: int | None = None
     """The best so many documents; by default all that came, never more than the window's K."""
@@ -41,13 +43,16 @@ class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LangChain 
     """On metadata, in the form of :func:`ragseal.client.filters.parse_filter`."""
 
     _asking: Asking = PrivateAttr()
-    _choice: Choice = PrivateAttr()
+
+    @field_validator("account", mode="before")
+    @classmethod
+    def _known(cls, given: object) -> object:
+        return Asking(given).asked
 
     def model_post_init(self, context: Any, /) -> None:
         """Raises ConfigurationError, EncodingError: an argument that is none of these; nothing is opened yet."""
         self._asking = Asking(self.account)
-        self.account = self._asking.asked
-        self._choice = self._chosen()
+        self._chosen()
 
     def _chosen(self, **given: Any) -> Choice:
         filters = given.get("filters", self.filters)
@@ -72,7 +77,7 @@ class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LangChain 
         given.pop("verbose", None)  # of the callbacks
         if strange := sorted(set(given) - {"k", "score_threshold", "filters"}):
             raise TypeError(f"this retriever takes k, score_threshold and filters, not {strange[0]!r}")
-        return self._chosen(**given) if given else self._choice
+        return self._chosen(**given)
 
     def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(ls_retriever_name="ragseal")

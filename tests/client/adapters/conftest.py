@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from ragseal.client.adapters import account as accounts
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before Haystack is imported: it would report its components
 NAMES = [f"account-{i}" for i in range(32)]
 
 

@@ -145,6 +145,14 @@ def test_a_call_may_choose_otherwise(bench: Any) -> None:
     assert asyncio.run(made.ainvoke("json", filters=anything, score_threshold=1.0)) == []
 
 
+def test_what_is_set_later_counts(bench: Any) -> None:
+    made = RagsealRetriever(account=bench.client())
+    made.k = 1
+    assert len(made.invoke("json")) == 1
+    with pytest.raises(ValueError, match="frozen"):
+        made.account = Account("a", "b:1")
+
+
 def test_what_is_wrong_is_said_before_anything_is_asked(bench: Any) -> None:
     client = bench.client()
     before = bench.snapshot()
@@ -154,6 +162,8 @@ def test_what_is_wrong_is_said_before_anything_is_asked(bench: Any) -> None:
         RagsealRetriever(account=client, filters={"type": "like", "key": "a", "value": "b"})
     with pytest.raises(ConfigurationError, match="expected an Account"):
         RagsealRetriever(account="folder")
+    with pytest.raises(ValueError, match="top_k"):
+        RagsealRetriever(account=client, top_k=3)
     made = RagsealRetriever(account=client)
     with pytest.raises(EncodingError, match="least score"):
         made.invoke("json", score_threshold=7)
