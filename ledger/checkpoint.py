@@ -18,6 +18,7 @@ from ragseal.ledger.note import (
     Note,
     NoteSigner,
     NoteVerifier,
+    UnknownSignerError,
     Verified,
     check_name,
     decode_base64,
@@ -84,6 +85,7 @@ class SignedCheckpoint:
     checkpoint: Checkpoint
     note: Note
     witnesses: tuple[Verified, ...]
+    void: bool = False  #: only of what is remembered: signed by a key of the log that does not count at its size
 
 
 def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
@@ -94,6 +96,26 @@ def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVeri
         LedgerError: not signed by the log, another log's checkpoint, or a known witness's line that fails.
     """
     return _open(data, [log], list(witnesses), extensions=False)
+
+
+def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
+    """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
+
+    It is ``void`` where none of its lines is by the key that counts at its size: whoever stole an old key can show such
+    a note to somebody who has not learnt of the turn.
+
+    Raises:
+        EncodingError, LedgerError: as :func:`open_checkpoint`, for a note that no key of the log signed.
+    """
+    try:
+        return open_checkpoint(data, log)
+    except UnknownSignerError:
+        note = Note.parse(data)
+        verify_note(note, log.keys)
+        checkpoint = Checkpoint.parse(note.text)
+        if checkpoint.origin != log.name:
+            raise LedgerError(f"the checkpoint is of the log {checkpoint.origin!r}, not of {log.name!r}") from None
+        return SignedCheckpoint(checkpoint, note, (), void=True)
 
 
 def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
@@ -111,6 +133,9 @@ def _open(
     data: bytes, log: Sequence[NoteVerifier], witnesses: Sequence[NoteVerifier], extensions: bool
 ) -> SignedCheckpoint:
     note = Note.parse(data)
+    if any(len(key.keys) > 1 for key in log):  # which key counts depends on the size
+        size = Checkpoint.parse(note.text, extensions).size
+        log = [key.at(size) for key in log]
     verify_note(note, log)
     checkpoint = Checkpoint.parse(note.text, extensions)
     if checkpoint.origin != log[0].name:
