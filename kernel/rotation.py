@@ -78,6 +78,10 @@ class Rotation(Message):
         except AttestationError as error:
             raise AttestationError(f"the turn of the log's key is not signed by its new key: {error}") from None
 
+    def says(self) -> str:
+        """One sentence for people who read the log."""
+        return f"from here on the log is signed by the key {self.new_key.hex()} instead of {self.old_key.hex()}"
+
     def contradicts(self, other: Rotation) -> bool:
         """Whether both are words of one old key of one log that cannot both be true; signatures are not checked here.
 

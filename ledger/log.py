@@ -403,7 +403,7 @@ class Log:
 
     @property
     def verifier(self) -> NoteVerifier:
-        """The log's public key, with its turns: the first is what every reader must be given by another way than this."""
+        """The log's public key, with its turns: every reader must be given the first by another way than this log."""
         return self._signer.verifier
 
     @property

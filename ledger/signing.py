@@ -92,7 +92,9 @@ class LogSigner:
         if checkpoint.origin != self.name:
             raise LedgerError(f"checkpoints of {checkpoint.origin} are signed by the log key of that name")
         text = checkpoint.text()
-        return Note(text, tuple(self._line(key, text, checkpoint.size) for key in self.log.signing(checkpoint.size))).encode()
+        return Note(
+            text, tuple(self._line(key, text, checkpoint.size) for key in self.log.signing(checkpoint.size))
+        ).encode()
 
     def _line(self, key: NoteVerifier, text: str, size: int) -> NoteSignature:
         signer = self.key(key.public_key)
@@ -140,7 +142,9 @@ class LogSigner:
         try:
             if path.is_file() and path.stat().st_size == (last - first + 1) * LINE_BYTES:
                 return
-            lines = (self._line(key, Checkpoint(self.name, size, root(size)).text(), size) for size in range(first, last + 1))
+            lines = (
+                self._line(key, Checkpoint(self.name, size, root(size)).text(), size) for size in range(first, last + 1)
+            )
             write_durably(path, b"".join(line.blob for line in lines), mode=0o600)
         except OSError as error:
             raise LedgerError(f"cannot write {path}: {error.strerror}; the old key is kept until then") from None

@@ -15,8 +15,8 @@ from ragseal.kernel.encoding import HASH, Blob, Codec, Many, Message, Nested, pe
 from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.verdict import log_digest
-from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_inclusion
+from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.merkle import Frontier, leaf_hash, verify_inclusion
 from ragseal.ledger.note import MAX_NOTE_BYTES, Note, NoteVerifier, verify_note
 
 MAX_PATH = 63

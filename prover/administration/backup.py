@@ -21,13 +21,15 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.signing import line_files
 from ragseal.prover.administration import sealed_copy
 from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import refuse_rollback
+from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import shred
-from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, Settings, State
+from ragseal.prover.storage.state import DATABASE, KEY_FILE, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.durable import sync_directory
 from ragseal.runtime.face import when
 
@@ -57,8 +59,9 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
         progress("copying the database", 0, 0)
         size = state.copy_to(made / DATABASE, lambda: ledger.size)
         _not_ahead(made / DATABASE, size, ledger.checkpoint_at(size))
-        for name in (SETTINGS, KEY_FILE, LOG_KEY_FILE):
-            _copy_file(state.directory / name, made / name)
+        for name in (SETTINGS, KEY_FILE, *log_keys.names()):
+            if (state.directory / name).exists():
+                _copy_file(state.directory / name, made / name)
         _copy_matrices(state, made, progress)
         progress("copying the keys", 0, 0)
         _copy_tree(state.keys_directory, made / "keys")
@@ -97,7 +100,7 @@ def _copy_matrices(state: State, made: Path, progress: Progress) -> None:
 
 
 def _copy_log(state: State, ledger: Log, target: Path, size: int, progress: Progress) -> None:
-    with Log.create(target, state.log_signer) as copy:
+    with Log.create(target, ledger.signer) as copy:
         for start in range(0, size, _PAGE):
             progress("copying the log", start, size)
             page = ledger.entries(start, min(_PAGE, size - start))
@@ -108,6 +111,9 @@ def _copy_log(state: State, ledger: Log, target: Path, size: int, progress: Prog
             raise LedgerError("the copied entries do not give the checkpoint that was signed: run `fsck`")
     if (state.ledger_directory / COSIGNATURES).exists():
         _copy_file(state.ledger_directory / COSIGNATURES, target / COSIGNATURES)
+    for name in sorted(line_files()):
+        if (state.ledger_directory / name).exists():
+            _copy_file(state.ledger_directory / name, target / name)
 
 
 def _not_ahead(database: Path, size: int, note: bytes) -> None:
@@ -186,8 +192,8 @@ def restore(source: Path, target: Path, newest: bytes | None, nothing_newer: boo
     if sealed_copy.is_sealed(source):
         return _restore_sealed(source, target, newest, nothing_newer, keys)
     with State(source) as state:
-        verifier = state.log_signer.verifier
-        with Log.open(state.ledger_directory, state.log_signer) as ledger:
+        with state.open_ledger() as ledger:
+            verifier = ledger.verifier
             refuse_rollback(state, ledger)
             known = [_note(newest, verifier)] if newest is not None else []
             known += _remembered(target, verifier)
