@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What signs the notes of a log whose key may have turned: at each size the key that counts there.  SPEC G.6.13.
 
-The note of a size is the same bytes whenever it is asked for.  Ed25519 repeats itself while a key is there; before a key
-is given up for good, its lines over all sizes that it signed are kept in a file, ``lines-<number>``, 64 bytes a size.
+The note of a size is the same bytes whenever it is asked for.  Ed25519 repeats itself while a key is there; before a
+key is given up for good, its lines over all sizes that it signed are kept in a file, ``lines-<number>``, 64 bytes a
+size.
 """
 
 from __future__ import annotations

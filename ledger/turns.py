@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A log's key with its turns: which key counts at which size, and how a follower comes to know.  SPEC G.6.13.
 
-A log is named by its first key for good.  Whoever hashes it takes a turn from its entries; whoever does not (an account)
-is shown the entry, its path, and the note of the size behind it, which both keys have signed.
+A log is named by its first key for good.  Whoever hashes it takes a turn from its entries; whoever does not (an
+account) is shown the entry, its path, and the note of the size behind it, which both keys have signed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files of a log's signing keys, and what a turn of the key does to them.  SPEC G.6.13.
 
-``log.pem`` is the key that signs, ``log-next.pem`` one that the log is about to turn to, ``log-former.pem`` one that was
-given up and signs beside it in the overlap, ``log-turns`` the turns that there have been.  The log itself is what
+``log.pem`` is the key that signs, ``log-next.pem`` one that the log is about to turn to, ``log-former.pem`` one that
+was given up and signs beside it in the overlap, ``log-turns`` the turns that there have been.  The log itself is what
 decides: :func:`settle` brings the files in agreement with it, whatever a crash left.
 """
 

@@ -4,7 +4,8 @@
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
 log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
-the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process uses it: two providers on one state would fork the ledger.
+the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process uses it: two
+providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
