@@ -48,6 +48,6 @@ def rotate(directory: Path, overlap: int, as_json: bool) -> None:
     tell_result(
         as_json, values,
         f"entry {turn.index} of {found.name} turns its key; it is signed by\n{found.newest.vkey()}\nand is still "
-        f"called by its first key:\n{found.vkey()}\nUp to {turn.until} entries the old key signs as well. Witnesses that do "
-        "not follow the log need the new key before that",
+        f"called by its first key:\n{found.vkey()}\nUp to {turn.until} entries the old key signs as well. Witnesses "
+        "that do not follow the log need the new key before that",
     )  # fmt: skip

@@ -7,10 +7,12 @@ entries, so it takes them from there and asks nobody.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
-from ragseal.ledger.note import Note, NoteVerifier, UnknownSignerError
-from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, is_turn, turns_in
+from ragseal.ledger.note import Note, NoteVerifier
+from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, is_turn, read_turn, turns_in
 from ragseal.verifier.evidence import ASK_AGAIN, Evidence, Refused, Undecided
 from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogTree, LogView, decoded, read_note, read_tree
 
@@ -60,26 +62,34 @@ def turned_by(tree: LogTree, log_key: NoteVerifier) -> NoteVerifier:
         Refused: an entry under the signed root is a turn that the log's keys did not sign for this place.
         Undecided: the checkpoint is signed by a key alone that was given up before.
     """
+    found = LogKey.of(log_key)
+    wrong: TurnError | None = None
+    for index, entry in enumerate(tree.entries):
+        if is_turn(entry):
+            try:
+                found = read_turn(found, index, entry, partial(tree.tree.root, index))
+            except TurnedTwiceError as error:
+                raise TurnedTwice(error) from None
+            except TurnError as error:
+                wrong = error
+                break
+    _check_counted(tree.signed, found)  # first: a thief of an old key can enter whatever it likes, and sign it
+    if wrong is not None:
+        raise Refused(str(wrong), checkpoint=tree.signed.note.encode().decode())
+    return found if found.turns else log_key
+
+
+def _check_counted(signed: SignedCheckpoint, log: LogKey) -> None:
+    """Raises Undecided: of the log's keys only one signed that does not count for this size."""
     try:
-        found = turns_in(log_key, tree.entries, 0, tree.tree.root)
-    except TurnedTwiceError as error:
-        raise TurnedTwice(error) from None
-    except TurnError as error:
-        raise Refused(str(error), checkpoint=tree.signed.note.encode().decode()) from None
-    if not found.turns:
-        return log_key
-    try:
-        open_checkpoint(tree.signed.note.encode(), found)
-    except UnknownSignerError:
-        raise Undecided(
-            f"the checkpoint of {tree.size} entries is signed by a key alone that the log has given up before: whoever "
-            "stole that key, or took a line from the note, can show it",
-            ASK_AGAIN,
-            note=tree.signed.note.encode().decode(),
-        ) from None
+        open_checkpoint(signed.note.encode(), log)
     except AuditError as error:
-        raise Undecided(str(error), ASK_AGAIN) from None
-    return found
+        raise Undecided(
+            f"the checkpoint of {signed.checkpoint.size} entries is signed by a key alone that the log has given up "
+            f"before: whoever stole that key, or took a line from the note, can show it ({error})",
+            ASK_AGAIN,
+            note=signed.note.encode().decode(),
+        ) from None
 
 
 def check_held(tree: LogTree, log_key: NoteVerifier) -> None:
