@@ -170,6 +170,12 @@ def crashing(patch: pytest.MonkeyPatch, owner: Any, name: str, at: int, before: 
     patch.setattr(owner, name, call)
 
 
+def rotate_and_start(folder: Path) -> None:
+    rotated(folder, more=1)
+    with State(folder) as state, opened(state):
+        pass
+
+
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize(
     ("write", "at"), [(write, at) for write, (_, _, count) in WRITES.items() for at in range(1, count + 1)]
@@ -180,9 +186,7 @@ def test_a_crash_at_any_write_leaves_a_log_that_goes_on(folder: Path, write: str
     with pytest.MonkeyPatch.context() as patch:
         crashing(patch, *WRITES[write][:2], at, before)
         with pytest.raises(Crash):
-            rotated(folder, more=1)
-            with State(folder) as state, opened(state):
-                pass
+            rotate_and_start(folder)
     for _ in range(2):
         with State(folder) as state, opened(state) as ledger:
             assert notes(ledger)[: len(old)] == old
