@@ -15,9 +15,9 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.link import LedgerLink
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, lacks_line, open_checkpoint
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency, verify_inclusion
-from ragseal.ledger.note import NoteVerifier, UnknownSignerError
+from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import follow
 
 PAGE = 1024  #: entries that are asked for at once
@@ -53,18 +53,15 @@ class History:
             LedgerError: a turn that does not hold, or two turns that one old key has signed.
             TransportError: the ledger is out of reach.
         """
-        try:
-            open_checkpoint(note, self._log)
-        except UnknownSignerError:
-            proofs = self._ledger.rotations()
-            for number, proof in enumerate(proofs):
-                evidence.add(f"received-rotation-{number}", proof)
-            found = follow(self._log, proofs)
-            if len(found.keys) > len(self._log.keys):
-                self._state.keep_turns(found)
-                self._log = found
-        except AuditError:
-            pass
+        if not lacks_line(note, self._log):
+            return
+        proofs = self._ledger.rotations()
+        for number, proof in enumerate(proofs):
+            evidence.add(f"received-rotation-{number}", proof)
+        found = follow(self._log, proofs)
+        if len(found.keys) > len(self._log.keys):
+            self._state.keep_turns(found)
+            self._log = found
 
     @property
     def size(self) -> int:

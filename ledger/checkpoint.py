@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragseal.kernel.errors import EncodingError, LedgerError
+from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
 from ragseal.ledger.merkle import EMPTY_ROOT, HASH_SIZE, MAX_SIZE
 from ragseal.ledger.note import (
     COSIGNATURE,
@@ -18,7 +18,6 @@ from ragseal.ledger.note import (
     Note,
     NoteSigner,
     NoteVerifier,
-    UnknownSignerError,
     Verified,
     check_name,
     decode_base64,
@@ -98,6 +97,19 @@ def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVeri
     return _open(data, [log], list(witnesses), extensions=False)
 
 
+def lacks_line(data: bytes, log: NoteVerifier) -> bool:
+    """Whether a note is of this log by its text and has no line of the key that counts at its size.
+
+    Then another's key signed it, or one that the log has turned to (SPEC G.6.13).
+    """
+    try:
+        note = Note.parse(data)
+        checkpoint = Checkpoint.parse(note.text)
+    except AuditError:
+        return False
+    return checkpoint.origin == log.name and not any(map(log.at(checkpoint.size).owns, note.signatures))
+
+
 def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
 
@@ -109,13 +121,12 @@ def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     """
     try:
         return open_checkpoint(data, log)
-    except UnknownSignerError:
+    except AuditError:
+        if not lacks_line(data, log):
+            raise
         note = Note.parse(data)
         verify_note(note, log.keys)
-        checkpoint = Checkpoint.parse(note.text)
-        if checkpoint.origin != log.name:
-            raise LedgerError(f"the checkpoint is of the log {checkpoint.origin!r}, not of {log.name!r}") from None
-        return SignedCheckpoint(checkpoint, note, (), void=True)
+        return SignedCheckpoint(Checkpoint.parse(note.text), note, (), void=True)
 
 
 def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:

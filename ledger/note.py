@@ -268,18 +268,13 @@ class Verified:
     time: int
 
 
-class UnknownSignerError(LedgerError):
-    """A note without a line of any known key: another log's, a forged one, or one of a key that is not known yet."""
-
-
 def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
     """Every signature of a known key, verified; lines of unknown keys are ignored.
 
     A line that is there several times counts, and costs, once: whoever hands a note on can repeat what stands in it.
 
     Raises:
-        LedgerError: a line of a known key fails.
-        UnknownSignerError: no known key signed at all.
+        LedgerError: a line of a known key fails, or no known key signed at all.
     """
     keys = list(known)
     verified = [
@@ -291,7 +286,7 @@ def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
     if not verified:
         names = ", ".join(key.name for key in keys) or "nobody"
         signers = ", ".join(dict.fromkeys(signature.name for signature in note.signatures)) or "nobody"
-        raise UnknownSignerError(
+        raise LedgerError(
             f"the note carries no signature by a known key ({names}); it is signed by {signers}: is that the log, and "
             "the key, that you mean?"
         )

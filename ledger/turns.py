@@ -27,7 +27,7 @@ class TurnError(LedgerError):
 
 
 class TurnedTwiceError(LedgerError):
-    """One old key has signed two different turns: both statements together convict the log (SPEC G.6.13.4)."""
+    """One old key has signed two different turns: both statements together convict the log (SPEC G.6.13)."""
 
     def __init__(self, known: Rotation, other: Rotation) -> None:
         super().__init__(

@@ -42,6 +42,7 @@ from ragseal.kernel.policy import (
     UNTIL_DELIVERED,
     Policy,
 )
+from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
@@ -212,6 +213,11 @@ def _verdict(made: Any, rng: random.Random) -> Any:
     return replace(made, outcome=outcome, epsilon=epsilon)
 
 
+def _rotation(made: Rotation, rng: random.Random) -> Rotation:
+    index = rng.randrange(1 << 40)
+    return replace(made, number=1 + rng.randrange(MAX_TURNS), index=index, until=index + 1 + rng.randrange(9))
+
+
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
@@ -227,4 +233,5 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Exchange: _exchange,
     AuditVerdict: _verdict,
     VerdictEntry: _verdict,
+    Rotation: _rotation,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which key signs the log by now: turns of it as the auditor finds them in the entries.  SPEC G.6.13, D.1.6.
+"""Which key signs the log by now: turns of it as the auditor finds them in the entries.  SPEC G.6.13, D.1.5.
 
 The auditor was given the log's first key.  Every turn since stands in the log, signed by the key before; it hashes the
 entries, so it takes them from there and asks nobody.

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 GROUP = default_group()
 un = bytes.fromhex
 
-PRIVATE = {"account-name", "exchange", "query-secrets"}  #: files of one program, which nobody else reads
+PRIVATE = {"account-name", "exchange", "kept-turns", "query-secrets"}  #: files of one program, which nobody else reads
 
 
 def public_kinds() -> dict[str, type[Message]]:
