@@ -34,6 +34,7 @@ from ragseal.ledger.note import ED25519, NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.storage import TransientError, connect, storage
+from ragseal.ledger.turned_tree import TURNS_INDEX, Roots, read_turns
 from ragseal.ledger.turns import TurnProof, is_turn
 from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 
@@ -45,10 +46,6 @@ Builder = Callable[[int], bytes]
 Watcher = Callable[[int, bytes], None]
 
 _DATABASE, _CHECKPOINT = "log.sqlite", "checkpoint"
-_HEAD = bytes([len(Rotation.TAG)]) + Rotation.TAG.encode()  #: how the bytes of a turn begin
-_IS_TURN = f"substr(entry, 1, {len(_HEAD)}) = x'{_HEAD.hex()}'"
-#: Finds the few turns among millions of entries; SQLite keeps it with every entry.
-_TURNS_INDEX = f"CREATE INDEX IF NOT EXISTS turns ON leaf (id) WHERE {_IS_TURN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +115,7 @@ class Log:
                 tree = connect(directory / _DATABASE)
                 tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 sync_directory(directory)
-                tree.con.execute(_TURNS_INDEX)
+                tree.con.execute(TURNS_INDEX)
                 write_durably(directory / _CHECKPOINT, note)
             return cls(directory, signer, lock, tree, note)
         except BaseException:
@@ -152,7 +149,7 @@ class Log:
                 tree = connect(directory / _DATABASE)
                 if tree.con.execute("PRAGMA application_id").fetchone() != APPLICATION_ID:
                     raise LedgerError(f"{directory / _DATABASE} is not a ragseal ledger")
-                turns = _read_turns(tree)
+                turns = read_turns(tree)
             known = LogSigner.among((signer, *others), turns, directory)
             signed = open_checkpoint(note, known.verifier).checkpoint
             with storage("open the ledger"):
@@ -288,7 +285,7 @@ class Log:
         over = self._signer.over(self.size)
         for number in over:
             if self._signer.key(self._signer.log.keys[number].public_key) is not None:
-                self._signer.keep_lines(number, _Roots(self).at)
+                self._signer.keep_lines(number, Roots(self._read_frontier, self.leaf_hashes, self.size).at)
         return [self._signer.log.keys[number].public_key for number in over]
 
     async def _drain_queue(self) -> None:
@@ -492,42 +489,3 @@ class Log:
     def _check_size(self, size: int) -> None:
         if not 0 <= size <= self.size:
             raise LedgerError(f"size {size} is beyond the signed size {self.size}")
-
-
-def _read_turns(tree: SqliteTree) -> list[Rotation]:
-    """The turns of the log's key among all that is durable, each in the place that it was signed for.
-
-    Raises:
-        LedgerError: the database was changed.
-    """
-    tree.con.execute(_TURNS_INDEX)
-    cursor = tree.con.cursor()
-    cursor.row_factory = None
-    turns = []
-    for number, entry in cursor.execute(f"SELECT id, entry FROM leaf WHERE {_IS_TURN} ORDER BY id").fetchall():
-        try:
-            turn = Rotation.decode(entry)
-        except AuditError as error:
-            raise LedgerError(f"entry {number - 1} of the ledger is damaged ({error}): restore the database") from None
-        if turn.index != number - 1 or turn.root != tree.get_root(number - 1):
-            raise LedgerError(f"entry {number - 1} of the ledger was signed for another place: restore the database")
-        turns.append(turn)
-    return turns
-
-
-class _Roots:
-    """Roots of a log's first entries, asked for in rising order: each entry is hashed into them once."""
-
-    def __init__(self, log: Log) -> None:
-        self._log, self._frontier = log, Frontier()
-        self._leaves: list[bytes] = []
-
-    def at(self, size: int) -> bytes:
-        if self._frontier.size == 0 and size:
-            self._frontier = self._log._read_frontier(size)
-        while self._frontier.size < size:
-            if not self._leaves:
-                start = self._frontier.size
-                self._leaves = self._log.leaf_hashes(start, min(1024, self._log.size - start))[::-1]
-            self._frontier.add(self._leaves.pop())
-        return self._frontier.root()

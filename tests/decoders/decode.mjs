@@ -297,6 +297,7 @@ const MESSAGES = {
   "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, text(24), u64],
   // the log's own
   "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
+  "kept-turns": [list(message("log-rotation"), 64)],
   "turn-proof": [message("log-rotation"), list(hash, 63), blob(65536)],
   // phase A
   "index-file": [blob(64 * DIMENSIONS), opening],
