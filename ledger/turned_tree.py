@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a log's database says of the turns of its key, and the roots that a removed key's lines are over.  SPEC G.6.13."""
+"""What a log's database says of its key's turns, and the roots that a removed key's lines are over.  SPEC G.6.13."""
 
 from __future__ import annotations
 
