@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
+from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name, turned
 from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
@@ -261,7 +261,7 @@ def check(
 
     Checked are signatures, digests, and the record's place in the ledger.
     """
-    log, provider = _pins(directory, log_key, provider_key)
+    log, provider = _pins(file, directory, log_key, provider_key)
     record = file.with_suffix(".record") if record is None else record
     done = check_file(file, record, _manifest_of(file) if manifest is None else manifest, log, provider)
     body = done.receipt.body
@@ -285,15 +285,19 @@ def check(
     )
 
 
-def _pins(directory: Path, log_key: str | None, provider_key: str | None) -> tuple[NoteVerifier, bytes | None]:
+def _pins(
+    file: Path, directory: Path, log_key: str | None, provider_key: str | None
+) -> tuple[NoteVerifier, bytes | None]:
     """Keys to trust: as given, else as pinned in the account's folder, which is read without its lock."""
+    folder = file.parent  # exported receipts have the turns of their log's key beside them
     if log_key is None and (directory / "log.vkey").exists():
-        log_key = need(directory / "log.vkey").decode("utf-8", "replace").strip()
+        log_key, folder = need(directory / "log.vkey").decode("utf-8", "replace").strip(), directory
     if log_key is None:
         raise ConfigurationError("give --log-key, or --state with an account that has pinned one")
     if provider_key is None and (directory / "provider.pub").exists():
         provider_key = need(directory / "provider.pub").decode("utf-8", "replace").strip()
-    return NoteVerifier.from_vkey(log_key), None if provider_key is None else key_of(provider_key)
+    log = turned(NoteVerifier.from_vkey(log_key), folder)
+    return log, None if provider_key is None else key_of(provider_key)
 
 
 def _manifest_of(file: Path) -> Path:

@@ -29,12 +29,14 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account, SignedManifest
 from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import DirectoryLock, sync_directory
 from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
+TURNS_FILE = "log.turns"
 _NAME_FILE, _LOG_FILE, _PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey", "provider.pub", "checkpoint"
 
 
@@ -152,9 +154,21 @@ class AccountState:
     # --- pins ---
 
     def log_key(self) -> NoteVerifier | None:
-        """The pinned log key; None before first contact.  Raises ConfigurationError: damaged file."""
+        """The pinned log key with the turns that are known; None before first contact.
+
+        Raises:
+            ConfigurationError: damaged file.
+        """
         data = read(self.directory / _LOG_FILE)
-        return None if data is None else intact(lambda: NoteVerifier.from_vkey(text(data)), _LOG_FILE)
+        return (
+            None
+            if data is None
+            else turned(intact(lambda: NoteVerifier.from_vkey(text(data)), _LOG_FILE), self.directory)
+        )
+
+    def keep_turns(self, log: LogKey) -> None:
+        """Keep the turns of the pinned log's key beside it, before anything is believed by them."""
+        write(self.directory / TURNS_FILE, KeptTurns(log.turns).encode())
 
     def pin_log(self, vkey: str) -> NoteVerifier:
         """Pin the log key (text form, ``name+id+base64``): for good once anything was checked with it.
@@ -165,13 +179,15 @@ class AccountState:
         """
         verifier = NoteVerifier.from_vkey(vkey.strip())
         pinned = self.log_key()
-        if pinned is None or (pinned != verifier and self._unproven()):
+        if pinned is None or (pinned.keys[0] != verifier and self._unproven()):
             write(self.directory / _LOG_FILE, verifier.vkey().encode() + b"\n")
-        elif pinned != verifier:
+        elif pinned.keys[0] != verifier:
             raise ConfigurationError(
                 f"this account has pinned the log key {pinned.vkey()}, not {verifier.vkey()}: "
                 "for another log use another folder"
             )
+        else:
+            return pinned
         return verifier
 
     def provider_key(self) -> bytes | None:
@@ -209,7 +225,7 @@ class AccountState:
         log = self.log_key()
         if log is None:
             raise ConfigurationError(f"{self.directory} holds a checkpoint but no log key: restore {_LOG_FILE}")
-        return intact(lambda: open_checkpoint(data, log), _CHECKPOINT_FILE)
+        return intact(lambda: recall(data, log), _CHECKPOINT_FILE)
 
     def remember_checkpoint(self, note: bytes) -> None:
         """Replace the remembered checkpoint by a larger, verified and consistent one."""
@@ -245,6 +261,12 @@ class AccountState:
     def windows(self) -> list[WindowState]:
         """Every window this account has used, by opening time."""
         return windows_of(self.directory)
+
+
+def turned(log: NoteVerifier, directory: Path) -> NoteVerifier:
+    """A log's key with the turns that are kept in an account's folder."""
+    data = read(directory / TURNS_FILE)
+    return log if data is None else intact(lambda: LogKey.of(log, KeptTurns.decode(data).turns), TURNS_FILE)
 
 
 def read_name(directory: Path) -> str:

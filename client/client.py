@@ -139,7 +139,7 @@ class Client:
                 self._embedder,
                 self._class_of,
                 auditor_key,
-                None if policy is None else Witnesses(policy, self._log, self._history),
+                None if policy is None else Witnesses(policy, self._history),
             )
         except BaseException:
             self.state.close()
@@ -175,7 +175,7 @@ class Client:
                     "this client asks for other witnesses already: make one client for each witness policy"
                 )
             if known is None:
-                self._acceptance.witnesses = Witnesses(policy, self._log, self._history)
+                self._acceptance.witnesses = Witnesses(policy, self._history)
                 self._current = None  # the window at hand is judged again
 
     def close(self) -> None:
@@ -430,8 +430,9 @@ class Client:
         with evidence.on_failure():
             answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
             previous = None if last is None else last.receipt
+            self._history.learn(answer.receipt.body.checkpoint, evidence)
             window = self._versions.signed(window, memory, mine.request.index_digest)
-            checkpoint = check_answer(self._group, window, self._log, mine, answer, previous)
+            checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
             newest = self._history.agrees(checkpoint, evidence, received.consistency)
         self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)

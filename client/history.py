@@ -15,9 +15,10 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.link import LedgerLink
 from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, lacks_line, open_checkpoint
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.turns import follow
 
 PAGE = 1024  #: entries that are asked for at once
 
@@ -39,6 +40,30 @@ class History:
         self._state, self._log, self._ledger = state, log, ledger
 
     @property
+    def log(self) -> NoteVerifier:
+        """The pinned key, with the turns that are known."""
+        return self._log
+
+    def learn(self, note: bytes, evidence: Evidence) -> None:
+        """Ask for turns of the log's key, where a note has no line of the key that counts as far as is known.
+
+        What is found is on disk before it is believed; a note that is not the log's is still refused by its own check.
+
+        Raises:
+            LedgerError: a turn that does not hold, or two turns that one old key has signed.
+            TransportError: the ledger is out of reach.
+        """
+        if not lacks_line(note, self._log):
+            return
+        proofs = self._ledger.rotations()
+        for number, proof in enumerate(proofs):
+            evidence.add(f"received-rotation-{number}", proof)
+        found = follow(self._log, proofs)
+        if len(found.keys) > len(self._log.keys):
+            self._state.keep_turns(found)
+            self._log = found
+
+    @property
     def size(self) -> int:
         """Entries of the remembered checkpoint; 0 before the first."""
         known = self._state.checkpoint()
@@ -52,13 +77,17 @@ class History:
             TransportError: the ledger is out of reach.
         """
         note = evidence.add("received-checkpoint", self._ledger.checkpoint())
+        self.learn(note, evidence)
         checkpoint = open_checkpoint(note, self._log).checkpoint
         return Shown(note, checkpoint, self.agrees(checkpoint, evidence))
 
     def cosigned(self, evidence: Evidence) -> bytes | None:
         """The note that the ledger shows as witnessed, unverified.  TransportError: the ledger is out of reach."""
         note = self._ledger.cosigned()
-        return None if note is None else evidence.add("received-cosigned", note)
+        if note is None:
+            return None
+        self.learn(evidence.add("received-cosigned", note), evidence)
+        return note
 
     def remember(self, shown: Shown) -> None:
         """Keep a checkpoint, if it is newer than the one kept."""

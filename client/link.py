@@ -82,6 +82,10 @@ class LedgerLink(Protocol):
         """RFC 6962 consistency path between two sizes, 0 < old <= new."""
         ...
 
+    def rotations(self) -> list[bytes]:
+        """Turns of the log's key in their order, an encoded TurnProof each; none where it has its first key."""
+        ...
+
     def close(self) -> None: ...
 
 

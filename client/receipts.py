@@ -12,8 +12,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragseal.client.account import TURNS_FILE
 from ragseal.client.attestation import check_receipt
-from ragseal.client.folder import need, write
+from ragseal.client.folder import need, read, write
 from ragseal.client.window import WindowState, windows_of
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
@@ -72,6 +73,9 @@ def export(one: KeptReceipt, target: Path) -> Path:
     body = one.answer.receipt.body
     proof = InclusionBundle(body.index, one.answer.receipt.path, body.checkpoint)
     write(receipt.with_suffix(".tlog-proof"), proof.to_text())
+    turns = read(one.window.folder.parents[1] / TURNS_FILE)
+    if turns is not None:
+        write(target / TURNS_FILE, turns)
     write(receipt, one.answer.receipt.encode())
     return receipt
 

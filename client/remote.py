@@ -73,5 +73,8 @@ class LedgerOverGrpc:
     def consistency(self, old: int, new: int) -> list[bytes]:
         return self._connection.run(self._remote.consistency(old, new))
 
+    def rotations(self) -> list[bytes]:
+        return self._connection.run(self._remote.rotations())
+
     def close(self) -> None:
         self._connection.close()

@@ -7,7 +7,6 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.window import WindowState
 from ragseal.kernel.errors import AuditError, TransportError
-from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy, QuorumError
 
 LATER = "ask again in a minute; if it stays so, the provider does not submit to the witnesses of your policy"
@@ -16,8 +15,8 @@ LATER = "ask again in a minute; if it stays so, the provider does not submit to 
 class Witnesses:
     """An account's policy, and what it asks of a window."""
 
-    def __init__(self, policy: Policy, log: NoteVerifier, history: History) -> None:
-        self.policy, self._log, self._history = policy, log, history
+    def __init__(self, policy: Policy, history: History) -> None:
+        self.policy, self._history = policy, history
 
     def check(self, memory: WindowState, evidence: Evidence) -> None:
         """A quorum cosigned a checkpoint that covers the window's opening, and with it the manifest.
@@ -35,7 +34,7 @@ class Witnesses:
         if note is None:
             raise TransportError(f"no witness has cosigned this log yet: {LATER}")
         try:
-            signed = self.policy.open(note, self._log)
+            signed = self.policy.open(note, self._history.log)
         except QuorumError as error:
             raise TransportError(f"{error}: {LATER}") from None
         size = signed.checkpoint.size
@@ -51,6 +50,6 @@ class Witnesses:
         if kept is None:
             return False
         try:
-            return self.policy.open(kept, self._log).checkpoint.size > index
+            return self.policy.open(kept, self._history.log).checkpoint.size > index
         except AuditError:
             return False

@@ -58,6 +58,9 @@ class LedgerForAccounts:
     def entries(self, start: int, count: int) -> list[bytes]:
         return self._log.entries(start, min(count, self._log.size - start))
 
+    def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self._log.turns()]
+
     def close(self) -> None:
         pass
 

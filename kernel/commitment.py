@@ -5,7 +5,8 @@ Ledger entries of this phase, in order: :class:`SignedManifest`, a :class:`Beaco
 the provider's :class:`BeaconSeal`, a :class:`BeaconOpening` each with the auditor's last, a :class:`Thinning` where the
 claim has a coin, :class:`WindowOpen`; during phase B, where the policy has ticks, an
 :class:`ragseal.kernel.versions.IndexUpdate` each; at its end :class:`WindowClose`.  An auditor's
-:class:`ragseal.kernel.verdict.AuditVerdict` may stand anywhere behind the manifest, and belongs to no phase.
+:class:`ragseal.kernel.verdict.AuditVerdict` may stand anywhere behind the manifest, and belongs to no phase; nor does
+:class:`ragseal.kernel.rotation.Rotation`, of the log itself.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ragseal.kernel.encoding import (
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
+from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.verdict import AuditVerdict
@@ -400,5 +402,5 @@ def embedding_commitment(group: Group, bases: bytes, e: Sequence[int], blinder: 
 
 MESSAGES: tuple[type[Message], ...] = (
     SignedManifest, BeaconCommit, BeaconSeal, BeaconOpening, Thinning, WindowOpen, IndexUpdate, WindowClose,
-    AuditVerdict,
+    AuditVerdict, Rotation,
 )  # fmt: skip

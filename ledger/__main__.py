@@ -18,6 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.auditors import NamedAuditors, is_claim
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
+from ragseal.ledger.learning import learn
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
 from ragseal.ledger.observer import AlarmError, Observer, Step
@@ -165,7 +166,8 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
 
     async def run() -> None:
         async with peer.connect() as remote:
-            point = open_checkpoint(await remote.checkpoint(), peer.log).checkpoint
+            note = await remote.checkpoint()
+            point = open_checkpoint(note, await learn(remote, note, peer.log)).checkpoint
             first, many = (index, 1) if index is not None else (start, count)
             if first is None:
                 first = max(0, point.size - many)

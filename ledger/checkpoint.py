@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragseal.kernel.errors import EncodingError, LedgerError
+from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
 from ragseal.ledger.merkle import EMPTY_ROOT, HASH_SIZE, MAX_SIZE
 from ragseal.ledger.note import (
     COSIGNATURE,
@@ -84,6 +84,7 @@ class SignedCheckpoint:
     checkpoint: Checkpoint
     note: Note
     witnesses: tuple[Verified, ...]
+    void: bool = False  #: only of what is remembered: signed by a key of the log that does not count at its size
 
 
 def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
@@ -94,6 +95,38 @@ def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVeri
         LedgerError: not signed by the log, another log's checkpoint, or a known witness's line that fails.
     """
     return _open(data, [log], list(witnesses), extensions=False)
+
+
+def lacks_line(data: bytes, log: NoteVerifier) -> bool:
+    """Whether a note is of this log by its text and has no line of the key that counts at its size.
+
+    Then another's key signed it, or one that the log has turned to (SPEC G.6.13).
+    """
+    try:
+        note = Note.parse(data)
+        checkpoint = Checkpoint.parse(note.text)
+    except AuditError:
+        return False
+    return checkpoint.origin == log.name and not any(map(log.at(checkpoint.size).owns, note.signatures))
+
+
+def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
+    """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
+
+    It is ``void`` where none of its lines is by the key that counts at its size: whoever stole an old key can show such
+    a note to somebody who has not learnt of the turn.
+
+    Raises:
+        EncodingError, LedgerError: as :func:`open_checkpoint`, for a note that no key of the log signed.
+    """
+    try:
+        return open_checkpoint(data, log)
+    except AuditError:
+        if not lacks_line(data, log):
+            raise
+        note = Note.parse(data)
+        verify_note(note, log.keys)
+        return SignedCheckpoint(Checkpoint.parse(note.text), note, (), void=True)
 
 
 def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
@@ -111,6 +144,9 @@ def _open(
     data: bytes, log: Sequence[NoteVerifier], witnesses: Sequence[NoteVerifier], extensions: bool
 ) -> SignedCheckpoint:
     note = Note.parse(data)
+    if any(len(key.keys) > 1 for key in log):  # which key counts depends on the size
+        size = Checkpoint.parse(note.text, extensions).size
+        log = [key.at(size) for key in log]
     verify_note(note, log)
     checkpoint = Checkpoint.parse(note.text, extensions)
     if checkpoint.origin != log[0].name:

@@ -225,7 +225,7 @@ class CosignatureBook:
         if not named:
             # A key id has four bytes, so that a key with another's name and id can be searched for.  Its line would
             # make every reader who knows the other key refuse the whole note.
-            for known in (self._log.verifier, *self._named.values(), *(item.witness for item in others.values())):
+            for known in (*self._log.verifier.keys, *self._named.values(), *(item.witness for item in others.values())):
                 if known.owns(new.signature):
                     raise LedgerError(f"another key has the name {known.name} and the id {known.key_id.hex()}")
             strangers = [key for key in others if key not in self._named]
@@ -270,7 +270,7 @@ def check_named(keys: Iterable[NoteVerifier], log: NoteVerifier) -> dict[str, No
             raise ConfigurationError(
                 f"the key of {key.name} is not a witness's: those have type 0x04 (`ragseal-observer keygen`)"
             )
-    seen = [(key.name, key.key_id) for key in (log, *named.values())]
+    seen = [(key.name, key.key_id) for key in (*log.keys, *named.values())]
     if len(set(seen)) != len(seen):
         raise ConfigurationError("two of the named witnesses have one name and one key id: name one of them")
     return named

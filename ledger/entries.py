@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ragseal.kernel import attestation, beacon, commitment, proofs, verdict, versions
+from ragseal.kernel import attestation, beacon, commitment, proofs, rotation, verdict, versions
 from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.auditors import NamedAuditors
@@ -15,14 +15,14 @@ from ragseal.ledger.merkle import leaf_hash
 
 _SHOWN_ITEMS = 8
 _SHOWN_BYTES = 64
-_MODULES = (beacon, commitment, attestation, proofs, versions, verdict)  # whose messages are decoded
+_MODULES = (beacon, commitment, attestation, proofs, versions, verdict, rotation)  # whose messages are decoded
 
 
 def describe(entry: bytes, auditors: NamedAuditors | None = None) -> dict[str, Any]:
     """A JSON-ready view: ``type``, ``bytes``, ``leaf_hash`` (hexadecimal) and, if it decodes, ``fields``.
 
-    Of an auditor's verdict also ``says``, one sentence, if the signature in it holds; with ``auditors``, who have read
-    the log up to a checkpoint, it says whether the window's manifest names that auditor.
+    Of an auditor's verdict, and of a turn of the log's key, also ``says``, one sentence, if its signatures hold; with
+    ``auditors``, who have read the log up to a checkpoint, it says whether the window's manifest names that auditor.
 
     Never raises for strange entries: what is in a log may be anything.
     """
@@ -36,6 +36,9 @@ def describe(entry: bytes, auditors: NamedAuditors | None = None) -> dict[str, A
             if isinstance(message, verdict.AuditVerdict):
                 message.verify()
                 view["says"] = message.says() if auditors is None else message.says(auditors.whose(message))
+            if isinstance(message, rotation.Rotation):
+                message.verify()
+                view["says"] = message.says()
     except (AuditError, UnicodeError) as error:
         view["problem"] = str(error)
     return view

@@ -21,17 +21,21 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
-from ragseal.ledger.note import NoteSigner, NoteVerifier
+from ragseal.ledger.note import ED25519, NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.storage import TransientError, connect, storage
+from ragseal.ledger.turned_tree import TURNS_INDEX, Roots, read_turns
+from ragseal.ledger.turns import TurnProof, is_turn
 from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
@@ -69,7 +73,7 @@ class Log:
     one.  At most one process can have a directory open.
     """
 
-    def __init__(self, directory: Path, signer: NoteSigner, lock: DirectoryLock, tree: SqliteTree, note: bytes) -> None:
+    def __init__(self, directory: Path, signer: LogSigner, lock: DirectoryLock, tree: SqliteTree, note: bytes) -> None:
         """For :meth:`create` and :meth:`open`."""
         self._signer, self._lock, self._tree, self._note = signer, lock, tree, note
         self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
@@ -86,8 +90,8 @@ class Log:
     # --- open and close
 
     @classmethod
-    def create(cls, directory: Path, signer: NoteSigner) -> Log:
-        """Start a new, empty log whose origin is the signer's name.
+    def create(cls, directory: Path, signer: NoteSigner | LogSigner) -> Log:
+        """Start a new, empty log whose origin is the signer's name; a copy of another takes that one's signer.
 
         Raises:
             LedgerError: the directory holds a log already, or storage fails.
@@ -105,11 +109,13 @@ class Log:
                     raise LedgerError(
                         f"{directory} holds a ledger already ({name}): open it, or choose an empty directory"
                     )
-            note = Checkpoint(signer.name, 0, EMPTY_ROOT).sign(signer)
+            signer = LogSigner.of(signer, directory)
+            note = signer.note(Checkpoint(signer.name, 0, EMPTY_ROOT))
             with storage("create the ledger"):
                 tree = connect(directory / _DATABASE)
                 tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 sync_directory(directory)
+                tree.con.execute(TURNS_INDEX)
                 write_durably(directory / _CHECKPOINT, note)
             return cls(directory, signer, lock, tree, note)
         except BaseException:
@@ -117,8 +123,12 @@ class Log:
             raise
 
     @classmethod
-    def open(cls, directory: Path, signer: NoteSigner) -> Log:
+    def open(cls, directory: Path, signer: NoteSigner, *others: NoteSigner) -> Log:
         """Open an existing log, compare it with its last signed checkpoint, and sign what a crash left unsigned.
+
+        Args:
+            signer: its newest key, as far as the caller knows.
+            others: a key that it may have turned to meanwhile, and one that it was given up for (SPEC G.6.13).
 
         Raises:
             LedgerError: no log there, in use by another process, signed by another key, or fewer or other entries
@@ -136,11 +146,13 @@ class Log:
                 for unfinished in directory.glob(f".{_CHECKPOINT}.*"):  # a crash while a checkpoint was written
                     unfinished.unlink()
                 note = (directory / _CHECKPOINT).read_bytes()
-            signed = open_checkpoint(note, signer.verifier).checkpoint
-            with storage("open the ledger"):
                 tree = connect(directory / _DATABASE)
                 if tree.con.execute("PRAGMA application_id").fetchone() != APPLICATION_ID:
                     raise LedgerError(f"{directory / _DATABASE} is not a ragseal ledger")
+                turns = read_turns(tree)
+            known = LogSigner.among((signer, *others), turns, directory)
+            signed = open_checkpoint(note, known.verifier).checkpoint
+            with storage("open the ledger"):
                 size = tree.get_size()
                 if size < signed.size:
                     raise LedgerError(
@@ -152,7 +164,7 @@ class Log:
                         f"the first {signed.size} entries are not those that were signed: the database was replaced "
                         "or changed. Restore the right one"
                     )
-            log = cls(directory, signer, lock, tree, note)
+            log = cls(directory, known, lock, tree, note)
             if size > signed.size:
                 log._sign_tail(size)
             return log
@@ -175,7 +187,7 @@ class Log:
     def _sign_tail(self, size: int) -> None:
         """Sign what a crash left stored and unsigned."""
         frontier = self._read_frontier(size)
-        self._publish(frontier, Checkpoint(self._signer.name, size, frontier.root()).sign(self._signer))
+        self._publish(frontier, self._signer.note(Checkpoint(self.origin, size, frontier.root())))
 
     def watch(self, watcher: Watcher) -> None:
         """Tell ``watcher`` (size, note) of every checkpoint that is signed, before anybody is answered.
@@ -229,6 +241,53 @@ class Log:
         """
         return self._commit(builders)
 
+    def rotate(self, new: NoteSigner, overlap: int = 0) -> Rotation:
+        """Sign the log with another key from here on: one entry, then a note that both keys sign.  SPEC G.6.13.
+
+        The new key has to be durable before; a crash behind the entry leaves a log that :meth:`open` opens with both.
+
+        Args:
+            overlap: for so many entries more the old key signs every note as well.
+
+        Raises:
+            LedgerError: as :meth:`append`; or a key of another name, that the log had, or in the last turn's overlap.
+            EncodingError: an overlap out of range.
+        """
+        if new.name != self.origin or new.algorithm != ED25519:
+            raise LedgerError(f"the new key has the name of the log, {self.origin}, and type 0x01")
+        with self._writing:
+            self._check_usable()
+            signer, index = self._signer, self._checkpoint.size
+            turn = signer.turn(new, index, self._checkpoint.root, overlap)
+            self._signer = replace(signer, signers=(new, *signer.signers)).turned(turn)
+            try:
+                self._store([turn.encode()], index)
+            except LedgerError:
+                if self._failure is None:  # certainly nothing was stored
+                    self._signer = signer
+                raise
+            return turn
+
+    def turns(self) -> list[TurnProof]:
+        """Every turn with what proves it to whoever does not hash the log."""
+        return [self.turn_proof(turn) for turn in self._signer.log.turns]
+
+    def turn_proof(self, turn: Rotation) -> TurnProof:
+        size = turn.index + 1
+        return TurnProof(turn, tuple(self.inclusion(turn.index, size)), self.checkpoint_at(size))
+
+    def give_up_keys(self) -> list[bytes]:
+        """Keep the lines of every key that has signed all it will; gives those public keys: they may be removed now.
+
+        Raises:
+            LedgerError: a line cannot be made or kept.
+        """
+        over = self._signer.over(self.size)
+        for number in over:
+            if self._signer.key(self._signer.log.keys[number].public_key) is not None:
+                self._signer.keep_lines(number, Roots(self._read_frontier, self.leaf_hashes, self.size).at)
+        return [self._signer.log.keys[number].public_key for number in over]
+
     async def _drain_queue(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
@@ -262,6 +321,8 @@ class Log:
                     entry = build(first + len(entries))
                     if not isinstance(entry, bytes) or len(entry) > MAX_ENTRY_BYTES:
                         raise LedgerError(f"a ledger entry is at most {MAX_ENTRY_BYTES} bytes: log a digest instead")
+                    if is_turn(entry) and Rotation.decode(entry) not in self._signer.log.turns:
+                        raise LedgerError("a log's key is turned by rotate(), so that the new key is there to sign")
                 except Exception as error:
                     outcomes.append(error)
                 else:
@@ -300,7 +361,7 @@ class Log:
             # The left siblings of a tree's last leaf are its frontier, the smallest first: RFC 9162's inclusion path.
             path = tuple(reversed(frontier.roots))
             frontier.add(leaf_hash(entry))
-            note = Checkpoint(self._signer.name, index + 1, frontier.root()).sign(self._signer)
+            note = self._signer.note(Checkpoint(self.origin, index + 1, frontier.root()))
             bundles.append(InclusionBundle(index, path, note))
         self._publish(frontier, bundles[-1].checkpoint)
         return bundles
@@ -333,8 +394,13 @@ class Log:
         return self._signer.name
 
     @property
+    def signer(self) -> LogSigner:
+        """What signs this log: a copy of it is made with the same."""
+        return self._signer
+
+    @property
     def verifier(self) -> NoteVerifier:
-        """The log's public key: what every reader must be given by another way than this log."""
+        """The log's public key, with its turns: every reader must be given the first by another way than this log."""
         return self._signer.verifier
 
     @property
@@ -356,7 +422,7 @@ class Log:
         self._check_size(size)
         with storage("read"):
             root = self._tree.get_root(size)
-        return Checkpoint(self.origin, size, root).sign(self._signer)
+        return self._signer.note(Checkpoint(self.origin, size, root))
 
     def entry(self, index: int) -> bytes:
         """Entry ``index``, counting from 0.  LedgerError beyond the size."""

@@ -191,6 +191,15 @@ class NoteVerifier:
             raise EncodingError(f"verifier key {name!r}: id {hexadecimal!r} is not this key's {verifier.key_id.hex()}")
         return verifier
 
+    @property
+    def keys(self) -> tuple[NoteVerifier, ...]:
+        """Every key of the log; one without turns has this one (:class:`ragseal.ledger.turns.LogKey` has more)."""
+        return (self,)
+
+    def at(self, size: int) -> NoteVerifier:
+        """The key whose line counts under a checkpoint of ``size`` entries."""
+        return self
+
     def owns(self, signature: NoteSignature) -> bool:
         """Whether a line claims to be by this key."""
         return signature.name == self.name and signature.key_id == self.key_id

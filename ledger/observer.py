@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.learning import keep_turns, learn, load_turns, refuse_unknown_turn
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import NoteSignature, NoteVerifier, decode_base64, decode_decimal, encode_base64
 from ragseal.ledger.policy import Policy, QuorumError
@@ -28,6 +29,7 @@ from ragseal.ledger.witness import (
     keep_evidence,
     standing_alarm,
     state_name,
+    void_memory,
 )
 from ragseal.runtime.durable import write_durably
 
@@ -83,7 +85,9 @@ class Observer:
         policy: Policy | None = None,
     ) -> None:
         """``policy``: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own."""
-        self._remote, self._log, self._directory = remote, log, directory
+        self._remote, self._directory = remote, directory
+        self._turns = (directory / state_name(log.name)).with_suffix(".turns")
+        self._log = load_turns(self._turns, log)
         self._witness, self._clock, self._policy = witness, clock, policy
         self._stem = directory / state_name(log.name)
 
@@ -136,13 +140,27 @@ class Observer:
             delivery=problem,
         )
 
+    @property
+    def log(self) -> NoteVerifier:
+        """The log's key, with the turns that were seen of it."""
+        return self._log
+
+    async def _learn(self, note: bytes) -> None:
+        found = await learn(self._remote, note, self._log)
+        if len(found.keys) > len(self._log.keys):
+            keep_turns(self._turns, found)
+            self._log = found
+
     async def _served(self) -> SignedCheckpoint:
         """The note to be looked at: the newest, or the newest with a quorum."""
         if self._policy is None or self._policy.asks_nobody:
-            return open_checkpoint(await self._remote.checkpoint(), self._log)
+            newest = await self._remote.checkpoint()
+            await self._learn(newest)
+            return open_checkpoint(newest, self._log)
         note = await self._remote.cosigned()
         if note is None:
             raise UnprovenError(f"no witness has cosigned {self._log.name} yet, and the policy asks for a quorum")
+        await self._learn(note)
         try:
             return self._policy.open(note, self._log)
         except QuorumError as error:
@@ -177,6 +195,8 @@ class Observer:
         found = await self._hash_on(begun, target.size, progress)
         if found.root() != target.root:
             raise UnprovenError(f"{target.origin} serves entries that do not give the root it signed: ask again")
+        if older is not None and begun.root() != older.checkpoint.root and older.void:
+            raise void_memory(older)
         if older is not None and begun.root() != older.checkpoint.root:
             evidence = Evidence("rewritten", older.note.encode(), newer.note.encode())
             raise ForkError(f"{target.origin} signed other entries before, up to {older.checkpoint.size}", evidence)
@@ -187,6 +207,7 @@ class Observer:
         frontier = frontier.copy()
         while frontier.size < size:
             for entry in await self._remote.entries(frontier.size, min(PAGE, size - frontier.size)):
+                refuse_unknown_turn(self._log, frontier.size, entry)
                 frontier.add(leaf_hash(entry))
             if progress is not None:
                 progress(frontier.size, size)

@@ -147,7 +147,7 @@ class Site:
         try:
             cosigned = await self._remote.cosigned() if self._witnesses else None
             if cosigned is not None:
-                for found in open_checkpoint(cosigned, self._log, self._witnesses).witnesses:
+                for found in open_checkpoint(cosigned, self._observer.log, self._witnesses).witnesses:
                     key = found.verifier
                     if key != own:
                         witnesses.append({"name": key.name, "vkey": key.vkey(), "note": cosigned.decode("utf-8")})

@@ -92,7 +92,7 @@ class Policy:
 
     def of(self, log: NoteVerifier) -> Policy:
         """This policy, which is one for ``log``.  ConfigurationError: it lists logs, and not this one."""
-        if self.logs and log not in self.logs:
+        if self.logs and log.keys[0] not in self.logs:  # a log line names the first key, as everything does
             raise ConfigurationError(
                 f"the witness policy is not for the log {log.name} with key id {log.key_id.hex()}: add a line "
                 f"`log {log.vkey()}`, or remove its log lines"

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.turns import TurnProof
 
 
 class ReadableLog(Protocol):
@@ -33,6 +34,8 @@ class ReadableLog(Protocol):
     def inclusion(self, index: int, size: int) -> list[bytes]: ...
 
     def consistency(self, old: int, new: int) -> list[bytes]: ...
+
+    def turns(self) -> list[TurnProof]: ...
 
 
 class PublicLog:
@@ -87,6 +90,11 @@ class PublicLog:
         """RFC 9162 consistency path between public sizes."""
         self._check(new)
         return self._log.consistency(old, new)
+
+    def turns(self) -> list[TurnProof]:
+        """The public turns of the log's key, in order."""
+        size = self.size
+        return [proof for proof in self._log.turns() if proof.turn.index < size]
 
     def _check_range(self, start: int, count: int) -> None:
         if start < 0 or count < 1:

@@ -114,6 +114,11 @@ class RemoteLedger:
         request = ledger_pb2.GetConsistencyProofRequest(old_size=old, new_size=new)
         return self._path((await self._call(self._stub.GetConsistencyProof, request)).path)
 
+    async def rotations(self) -> list[bytes]:
+        """Turns of the log's key in their order, unverified (:func:`ragseal.ledger.turns.follow`)."""
+        answer = await self._call(self._stub.GetRotations, ledger_pb2.GetRotationsRequest())
+        return [bytes(proof) for proof in answer.proofs]
+
     async def add_cosignature(self, size: int, witness: str, line: str) -> None:
         """Hand in a cosignature: the witness's vkey and its signature line over the checkpoint of ``size``."""
         _check(size)

@@ -74,6 +74,11 @@ class LedgerServicer(ledger_pb2_grpc.LedgerServiceServicer):
         return ledger_pb2.GetConsistencyProofResponse(path=path)
 
     @answers
+    async def GetRotations(self, request: ledger_pb2.GetRotationsRequest, context: Any) -> Any:
+        proofs = await asyncio.to_thread(self._log.turns)
+        return ledger_pb2.GetRotationsResponse(proofs=[proof.encode() for proof in proofs])
+
+    @answers
     async def AddCosignature(self, request: ledger_pb2.AddCosignatureRequest, context: Any) -> Any:
         now = int(self._clock())
         await asyncio.to_thread(self._book.add, request.size, request.witness, request.signature, now)

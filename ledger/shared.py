@@ -26,6 +26,7 @@ from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.log import Appended, Builder, Log
 from ragseal.ledger.merkle import MerkleTree, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
+from ragseal.ledger.turns import TurnProof
 from ragseal.runtime.durable import sync_directory
 from ragseal.runtime.keyfile import load_key, save_key
 
@@ -183,6 +184,10 @@ class LogCopy:
     def consistency(self, old: int, new: int) -> list[bytes]:
         return self._tree.consistency(old, new)
 
+    def turns(self) -> list[TurnProof]:
+        """None: the key of such a log does not turn yet."""
+        return []
+
 
 class LiveCopy:
     """A :class:`SharedLog` as its readers see it: each look at its end reads what other processes have appended.
@@ -226,6 +231,9 @@ class LiveCopy:
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         return self._copy.consistency(old, new)
+
+    def turns(self) -> list[TurnProof]:
+        return self._copy.turns()
 
 
 class CopySource:

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
-from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint, recall
+from ragseal.ledger.learning import keep_turns, learn, load_turns, refuse_unknown_turn
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, node_hash
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.observer import PAGE, Progress
@@ -31,6 +32,7 @@ from ragseal.runtime.durable import DirectoryLock, write_durably
 WIDTH = 256  #: hashes of a full tile
 LEVELS = 8  #: sizes are below 2^63
 _SIZES, _STAGING, _CHECKPOINT = ".sizes.json", ".staging", "checkpoint"
+TURNS = ".turns"  #: of the log's key, as they were found
 
 
 def tile_path(level: int | str, number: int, width: int = WIDTH) -> str:
@@ -133,7 +135,7 @@ class TileFolder:
     """
 
     def __init__(self, directory: Path, log: NoteVerifier) -> None:
-        self._directory, self._log = directory, log
+        self._directory, self._log = directory, load_turns(directory / TURNS, log)
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -151,7 +153,7 @@ class TileFolder:
         """
         path = self._directory / _CHECKPOINT
         try:
-            return open_checkpoint(path.read_bytes(), self._log)
+            return recall(path.read_bytes(), self._log)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -174,7 +176,12 @@ class TileFolder:
         note = await remote.cosigned() if cosigned else await remote.checkpoint()
         if note is None:
             raise LedgerError(f"no named witness has cosigned {self._log.name} yet: export without --cosigned")
-        newer, older = open_checkpoint(note, self._log).checkpoint, self.known()
+        found = await learn(remote, note, self._log)
+        newer, older = open_checkpoint(note, found).checkpoint, self.known()
+        if len(found.keys) > len(self._log.keys):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            keep_turns(self._directory / TURNS, found, 0o644)
+            self._log = found
         before = older.checkpoint if older else None
         if before is not None and newer.size < before.size:
             raise UnprovenError(f"{newer.origin} shows {newer.size} entries, {before.size} stand here: ask again")
@@ -182,6 +189,7 @@ class TileFolder:
             growing = self._resume(before.size if before else 0)
             while growing.size < newer.size:
                 for entry in await remote.entries(growing.size, min(PAGE, newer.size - growing.size)):
+                    refuse_unknown_turn(self._log, growing.size, entry)
                     self._write(staging, growing.add(entry))
                     if before is not None and growing.size == before.size:
                         self._check(growing, before)

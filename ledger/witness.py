@@ -26,7 +26,7 @@ LogKeys = NoteVerifier | Sequence[NoteVerifier]  #: one log's key, or several (a
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Two notes of one log, both signed by it, that cannot both be true.
+    """Two notes of one log, both signed by it, that cannot both be true; or two turns of its key (``turned-twice``).
 
     ``kind``: ``fork`` (same size, other root: both signatures convict the log by themselves), ``rewritten`` (the
     entries that give the newer root do not begin with those that gave the older one: whoever hashes the log finds it).
@@ -67,6 +67,8 @@ def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequenc
             f"{new.origin} shows an older checkpoint of {new.size} entries, {old.size} were signed before: it was "
             "rolled back, or somebody replays old notes"
         )
+    if new.size == old.size and new.root != old.root and older.void:
+        raise void_memory(older)
     if new.size == old.size and new.root != old.root:
         raise ForkError(f"{new.origin} signed two different logs of {new.size} entries", Evidence("fork", *notes))
     if new.size == old.size or old.size == 0:
@@ -79,13 +81,22 @@ def check_growth(older: SignedCheckpoint, newer: SignedCheckpoint, path: Sequenc
         raise UnprovenError(f"{new.origin} does not prove that it continues what it signed before ({error})") from None
 
 
+def void_memory(older: SignedCheckpoint) -> UnprovenError:
+    """What is remembered was signed by a key alone that the log had given up by that size: it convicts nobody."""
+    return UnprovenError(
+        f"{older.checkpoint.origin} does not continue the {older.checkpoint.size} entries remembered here, which a key "
+        "alone signed that the log had given up by then: whoever stole that key showed them, or the log did. Compare "
+        "with others what they were shown, then use another state folder"
+    )
+
+
 def keys_of(log: LogKeys) -> Sequence[NoteVerifier]:
     """The keys of one log, all of one name, which is its origin.
 
     Raises:
         ConfigurationError: none, or of different names.
     """
-    keys = [log] if isinstance(log, NoteVerifier) else list(log)
+    keys = [log] if isinstance(log, NoteVerifier) else list(log)  # one with turns knows which counts at which size
     if len({key.name for key in keys}) != 1:
         raise ConfigurationError("the keys of one log have one name, which is its origin")
     return keys
@@ -137,14 +148,17 @@ class Witness:
             note = Note.parse(data)
         except EncodingError as error:
             raise LedgerError(f"the witness's memory {path} is damaged ({error}): use another state folder") from None
-        found = verify_note(note, [*keys, self.verifier])  # a key that the log has given up is no more known here
+        known = [one for key in keys for one in key.keys]
+        found = verify_note(note, [*known, self.verifier])  # a key that the log has given up may be no more known here
         own = tuple(one for one in found if one.verifier == self.verifier)
         if not own:
             raise LedgerError(f"{path} was not written by this witness (or with another key): use another state folder")
         checkpoint = Checkpoint.parse(note.text, extensions=True)
         if checkpoint.origin != keys[0].name:
             raise LedgerError(f"{path} is about the log {checkpoint.origin!r}: it was moved here by somebody")
-        return SignedCheckpoint(checkpoint, note, own)
+        counted = [key.at(checkpoint.size) for key in keys]
+        void = len(known) > len(keys) and not any(one.verifier in counted for one in found)
+        return SignedCheckpoint(checkpoint, note, own, void)
 
     def cosign(self, note: bytes, log: LogKeys, path: Sequence[bytes], time: int) -> NoteSignature:
         """Check a checkpoint against memory, remember it, and cosign it at ``time`` (seconds).
@@ -174,7 +188,8 @@ class Witness:
             if time == last.time and newer.note.text == older.note.text:
                 return last.signature
         signature = self._signer.sign(newer.note.text, time)
-        lines = [next((line for line in newer.note.signatures if key.owns(line)), None) for key in keys]
+        known = [one for key in keys for one in key.keys]
+        lines = [next((line for line in newer.note.signatures if key.owns(line)), None) for key in known]
         state = Note(newer.note.text, (*(line for line in lines if line is not None), signature)).encode()
         Note.parse(state)  # whatever is written over the old memory can be read: else this log is lost to the witness
         try:
@@ -218,7 +233,9 @@ def keep_evidence(directory: Path, log: LogKeys, error: ForkError, now: datetime
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, note in (("older.note", evidence.older), ("newer.note", evidence.newer)):
-            if note:
+            if evidence.kind == "turned-twice":  # the statements, as they would stand in the log
+                write_durably((folder / name).with_suffix(".rotation"), note, mode=0o600)
+            elif note:
                 write_durably(folder / name, Note.parse(note).encode(), mode=0o600)
         write_durably(folder / "alarm.json", json.dumps(about, indent=1).encode(), mode=0o600)
     except OSError as problem:

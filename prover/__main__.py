@@ -32,6 +32,7 @@ from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.document_commands import documents
 from ragseal.prover.key_commands import fetch_keys, release_key
+from ragseal.prover.log_commands import log as log_group
 from ragseal.prover.options import STATE, auditor_seats, hexadecimal
 from ragseal.prover.planning import defaults
 from ragseal.prover.planning.calibrate import calibrate
@@ -121,6 +122,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
 main.add_command(documents)
 main.add_command(accounts)
 main.add_command(auditors)
+main.add_command(log_group)
 main.add_command(fetch_keys)
 main.add_command(proofs_group)
 

@@ -17,7 +17,6 @@ import click
 from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.log import Log
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.operations import Reading, shape_of
 from ragseal.prover.commitment import documents as index
@@ -215,7 +214,7 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
     costs unseen once more in its budget period.
     """
     with State(directory) as state:
-        ledger = Log.open(state.ledger_directory, state.log_signer)
+        ledger = state.open_ledger()
         try:
             history = Journal(ledger, signature.public_bytes(state.key)).history
             index.require_no_window(history, time.time())

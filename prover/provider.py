@@ -121,7 +121,7 @@ class Provider:
         self.state = state
         self.backends = backends
         self.environment = environment or Environment()
-        self.ledger = Log.open(state.ledger_directory, state.log_signer)
+        self.ledger = state.open_ledger()
         try:
             refuse_rollback(state, self.ledger)
             self.ledger.watch(state.remember_checkpoint)

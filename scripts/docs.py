@@ -42,6 +42,7 @@ MESSAGES = (
     "commitment",
     "versions",
     "verdict",
+    "rotation",
     "attestation",
     "proofs",
     "certificate",

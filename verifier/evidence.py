@@ -24,6 +24,7 @@ from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.turns import LogKey
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
 
@@ -244,6 +245,9 @@ class Auditor:
     #: keeps a log's checkpoint before anything else is asked, so that breaking off does not undo it -> what is kept: a
     #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
     remember: Callable[[Any], SignedCheckpoint] = newest_note
+    keep_turns: Callable[[LogKey], None] = lambda key: (
+        None
+    )  #: keeps the turns of the log's key before they are believed
     estimates: Sequence[ConfiguredKey[BlockKey]] = ()  #: keys of the estimate's circuit
     thinnings: Mapping[bytes, ConfiguredKey[ThinningKey]] = field(default_factory=dict)  #: by key digest
     #: (manifest digest, SignedLinks) -> the list that this auditor saw first, on disk before this returns

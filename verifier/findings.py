@@ -7,12 +7,13 @@ Each method is one part of a step of :mod:`ragseal.verifier.verification`, which
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.thinning import ThinningKey
-from ragseal.ledger.checkpoint import SignedCheckpoint
+from ragseal.ledger.checkpoint import SignedCheckpoint, recall
+from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import Checklist
@@ -47,6 +48,7 @@ from ragseal.verifier.steps.log import (
     catch_up,
     decoded,
     one_history,
+    read_note,
     read_tree,
 )
 from ragseal.verifier.steps.manifest import (
@@ -69,6 +71,7 @@ from ragseal.verifier.steps.receipts import (
 from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
+from ragseal.verifier.steps.turns import check_held, current_key, more_turns, turned_by
 from ragseal.verifier.steps.versions import Versions
 from ragseal.verifier.steps.witnesses import check_witnessed
 
@@ -97,6 +100,34 @@ class Findings(Checklist):
         self.result = result
 
     # --- 1 log ---
+
+    def _signed(self) -> SignedCheckpoint:
+        """The newest checkpoint, under whatever key the log has turned to."""
+        self._believe(current_key(self.evidence, self.auditor.log_key, self.around.log_bytes))
+        return read_note(self.evidence, self.auditor.log_key)
+
+    def _believe(self, found: NoteVerifier) -> bool:
+        """Keep turns that were not known, and go by them; whether there were any."""
+        key = more_turns(found, self.auditor.log_key)
+        if key is None:
+            return False
+        self.auditor.keep_turns(key)
+        known = self.auditor.remembered
+        known = None if known is None else recall(known.note.encode(), key)
+        self.auditor = replace(self.auditor, log_key=key, remembered=known)
+        return True
+
+    def _turned(
+        self, tree: LogTree, receipts: Sequence[ReceiptFile], noted: Sequence[Noted], say: Recorder
+    ) -> Sequence[Noted]:
+        """The turns in the log's entries; what of the receipts is the log's word by them."""
+        if self._believe(turned_by(tree, self.auditor.log_key)):
+            self.result.set_aside = []
+            noted = self._notes(receipts)
+        turns = len(self.auditor.log_key.keys) - 1
+        if turns:
+            say(turns=turns, signing_key=self.auditor.log_key.keys[-1].vkey())
+        return noted
 
     def _notes(self, receipts: Sequence[ReceiptFile]) -> list[Noted]:
         """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other."""
@@ -128,6 +159,7 @@ class Findings(Checklist):
                 stale = stale or error
         if stale is not None:
             raise stale
+        check_held(tree, self.auditor.log_key)
 
     def _catch_up(self, tree: LogTree) -> LogTree:
         return catch_up(

@@ -39,6 +39,7 @@ from ragseal.verifier.steps.log import Forked, LogView, catch_up, decoded, one_h
 from ragseal.verifier.steps.manifest import Window, check_manifest, find_window
 from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.records import check_registry
+from ragseal.verifier.steps.turns import TurnedTwice, check_held, current_key, more_turns, turned_by
 from ragseal.verifier.steps.versions import Versions
 from ragseal.verifier.verdicts import Verdicts
 
@@ -87,7 +88,7 @@ class Participant:
             AuditError: the log or the newest manifest does not hold; no part is taken in it then.  What the provider
                 signed against itself is kept as a FAIL first: an audit may be shown something else.
         """
-        with self._convicting(1, None, Forked):
+        with self._convicting(1, None, (Forked, TurnedTwice)):
             log = self._read()
         manifests = log.manifests()
         if not manifests:
@@ -111,17 +112,28 @@ class Participant:
         return self._open_in_turn(log, window, own), name
 
     def _read(self) -> LogView:
+        self._believe(current_key(self.link, self.state.log_key(self.log_key)))
         signed, remembered = read_note(self.link, self.log_key), self.state.remembered(self.log_key)
         one_history([*([remembered] if remembered else []), signed])
         tree = read_tree(self.link, signed, self._log)
+        self._believe(turned_by(tree, self.log_key))
         tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
+        check_held(tree, self.log_key)
         log = decoded(tree, self._log)
         log.to_its_end()
         self._log = log
         return self._log
 
+    def _believe(self, found: NoteVerifier) -> None:
+        key = more_turns(found, self.state.log_key(self.log_key))
+        if key is not None:
+            self.state.keep_turns(key)
+        self.log_key = found
+
     @contextmanager
-    def _convicting(self, step: int, about: tuple[str, bytes] | None, kind: type[Refused] = Refused) -> Iterator[None]:
+    def _convicting(
+        self, step: int, about: tuple[str, bytes] | None, kind: type[Refused] | tuple[type[Refused], ...] = Refused
+    ) -> Iterator[None]:
         """What is refused inside is kept as a FAIL at this step of the checklist, of this window or of the log."""
         try:
             yield

@@ -31,8 +31,9 @@ from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinningClass
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, refuse_contradiction
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
@@ -41,6 +42,7 @@ from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.key_entries import read_digest
 from ragseal.verifier.key_store import KEYS, Builds, KeyStore
 from ragseal.verifier.steps.log import LogTree
+from ragseal.verifier.steps.turns import TurnedTwice
 from ragseal.verifier.verdicts import Verdicts
 
 IDENTITY, NONCES, CHECKPOINTS = "identity.pem", "nonces", "checkpoints"
@@ -202,7 +204,7 @@ class State(KeyStore):
         """The newest checkpoint seen of a log.  Raises ConfigurationError: its file is damaged."""
         path = self._checkpoint_path(log)
         try:
-            return open_checkpoint(path.read_bytes(), log)
+            return recall(path.read_bytes(), self.log_key(log))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -231,6 +233,39 @@ class State(KeyStore):
                 write(path, seen.signed.note.encode())
         return seen.signed
 
+    def log_key(self, log: NoteVerifier) -> NoteVerifier:
+        """A log's key with the turns that this auditor has seen.  Raises ConfigurationError: their file is damaged."""
+        path = self._turns_path(log)
+        try:
+            return LogKey.of(log.keys[0], KeptTurns.decode(path.read_bytes()).turns)
+        except FileNotFoundError:
+            return log.keys[0]
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        except AuditError as error:
+            raise ConfigurationError(f"{path} is damaged ({error}): restore it from a copy, or remove it") from None
+
+    def keep_turns(self, log: LogKey) -> None:
+        """Keep a log's turns beside what is remembered of it, unless another process has kept more.
+
+        Raises:
+            Refused: another process was shown another turn of one key.
+            ConfigurationError: the disk refuses.
+        """
+        path = self._turns_path(log)
+        with locked(self.directory, path.name):
+            known = LogKey.of(self.log_key(log))
+            for turn in log.turns:
+                try:
+                    refuse_contradiction(known, turn)
+                except TurnedTwiceError as error:
+                    raise TurnedTwice(error) from None
+            if len(log.turns) > len(known.turns):
+                write(path, KeptTurns(log.turns).encode())
+
+    def _turns_path(self, log: NoteVerifier) -> Path:
+        return self.directory / CHECKPOINTS / f"{_short(log)}.turns"
+
     def _checkpoint_path(self, log: NoteVerifier) -> Path:
         return self.directory / CHECKPOINTS / f"{_short(log)}.note"
 
@@ -244,6 +279,7 @@ class State(KeyStore):
         thinnings: Builds[ThinningClass] | None = None,
     ) -> Auditor:
         """What an audit of a log believes."""
+        log = self.log_key(log)
 
         def sample_nonce(seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
             return self.sample_nonce(log, seen, manifest, fresh)
@@ -259,6 +295,7 @@ class State(KeyStore):
             self.remembered(log),
             sample_nonce,
             lambda seen: self.remember(log, seen),
+            self.keep_turns,
             self.estimates(sizes or {}),
             self.thinnings(thinnings or {}),
             self.first_links,

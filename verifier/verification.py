@@ -63,10 +63,7 @@ from ragseal.verifier.steps.epsilon import (
 from ragseal.verifier.steps.estimate import Inquiry, check_coalition
 from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.lifespan import check_life, check_over
-from ragseal.verifier.steps.log import (
-    one_history,
-    read_note,
-)
+from ragseal.verifier.steps.log import one_history
 from ragseal.verifier.steps.manifest import (
     check_face,
     check_named,
@@ -136,10 +133,11 @@ class _Audit(Findings):
             )
 
         # 1. The log: signed, complete, and the same one as ever.
-        noted = part(1, lambda say: self._notes(receipts))
-        signed = part(1, lambda say: read_note(evidence, auditor.log_key), asks=True)
-        part(1, lambda say: one_history([*self._seen(noted()), signed()]))
+        signed = part(1, lambda say: self._signed(), asks=True)
+        handed = part(1, lambda say: self._notes(receipts))
+        part(1, lambda say: one_history([*self._seen(handed()), signed()]))
         served = part(1, lambda say: self._read(signed(), say), asks=True)
+        noted = part(1, lambda say: self._turned(served(), receipts, handed(), say))
         part(1, lambda say: self._continues(served(), noted(), say))
         newest = part(1, lambda say: self._remembered(served()), asks=True)
         log = part(1, lambda say: self._decoded((newest or served)()))

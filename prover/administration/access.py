@@ -14,7 +14,6 @@ import click
 from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
-from ragseal.ledger.log import Log
 from ragseal.prover import assembly, committing, publishing
 from ragseal.prover.administration import auditors, backup, operations, place
 from ragseal.prover.administration.operations import Progress, Reading
@@ -172,7 +171,7 @@ class Local:
             return publishing.export(provider, provider.new_proofs(), folder, window, progress)
 
     def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
-        with Log.open(self._state.ledger_directory, self._state.log_signer) as ledger:
+        with self._state.open_ledger() as ledger:
             refuse_rollback(self._state, ledger)  # or the copy would look sound
             told = backup.make(self._state, ledger, folder, progress, keys)
             return operations.copied(self._state, folder, told, int(Environment().clock()))

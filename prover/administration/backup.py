@@ -19,11 +19,13 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.log import Log
+from ragseal.ledger.signing import line_files
 from ragseal.prover.administration import sealed_copy
 from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
+from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.retirement import shred
-from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import sync_directory, write_durably
 
 _PAGE = 512  #: entries of the log that are copied together
@@ -52,8 +54,9 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
         progress("copying the database", 0, 0)
         size = state.copy_to(made / DATABASE, lambda: ledger.size)
         _not_ahead(made / DATABASE, size, ledger.checkpoint_at(size))
-        for name in (SETTINGS, KEY_FILE, LOG_KEY_FILE):
-            copy_file(state.directory / name, made / name)
+        for name in (SETTINGS, KEY_FILE, *log_keys.names()):
+            if (state.directory / name).exists():
+                copy_file(state.directory / name, made / name)
         _copy_matrices(state, made, progress)
         progress("copying the keys", 0, 0)
         copy_tree(state.keys_directory, made / "keys")
@@ -93,7 +96,7 @@ def _copy_matrices(state: State, made: Path, progress: Progress) -> None:
 
 
 def _copy_log(state: State, ledger: Log, target: Path, size: int, progress: Progress) -> None:
-    with Log.create(target, state.log_signer) as copy:
+    with Log.create(target, ledger.signer) as copy:
         for start in range(0, size, _PAGE):
             progress("copying the log", start, size)
             page = ledger.entries(start, min(_PAGE, size - start))
@@ -104,6 +107,9 @@ def _copy_log(state: State, ledger: Log, target: Path, size: int, progress: Prog
             raise LedgerError("the copied entries do not give the checkpoint that was signed: run `fsck`")
     if (state.ledger_directory / COSIGNATURES).exists():
         copy_file(state.ledger_directory / COSIGNATURES, target / COSIGNATURES)
+    for name in sorted(line_files()):
+        if (state.ledger_directory / name).exists():
+            copy_file(state.ledger_directory / name, target / name)
 
 
 def _not_ahead(database: Path, size: int, note: bytes) -> None:

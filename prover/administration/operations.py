@@ -59,7 +59,7 @@ def identity(state: State) -> dict[str, Any]:
         "class": state.settings.class_name,
         "embedder": state.settings.embedder,
         "provider_key": signature.public_bytes(state.key).hex(),
-        "ledger_key": state.log_signer.verifier.vkey(),
+        "ledger_key": state.log_key.vkey(),
     }
 
 

@@ -179,8 +179,8 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
 def _put_back(made: Path, target: Path, known: Known, remembered: list[bytes], now: int) -> Told:
     note = made / LEDGER / CHECKPOINT
     before = note.read_bytes() if note.is_file() else b""
-    with State(made) as state, Log.open(state.ledger_directory, state.log_signer) as ledger:
-        verifier = state.log_signer.verifier
+    with State(made) as state, state.open_ledger() as ledger:
+        verifier = ledger.verifier
         if ledger.checkpoint() != before:  # opening a log signs what a crash left behind its checkpoint
             raise ConfigurationError("the backup's log goes on behind its checkpoint: no copy does, it was changed")
         refuse_rollback(state, ledger)

@@ -93,7 +93,7 @@ def prepare_window(
     coin_seed = None if not policy.coined else draw(32) if carried is None else carried.seed
     manifest = Manifest(
         origin=state.settings.origin,
-        log=log_digest(state.log_signer.verifier.vkey()),
+        log=log_digest(state.log_key.vkey()),
         window=window,
         policy=policy,
         embedder=embedder,

@@ -34,6 +34,7 @@ from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
+from ragseal.ledger.signing import line_files
 from ragseal.prover import assembly
 from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.commitment.columns import commit_columns
@@ -41,13 +42,13 @@ from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
-from ragseal.prover.storage import participation_check, retired_check
+from ragseal.prover.storage import log_keys, participation_check, retired_check
 from ragseal.prover.storage.dropped import half_dropped, is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retired_check import dropped_problems
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, LOG_KEY_FILE, SETTINGS, State
+from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
@@ -60,7 +61,7 @@ _TOP = {
     SOCKET,
     SETTINGS,
     KEY_FILE,
-    LOG_KEY_FILE,
+    *log_keys.names(),
     DATABASE,
     f"{DATABASE}-wal",
     f"{DATABASE}-shm",
@@ -71,9 +72,9 @@ _TOP = {
     COPY,
 }
 _LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock"}
-_LEDGER |= {"cosignatures", "quorum"}
+_LEDGER |= {"cosignatures", "quorum", *line_files()}
 _LEDGER |= {path.name for path in spares_of(Path("checkpoint"))}
-_SECRET = {SETTINGS, KEY_FILE, LOG_KEY_FILE, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
+_SECRET = {SETTINGS, KEY_FILE, *log_keys.KEY_FILES, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")
 
 

@@ -28,6 +28,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, CommitmentError, LedgerError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.verdict import AuditVerdict
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.storage.audit_verdicts import check_verdict
@@ -173,6 +174,8 @@ class History:
             self.check_manifest(message)
             digest = message.manifest.digest()
             self.windows[digest] = Window(message, digest, index)
+            return message
+        if isinstance(message, Rotation):  # of the log itself, which has checked it: it moves nothing here
             return message
         window = self.window(message.manifest)  # type: ignore[attr-defined]
         if isinstance(message, AuditVerdict):  # comes when the window is over, and moves nothing

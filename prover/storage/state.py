@@ -4,7 +4,8 @@
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
 log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
-the signing keys.  The folder is locked while a process uses it: two providers on one state would fork the ledger.
+the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process uses it: two
+providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner, check_name
+from ragseal.prover.storage import log_keys
+from ragseal.prover.storage.log_keys import LOG_KEY_FILE
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
 
-DATABASE, SETTINGS, KEY_FILE, LOG_KEY_FILE = "state.db", "provider.toml", "provider.pem", "log.pem"
+DATABASE, SETTINGS, KEY_FILE = "state.db", "provider.toml", "provider.pem"
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
@@ -176,7 +179,7 @@ class State:
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
-            self.log_signer = NoteSigner(self.settings.origin, load_key(directory / LOG_KEY_FILE))
+            self._load_log_keys()
             self._mutex = threading.RLock()  #: of the connection that writes
             self._failure: str | None = None
             self._db = _open_database(directory / DATABASE)
@@ -185,6 +188,37 @@ class State:
         except BaseException:
             self.lock.release()
             raise
+
+    def _load_log_keys(self) -> None:
+        self.log_signers = log_keys.load_signers(self.directory, self.settings.origin)
+        self.log_key = log_keys.log_key(self.directory, self.log_signers[0])
+
+    @property
+    def log_signer(self) -> NoteSigner:
+        """The key that signs the log now; what names the log is ``log_key``."""
+        return self.log_signers[0]
+
+    def open_ledger(self) -> Log:
+        """The log, and the files of its keys in agreement with it (SPEC G.6.13).
+
+        Raises:
+            LedgerError, ConfigurationError: as :meth:`Log.open` and :func:`ragseal.prover.storage.log_keys.settle`.
+        """
+        ledger = Log.open(self.ledger_directory, *self.log_signers)
+        try:
+            log_keys.settle(self.directory, ledger)
+            self._load_log_keys()
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    def rotate_log_key(self, ledger: Log, overlap: int) -> None:
+        """Turn the opened log to a new key.  Raises as :func:`ragseal.prover.storage.log_keys.rotate`."""
+        try:
+            log_keys.rotate(self.directory, ledger, overlap)
+        finally:
+            self._load_log_keys()
 
     @property
     def ledger_directory(self) -> Path:

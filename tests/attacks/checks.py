@@ -69,9 +69,10 @@ from ragseal.verifier.steps import (
     witnesses,
 )
 from ragseal.verifier.steps.records import LoggedRecord
-from tests.attacks import ceremony_checks
+from tests.attacks import ceremony_checks, turn_checks
 from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
 from tests.attacks.removal import Both, Check, Guard, Removable, no_wait
+from tests.attacks.turn_checks import *  # noqa: F403 - likewise
 from tests.simulator import World, account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
@@ -372,6 +373,7 @@ ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_tex
 
 CHECKS: dict[str, Removable] = {
     **ceremony_checks.CEREMONY_CHECKS,
+    **turn_checks.TURN_CHECKS,
     "workers: a proof holds for its record": WORKER_PROOF,
     "workers: nothing under a stopped key": STOPPED_MEANWHILE,
     "answers: a histogram opens over the score bases": HISTOGRAMS,

@@ -29,7 +29,7 @@ from ragseal.prover import assembly
 from ragseal.prover.__main__ import main as provider
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
-from ragseal.verifier.steps.log import read_log
+from ragseal.verifier.steps.turns import read_log
 from tests.simulator import SimulatedEvidence, World, key_of
 from tests.simulator.live import live
 from tests.simulator.provider import TrigramEmbedder

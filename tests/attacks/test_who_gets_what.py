@@ -202,6 +202,7 @@ REQUESTS: dict[str, Callable[[Stage, str], Any]] = {
     "GetEntries": lambda s, c: ledger_pb2.GetEntriesRequest(start=0, count=50),
     "GetInclusionProof": lambda s, c: ledger_pb2.GetInclusionProofRequest(index=0, size=5),
     "GetConsistencyProof": lambda s, c: ledger_pb2.GetConsistencyProofRequest(old_size=2, new_size=5),
+    "GetRotations": lambda s, c: ledger_pb2.GetRotationsRequest(),
     "AddCosignature": lambda s, c: ledger_pb2.AddCosignatureRequest(size=1, witness="w", signature="s"),
     "GetCosignatures": lambda s, c: ledger_pb2.GetCosignaturesRequest(start=0, count=5),
     "GetAccount": _account,

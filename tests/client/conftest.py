@@ -368,6 +368,10 @@ class Provider:
         self._call("inclusion")
         return self.log.inclusion(index, size)
 
+    def rotations(self) -> list[bytes]:
+        self._call("rotations")
+        return [proof.encode() for proof in self.log.turns()]
+
     def consistency(self, old: int, new: int) -> list[bytes]:
         self._call("consistency")
         return self.log.consistency(old, new)

@@ -234,6 +234,13 @@ const rules = {
     if (f[4] !== "unit" || f[5] !== "int8/127/half-even") refuse("normalisation or quantisation");
     if (BigInt(f[2]) < 1n || BigInt(f[2]) > 65535n) refuse("dimension");
   },
+  "log-rotation"(f) {
+    const [, number, oldKey, newKey, index, , until] = f;
+    if (BigInt(number) < 1n || BigInt(number) > 64n) refuse("turns are numbered 1 to 64");
+    if (oldKey === newKey) refuse("a turn goes to another key");
+    const behind = BigInt(until) - BigInt(index);
+    if (behind < 1n || behind > 1048577n) refuse("overlap");
+  },
   "tenant-links"(f) {
     const [, records, , complete, packed] = f;
     if (packed.length % 16) refuse("links are pairs of u32");
@@ -288,6 +295,10 @@ const MESSAGES = {
   // phase D
   "audit-verdict": [hash, hash, publicKey, hash, name, text(24), signature],
   "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, text(24), u64],
+  // the log's own
+  "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
+  "kept-turns": [list(message("log-rotation"), 64)],
+  "turn-proof": [message("log-rotation"), list(hash, 63), blob(65536)],
   // phase A
   "index-file": [blob(64 * DIMENSIONS), opening],
   embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],

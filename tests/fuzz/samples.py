@@ -42,6 +42,7 @@ from ragseal.kernel.policy import (
     UNTIL_DELIVERED,
     Policy,
 )
+from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
@@ -218,6 +219,12 @@ _RESULTS: list[dict[str, Any]] = [
     {"proof": b"", "failure": "the witness does not satisfy the circuit"},
 ]
 
+
+def _rotation(made: Rotation, rng: random.Random) -> Rotation:
+    index = rng.randrange(1 << 40)
+    return replace(made, number=1 + rng.randrange(MAX_TURNS), index=index, until=index + 1 + rng.randrange(9))
+
+
 FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Policy: _policy,
     Manifest: _manifest,
@@ -235,4 +242,5 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     WorkResult: lambda made, rng: replace(made, **rng.choice(_RESULTS)),
     AuditVerdict: _verdict,
     VerdictEntry: _verdict,
+    Rotation: _rotation,
 }

@@ -35,7 +35,8 @@ from ragseal.verifier.participant import Participant, Stage
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.state import State
-from ragseal.verifier.steps.log import Forked, read_log
+from ragseal.verifier.steps.log import Forked
+from ragseal.verifier.steps.turns import read_log
 from ragseal.verifier.verdicts import Verdicts
 from tests.simulator import (
     CLOSES,

@@ -16,8 +16,8 @@ import pytest
 
 from ragseal.verifier import verification
 from ragseal.verifier.state import State
-from ragseal.verifier.steps.log import read_log
 from ragseal.verifier.steps.sample import Sample
+from ragseal.verifier.steps.turns import read_log
 from tests.simulator import GROUP, NOW, SimulatedEvidence, World
 
 

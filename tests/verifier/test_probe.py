@@ -20,7 +20,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Target
 from ragseal.verifier.evidence import Refused
 from ragseal.verifier.probe.commands import read_plant, scores_of, window_of
-from ragseal.verifier.steps.log import read_log
+from ragseal.verifier.steps.turns import read_log
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 

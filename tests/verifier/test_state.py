@@ -18,7 +18,8 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.state import State, find_class
-from ragseal.verifier.steps.log import Forked, LogTree, read_log
+from ragseal.verifier.steps.log import Forked, LogTree
+from ragseal.verifier.steps.turns import read_log
 from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32

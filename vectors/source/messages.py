@@ -66,6 +66,8 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.ledger.signing import LogSigner
+from ragseal.ledger.turns import LogKey, TurnProof
 from vectors.source.book import Book
 from vectors.source.operations import DIGESTS
 from vectors.source.values import digest, packed, point, points, public, scalar, signing, stream
@@ -173,6 +175,15 @@ VERDICT_ENTRY = VerdictEntry(
     public("auditor"), digest("envelope"), log_digest(LOG_KEY), ORIGIN, WINDOW, (WINDOW_DIGEST,), "PASS", "85.7712",
     OPENS + 9000,
 )  # fmt: skip
+#: The log of LOG turns its key behind its last entry; both keys sign the note of the size with the turn in it.
+NEXT_SIGNER = NoteSigner(ORIGIN, signing("next log key"))
+_TURNING = LogSigner(LogKey.of(SIGNER.verifier), (NEXT_SIGNER, SIGNER))
+ROTATION = _TURNING.turn(NEXT_SIGNER, len(LOG), LOG.root(), 3)
+_TURNED = MerkleTree([*ENTRIES, ROTATION.encode()])
+TURN_PROOF = TurnProof(
+    ROTATION, tuple(_TURNED.path(len(LOG))),
+    _TURNING.turned(ROTATION).note(Checkpoint(ORIGIN, len(_TURNED), _TURNED.root())),
+)  # fmt: skip
 ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
 
 #: One of each message, in the order of the phases.
@@ -186,7 +197,8 @@ SAMPLES: tuple[Message, ...] = (
     UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED, digest("accounts of version 1")), EMPTIED,
     ENROLMENTS.lines[1], ENROLMENTS, LATE,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
-    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, IndexFile(points("columns", D), OPENING),
+    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, ROTATION, TURN_PROOF,
+    IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
@@ -334,6 +346,19 @@ def _rules(book: Book) -> None:
     )
     for name, text, about, changes in policy:
         refused(POLICY, name, "A.6", "PolicyError", text, about, **changes)
+    for name, text, about, changes in (
+        ("turn-0", "numbered 1 to 64", "its number is 0", {"number": 0}),
+        ("turn-65", "numbered 1 to 64", "its number is 65", {"number": 65}),
+        ("same-key", "another one than its old key", "it turns to its old key", {"new_key": ROTATION.old_key}),
+        ("no-overlap", "the size behind the turn", "not even its own size has both lines", {"until": ROTATION.index}),
+        (
+            "endless-overlap",
+            "sizes longer",
+            "the overlap is a size too long",
+            {"until": ROTATION.index + 2 + (1 << 20)},
+        ),
+    ):
+        refused(ROTATION, name, "G.6.13", "EncodingError", text, about, **changes)
     wrong: Callable[..., None] = refused
     wrong(
         MANIFEST, "unsorted-tenants", "A.1", "CommitmentError", "distinct and sorted",

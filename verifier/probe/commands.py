@@ -34,7 +34,8 @@ from ragseal.verifier.audit import Target, class_build
 from ragseal.verifier.evidence import Evidence, Refused
 from ragseal.verifier.probe.canary import VIOLATION, Finding, judge
 from ragseal.verifier.state import find_class
-from ragseal.verifier.steps.log import LogView, read_log
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.turns import read_log
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
 

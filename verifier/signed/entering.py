@@ -29,10 +29,12 @@ def entered(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> 
         The envelope, the proof that it is entered (empty where it is not), and the report that it names.
     """
 
+    audited = state.log_key(log_key)  # with its turns: the verdict's checkpoint is signed by the newest key
+
     def sign(verdicts: NoteVerifier | None) -> tuple[bytes, dict[str, Any]]:
         values = document.build(verdict)
         report = document.to_json(values)
-        return signed_verdict(verdict, values, report, log_key, now, state.identity, verdicts), values
+        return signed_verdict(verdict, values, report, audited, now, state.identity, verdicts), values
 
     log = VerdictLog(state.directory, state.public_key)
     try:
@@ -61,4 +63,5 @@ def enter_once(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) 
         return
     values = document.build(verdict)
     report = document.to_json(values)
-    log.enter(signed_verdict(verdict, values, report, log_key, now, state.identity, name))
+    audited = state.log_key(log_key)
+    log.enter(signed_verdict(verdict, values, report, audited, now, state.identity, name))

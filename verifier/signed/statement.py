@@ -7,6 +7,7 @@ numbers, and names the report by digest, so that it can be handed on alone or wi
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -19,8 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import ragseal
 from ragseal.kernel.errors import AttestationError, EncodingError
+from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.note import NoteVerifier, decode_base64
+from ragseal.ledger.turns import LogKey
 from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
 from ragseal.verifier.signed import envelope
 
@@ -135,6 +138,7 @@ def _predicate(
         "log": {
             "origin": log.name,
             "key": log.vkey(),
+            "turns": [base64.b64encode(turn.encode()).decode() for turn in LogKey.of(log).turns],
             "checkpoint": None if verdict.log is None else verdict.log.note.encode().decode(),
         },
         "circuit": None if manifest is None else {
@@ -266,6 +270,13 @@ def _read_subjects(found: Any) -> dict[str, str]:
     return subjects
 
 
+def _read_turns(found: Any) -> list[Rotation]:
+    """The turns of the log's key that its checkpoint was signed after, each an entry of that log in base64."""
+    if not isinstance(found, list) or len(found) > MAX_TURNS or not all(isinstance(one, str) for one in found):
+        raise EncodingError("the signed verdict's log has no list of turns of its key")
+    return [Rotation.decode(decode_base64(one, "turn of the log's key")) for one in found]
+
+
 def _check_log(log: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
     if not all(isinstance(log.get(name), str) for name in ("origin", "key")):
         raise EncodingError("the signed verdict does not name its log")
@@ -276,6 +287,6 @@ def _check_log(log: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
         return
     if not isinstance(note, str):
         raise EncodingError("the signed verdict's checkpoint is not text")
-    head = open_checkpoint(note.encode(), key).checkpoint
+    head = open_checkpoint(note.encode(), LogKey.of(key, _read_turns(log.get("turns")))).checkpoint
     if subjects.get(f"log {head.origin} at {head.size} entries") != head.root.hex():
         raise AttestationError("the log's checkpoint in the signed verdict is not what the verdict is about")

@@ -58,6 +58,8 @@ class LogTree:
         if size > self.size:
             raise _stale(self.size, size, whose, _both(older, self.signed))
         if self.tree.root(size) != root:
+            if older.void:
+                raise void_note(older, whose)
             raise Forked(
                 f"the log was forked: its first {size} entries do not give the root of {whose}", older, self.signed
             )
@@ -90,6 +92,16 @@ class LogView(LogTree):
 
 def _both(older: SignedCheckpoint, newer: SignedCheckpoint) -> dict[str, str]:
     return {"older": older.note.encode().decode(), "newer": newer.note.encode().decode()}
+
+
+def void_note(older: SignedCheckpoint, whose: str) -> Undecided:
+    """A note of a key that does not count for its size convicts nobody: that key may have been stolen (G.6.13)."""
+    return Undecided(
+        f"the log does not continue {whose}, which a key alone signed that the log had given up by that size: whoever "
+        "stole that key showed it, or the provider did",
+        "compare with others what they were shown; then move that note away, and audit again",
+        older=older.note.encode().decode(),
+    )
 
 
 def _stale(served: int, known: int, whose: str, notes: dict[str, str]) -> Undecided:
@@ -125,6 +137,8 @@ def one_history(notes: Sequence[SignedCheckpoint]) -> None:
     """
     seen: dict[int, SignedCheckpoint] = {}
     for note in notes:
+        if note.void:
+            continue
         size = note.checkpoint.size
         other = seen.setdefault(size, note)
         if other.checkpoint.root != note.checkpoint.root:
@@ -132,15 +146,6 @@ def one_history(notes: Sequence[SignedCheckpoint]) -> None:
 
 
 # --- entries ---------------------------------------------------------------------------------------------------------
-
-
-def read_log(
-    evidence: Evidence, log_key: NoteVerifier, known: LogView | None = None, most: int = MAX_LOG_BYTES
-) -> LogView:
-    """The log as it is served now, decoded: :func:`read_tree` and :func:`decoded`."""
-    log = decoded(read_tree(evidence, read_note(evidence, log_key), known, most), known)
-    log.to_its_end()
-    return log
 
 
 def read_tree(

@@ -17,7 +17,7 @@ GROUP = default_group()
 un = bytes.fromhex
 
 #: Files of one program, and what its own processes tell each other: nobody else reads them.
-PRIVATE = {"account-name", "exchange", "query-secrets", "work", "work-result"}
+PRIVATE = {"account-name", "exchange", "kept-turns", "query-secrets", "work", "work-result"}
 
 
 def public_kinds() -> dict[str, type[Message]]:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A log as static files: entries and hashes in C2SP's tlog-tiles, under a signed note. SPEC G.6, D.1. */
-import { Unknown, need, same, split } from "./bytes.js";
+import { Refusal, Unknown, need, same, split } from "./bytes.js";
 import { decodeAny, isForeign } from "./decoder.js";
 import { ENTRIES, type Messages, type Tag } from "./generated/messages.js";
 import { MOST_OF_A_LOG, limitOf } from "./limits.js";
 import { leafHash, merkleRoot, subtrees } from "./merkle.js";
-import { type Checkpoint, type Note, type NoteKey, openCheckpoint } from "./note.js";
+import { type Checkpoint, type Note, type NoteKey, openCheckpoint, parseNote, readCheckpoint } from "./note.js";
+import { hasUnknownLine, turnsIn } from "./turns.js";
 
 /** The files of a folder by path; null: there is no such file. */
 export type Files = (path: string) => Promise<Uint8Array | null>;
@@ -64,9 +65,38 @@ export interface Signed {
   readonly data: Uint8Array;
 }
 
-export async function readNote(files: Files, key: NoteKey): Promise<Signed> {
+/**
+ * The newest note, and the log's key with the turns that it was signed after: where the note has a line by another key of
+ * the log's name, the entries may turn to that. SPEC G.6.13.
+ */
+export async function readNote(files: Files, key: NoteKey, most = MOST_OF_A_LOG): Promise<Signed & { key: NoteKey }> {
   const data = await file(files, "checkpoint");
-  return { ...openCheckpoint(data, key), data };
+  const note = parseNote(data);
+  if (!hasUnknownLine(note, key)) return { ...openCheckpoint(data, key), data, key };
+  let found = key;
+  try {
+    const unsigned = { checkpoint: readCheckpoint(note, key), note, data };
+    found = turnsIn(key, (await readTree(files, unsigned, most)).entries);
+    openCheckpoint(data, found);
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof Unknown || error instanceof Missing)) throw error;
+    found = key; // nobody has signed what was read
+  }
+  return { ...openCheckpoint(data, found), data, key: found };
+}
+
+/** The log's key behind all of its entries: the note is signed by the one that counts then. */
+export function turnedBy({ entries }: Tree, key: NoteKey, data: Uint8Array): NoteKey {
+  const { turns: _, ...first } = key;
+  const found = turnsIn(first, entries);
+  if (found.turns !== undefined) {
+    try {
+      openCheckpoint(data, found);
+    } catch {
+      throw new Unknown("the checkpoint is signed by a key alone that the log has given up before: whoever stole that key can show it");
+    }
+  }
+  return found;
 }
 
 /** Every entry hashed to the signed root, of a log of at most so many bytes. */

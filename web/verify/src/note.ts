@@ -14,6 +14,19 @@ export interface NoteKey {
   readonly id: Uint8Array;
   readonly kind: number;
   readonly key: Uint8Array;
+  /** Of a log: behind which entries it was signed by which other key. SPEC G.6.13. */
+  readonly turns?: readonly Turn[];
+}
+
+export interface Turn {
+  readonly index: bigint;
+  readonly until: bigint;
+  readonly key: NoteKey;
+}
+
+/** One key counts for one size: up to a turn's index the old one, behind it the new one. */
+function keyAt(log: NoteKey, size: number): NoteKey {
+  return (log.turns ?? []).filter((turn) => BigInt(size) > turn.index).at(-1)?.key ?? log;
 }
 
 function checkName(name: string): string {
@@ -93,10 +106,21 @@ export interface Checkpoint {
   readonly root: Uint8Array;
 }
 
-/** A note that this log has signed as its checkpoint. */
+/** A note that this log has signed as its checkpoint, with the key that counts at its size. */
 export function openCheckpoint(data: Uint8Array, log: NoteKey): { checkpoint: Checkpoint; note: Note } {
   const note = parseNote(data);
-  need(log.kind === ED25519 && signedBy(note, log).length > 0, `the checkpoint has no signature of ${log.name}`);
+  if (log.turns === undefined) checkSigned(note, log);
+  const checkpoint = readCheckpoint(note, log);
+  if (log.turns !== undefined) checkSigned(note, keyAt(log, checkpoint.size));
+  return { checkpoint, note };
+}
+
+function checkSigned(note: Note, key: NoteKey): void {
+  need(key.kind === ED25519 && signedBy(note, key).length > 0, `the checkpoint has no signature of ${key.name}`);
+}
+
+/** What a note says, whoever signed it. */
+export function readCheckpoint(note: Note, log: NoteKey): Checkpoint {
   const lines = note.text.split("\n");
   need(lines.length === 4 && lines[3] === "", "checkpoint: expected origin, size and root, without extensions");
   const [origin = "", size = "", root = ""] = lines;
@@ -105,5 +129,5 @@ export function openCheckpoint(data: Uint8Array, log: NoteKey): { checkpoint: Ch
   const bytes = fromBase64(root, "checkpoint root");
   need(bytes.length === 32, "checkpoint: the root has 32 bytes");
   need(Number(size) > 0 || same(bytes, sha256(new Uint8Array())), "checkpoint: an empty log has the empty tree's root");
-  return { checkpoint: { origin, size: Number(size), root: bytes }, note };
+  return { origin, size: Number(size), root: bytes };
 }

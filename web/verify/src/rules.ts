@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
 import { compare, hex, need, same, utf8 } from "./bytes.js";
-import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
+import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Rotation, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
 function gcd(a: bigint, b: bigint): bigint {
@@ -93,6 +93,12 @@ function verdict(v: AuditVerdict | VerdictEntry): void {
   need(passed ? bound : v.epsilon === "", "the outcome and its epsilon do not fit");
 }
 
+function rotation(t: Rotation): void {
+  need(t.number >= 1 && t.number <= 64, "a log's turns are numbered 1 to 64");
+  need(!same(t.old_key, t.new_key), "a turn's new key is another one than its old key");
+  need(t.until > t.index && t.until <= t.index + 1n + (1n << 20n), "the overlap is behind the turn, at most 2^20 sizes");
+}
+
 function record(r: LedgerRecord): void {
   need(r.time % 60n === 0n, "a record's time is a multiple of 60 s");
   need(r.proof_mode <= 1, "unknown proof mode");
@@ -122,6 +128,8 @@ export function checkRules(message: Messages[Tag]): void {
     case "audit-verdict":
     case "verdict-entry":
       return verdict(message);
+    case "log-rotation":
+      return rotation(message);
     case "auditor-seat":
       return seat(message);
     case "record":

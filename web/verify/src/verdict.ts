@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
-import { Refusal, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
-import { type Checkpoint, openCheckpoint, parseKey } from "./note.js";
+import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
+import { decode } from "./decoder.js";
+import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { signatureHolds } from "./signature.js";
+import { turned } from "./turns.js";
 
 const MAX_BYTES = 1 << 24;
 const MAX_SIGNATURES = 64;
@@ -139,7 +141,13 @@ function readLog(log: Json, subjects: ReadonlyMap<string, string>): Checkpoint |
   need(verifier.name === origin, "the signed verdict's log and its key have different names");
   if (note === null || note === undefined) return undefined;
   need(typeof note === "string", "the signed verdict's checkpoint is not text");
-  const { checkpoint } = openCheckpoint(utf8(note), verifier);
+  const turns = log["turns"];
+  need(Array.isArray(turns) && turns.length <= 64, "the signed verdict's log has no list of turns of its key");
+  const newest = (turns as unknown[]).reduce<NoteKey>((found, one) => {
+    need(typeof one === "string", "a turn of the log's key is no text");
+    return turned(found, decode("log-rotation", fromBase64(one, "turn of the log's key")));
+  }, verifier);
+  const { checkpoint } = openCheckpoint(utf8(note), newest);
   const subject = subjects.get(`log ${checkpoint.origin} at ${checkpoint.size} entries`);
   need(subject === hex(checkpoint.root), "the checkpoint's root is not a subject of the statement");
   return checkpoint;

@@ -7,14 +7,15 @@ import { type G1Point, generators } from "./curve.js";
 import { decode } from "./decoder.js";
 import { type AttestationClass, CLASSES } from "./generated/classes.js";
 import { type Versions, checkUpdates, readColumns } from "./indices.js";
-import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree } from "./log.js";
+import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree, turnedBy } from "./log.js";
 import { leafHash, merkleRoot } from "./merkle.js";
-import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, keyDigest, openCheckpoint, parseKey, signedBy } from "./note.js";
+import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, keyDigest, openCheckpoint, parseKey, parseNote, signedBy } from "./note.js";
 import { Equations } from "./opening.js";
 import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } from "./proofs.js";
 import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
 import { printable } from "./printable.js";
 import { type Placed, checkRecords } from "./records.js";
+import { hasUnknownLine } from "./turns.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
 import { NOT_CHECKED } from "./words.js";
@@ -76,10 +77,10 @@ const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Ui
 class Run {
   readonly lines: Line[] = [];
   private readonly random: (count: number) => Uint8Array;
-  private readonly key: NoteKey;
+  private key: NoteKey;
   private readonly policy: Policy | undefined;
   private readonly known: readonly NoteKey[];
-  private readonly kept: Checkpoint | undefined;
+  private kept: Checkpoint | undefined;
   /** What the reader asked for is not shown: a quorum, or that the log is the one whose checkpoint was kept. SPEC G.15.6. */
   short = false;
   window: Entered | undefined;
@@ -97,7 +98,8 @@ class Run {
     need(this.policy === undefined || isFor(this.policy, this.key), `the policy has log lines, and none for ${this.key.name}: add one, or remove them`);
     this.known = (options.witnesses ?? []).map((one) => parseKey(one.trim()));
     for (const one of this.known) need(one.kind === COSIGNATURE, `the key of ${one.name} is no witness's: those have type 4`);
-    this.kept = options.kept === undefined ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
+    const later = options.kept !== undefined && hasUnknownLine(parseNote(utf8(options.kept)), this.key); // of a key to come
+    this.kept = options.kept === undefined || later ? undefined : openCheckpoint(utf8(options.kept), this.key).checkpoint;
   }
 
   private say(step: string, state: State, text: string, whose?: Refusal["whose"], notes?: readonly string[]): void {
@@ -132,13 +134,18 @@ class Run {
   }
 
   async all(): Promise<void> {
-    const key = this.key;
-    const signed = await this.step("checkpoint", () => readNote(this.files, key),
+    const signed = await this.step("checkpoint", () => readNote(this.files, this.key, this.options.most),
       ({ checkpoint }) => `the log ${checkpoint.origin} has signed ${checkpoint.size} entries`);
-    await this.aside("witnesses", () => this.witnesses(signed.note, key), (text) => text);
+    this.key = signed.key;
+    await this.aside("witnesses", () => this.witnesses(signed.note, this.key), (text) => text);
+    if (this.options.kept !== undefined && this.kept === undefined) {
+      this.kept = await this.step("kept checkpoint", () => openCheckpoint(utf8(this.options.kept ?? ""), this.key).checkpoint, () => "");
+    }
     await this.step("kept checkpoint", () => this.sameSize(signed.checkpoint, signed.data), () => "");
     const tree = await this.step("entries", () => readTree(this.files, signed, this.options.most),
       ({ entries }) => `all ${entries.length} entries hash to the signed root`);
+    this.key = await this.step("log keys", () => turnedBy(tree, this.key, signed.data), ({ turns }) =>
+      turns ? `the log has turned its key ${turns.length} times, each time by the word of the key before` : "");
     await this.step("kept checkpoint", () => this.continues(tree, signed.data), (text) => text);
     await this.aside("tiles", () => checkTiles(this.files, tree),
       (count) => `the ${count} files of hashes are those of the entries`);

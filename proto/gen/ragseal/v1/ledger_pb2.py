@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ragseal/v1/ledger.proto\x12\nragseal.v1\"\x16\n\x14GetCheckpointRequest\"=\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x12\x10\n\x08\x63osigned\x18\x02 \x01(\x0c\"1\n\x11GetEntriesRequest\x12\r\n\x05start\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"%\n\x12GetEntriesResponse\x12\x0f\n\x07\x65ntries\x18\x01 \x03(\x0c\"7\n\x18GetInclusionProofRequest\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\x04\")\n\x19GetInclusionProofResponse\x12\x0c\n\x04path\x18\x01 \x03(\x0c\"@\n\x1aGetConsistencyProofRequest\x12\x10\n\x08old_size\x18\x01 \x01(\x04\x12\x10\n\x08new_size\x18\x02 \x01(\x04\"+\n\x1bGetConsistencyProofResponse\x12\x0c\n\x04path\x18\x01 \x03(\x0c\"I\n\x15\x41\x64\x64\x43osignatureRequest\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0f\n\x07witness\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\t\"\x18\n\x16\x41\x64\x64\x43osignatureResponse\"6\n\x16GetCosignaturesRequest\x12\r\n\x05start\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"?\n\x0b\x43osignature\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0f\n\x07witness\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\t\"H\n\x17GetCosignaturesResponse\x12-\n\x0c\x63osignatures\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.Cosignature2\xb1\x04\n\rLedgerService\x12T\n\rGetCheckpoint\x12 .ragseal.v1.GetCheckpointRequest\x1a!.ragseal.v1.GetCheckpointResponse\x12K\n\nGetEntries\x12\x1d.ragseal.v1.GetEntriesRequest\x1a\x1e.ragseal.v1.GetEntriesResponse\x12`\n\x11GetInclusionProof\x12$.ragseal.v1.GetInclusionProofRequest\x1a%.ragseal.v1.GetInclusionProofResponse\x12\x66\n\x13GetConsistencyProof\x12&.ragseal.v1.GetConsistencyProofRequest\x1a\'.ragseal.v1.GetConsistencyProofResponse\x12W\n\x0e\x41\x64\x64\x43osignature\x12!.ragseal.v1.AddCosignatureRequest\x1a\".ragseal.v1.AddCosignatureResponse\x12Z\n\x0fGetCosignatures\x12\".ragseal.v1.GetCosignaturesRequest\x1a#.ragseal.v1.GetCosignaturesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ragseal/v1/ledger.proto\x12\nragseal.v1\"\x16\n\x14GetCheckpointRequest\"=\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\x0c\x12\x10\n\x08\x63osigned\x18\x02 \x01(\x0c\"1\n\x11GetEntriesRequest\x12\r\n\x05start\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"%\n\x12GetEntriesResponse\x12\x0f\n\x07\x65ntries\x18\x01 \x03(\x0c\"7\n\x18GetInclusionProofRequest\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\x04\")\n\x19GetInclusionProofResponse\x12\x0c\n\x04path\x18\x01 \x03(\x0c\"@\n\x1aGetConsistencyProofRequest\x12\x10\n\x08old_size\x18\x01 \x01(\x04\x12\x10\n\x08new_size\x18\x02 \x01(\x04\"+\n\x1bGetConsistencyProofResponse\x12\x0c\n\x04path\x18\x01 \x03(\x0c\"\x15\n\x13GetRotationsRequest\"&\n\x14GetRotationsResponse\x12\x0e\n\x06proofs\x18\x01 \x03(\x0c\"I\n\x15\x41\x64\x64\x43osignatureRequest\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0f\n\x07witness\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\t\"\x18\n\x16\x41\x64\x64\x43osignatureResponse\"6\n\x16GetCosignaturesRequest\x12\r\n\x05start\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"?\n\x0b\x43osignature\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0f\n\x07witness\x18\x02 \x01(\t\x12\x11\n\tsignature\x18\x03 \x01(\t\"H\n\x17GetCosignaturesResponse\x12-\n\x0c\x63osignatures\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.Cosignature2\x84\x05\n\rLedgerService\x12T\n\rGetCheckpoint\x12 .ragseal.v1.GetCheckpointRequest\x1a!.ragseal.v1.GetCheckpointResponse\x12K\n\nGetEntries\x12\x1d.ragseal.v1.GetEntriesRequest\x1a\x1e.ragseal.v1.GetEntriesResponse\x12`\n\x11GetInclusionProof\x12$.ragseal.v1.GetInclusionProofRequest\x1a%.ragseal.v1.GetInclusionProofResponse\x12\x66\n\x13GetConsistencyProof\x12&.ragseal.v1.GetConsistencyProofRequest\x1a\'.ragseal.v1.GetConsistencyProofResponse\x12Q\n\x0cGetRotations\x12\x1f.ragseal.v1.GetRotationsRequest\x1a .ragseal.v1.GetRotationsResponse\x12W\n\x0e\x41\x64\x64\x43osignature\x12!.ragseal.v1.AddCosignatureRequest\x1a\".ragseal.v1.AddCosignatureResponse\x12Z\n\x0fGetCosignatures\x12\".ragseal.v1.GetCosignaturesRequest\x1a#.ragseal.v1.GetCosignaturesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,16 +47,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_end=380
   _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_start=382
   _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_end=425
-  _globals['_ADDCOSIGNATUREREQUEST']._serialized_start=427
-  _globals['_ADDCOSIGNATUREREQUEST']._serialized_end=500
-  _globals['_ADDCOSIGNATURERESPONSE']._serialized_start=502
-  _globals['_ADDCOSIGNATURERESPONSE']._serialized_end=526
-  _globals['_GETCOSIGNATURESREQUEST']._serialized_start=528
-  _globals['_GETCOSIGNATURESREQUEST']._serialized_end=582
-  _globals['_COSIGNATURE']._serialized_start=584
-  _globals['_COSIGNATURE']._serialized_end=647
-  _globals['_GETCOSIGNATURESRESPONSE']._serialized_start=649
-  _globals['_GETCOSIGNATURESRESPONSE']._serialized_end=721
-  _globals['_LEDGERSERVICE']._serialized_start=724
-  _globals['_LEDGERSERVICE']._serialized_end=1285
+  _globals['_GETROTATIONSREQUEST']._serialized_start=427
+  _globals['_GETROTATIONSREQUEST']._serialized_end=448
+  _globals['_GETROTATIONSRESPONSE']._serialized_start=450
+  _globals['_GETROTATIONSRESPONSE']._serialized_end=488
+  _globals['_ADDCOSIGNATUREREQUEST']._serialized_start=490
+  _globals['_ADDCOSIGNATUREREQUEST']._serialized_end=563
+  _globals['_ADDCOSIGNATURERESPONSE']._serialized_start=565
+  _globals['_ADDCOSIGNATURERESPONSE']._serialized_end=589
+  _globals['_GETCOSIGNATURESREQUEST']._serialized_start=591
+  _globals['_GETCOSIGNATURESREQUEST']._serialized_end=645
+  _globals['_COSIGNATURE']._serialized_start=647
+  _globals['_COSIGNATURE']._serialized_end=710
+  _globals['_GETCOSIGNATURESRESPONSE']._serialized_start=712
+  _globals['_GETCOSIGNATURESRESPONSE']._serialized_end=784
+  _globals['_LEDGERSERVICE']._serialized_start=787
+  _globals['_LEDGERSERVICE']._serialized_end=1431
 # @@protoc_insertion_point(module_scope)

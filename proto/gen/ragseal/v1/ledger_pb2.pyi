@@ -60,6 +60,16 @@ class GetConsistencyProofResponse(_message.Message):
     path: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, path: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class GetRotationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetRotationsResponse(_message.Message):
+    __slots__ = ("proofs",)
+    PROOFS_FIELD_NUMBER: _ClassVar[int]
+    proofs: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, proofs: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class AddCosignatureRequest(_message.Message):
     __slots__ = ("size", "witness", "signature")
     SIZE_FIELD_NUMBER: _ClassVar[int]

@@ -54,6 +54,11 @@ class LedgerServiceStub:
                 request_serializer=ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofRequest.SerializeToString,
                 response_deserializer=ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofResponse.FromString,
                 _registered_method=True)
+        self.GetRotations = channel.unary_unary(
+                '/ragseal.v1.LedgerService/GetRotations',
+                request_serializer=ragseal_dot_v1_dot_ledger__pb2.GetRotationsRequest.SerializeToString,
+                response_deserializer=ragseal_dot_v1_dot_ledger__pb2.GetRotationsResponse.FromString,
+                _registered_method=True)
         self.AddCosignature = channel.unary_unary(
                 '/ragseal.v1.LedgerService/AddCosignature',
                 request_serializer=ragseal_dot_v1_dot_ledger__pb2.AddCosignatureRequest.SerializeToString,
@@ -97,6 +102,13 @@ class LedgerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRotations(self, request, context):
+        """Every turn of the log's signing key that is public, in order, with what proves it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AddCosignature(self, request, context):
         """A witness hands in its cosignature of a checkpoint of this log.
         """
@@ -133,6 +145,11 @@ def add_LedgerServiceServicer_to_server(servicer, server):
                     servicer.GetConsistencyProof,
                     request_deserializer=ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofRequest.FromString,
                     response_serializer=ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofResponse.SerializeToString,
+            ),
+            'GetRotations': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRotations,
+                    request_deserializer=ragseal_dot_v1_dot_ledger__pb2.GetRotationsRequest.FromString,
+                    response_serializer=ragseal_dot_v1_dot_ledger__pb2.GetRotationsResponse.SerializeToString,
             ),
             'AddCosignature': grpc.unary_unary_rpc_method_handler(
                     servicer.AddCosignature,
@@ -253,6 +270,33 @@ class LedgerService:
             '/ragseal.v1.LedgerService/GetConsistencyProof',
             ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofRequest.SerializeToString,
             ragseal_dot_v1_dot_ledger__pb2.GetConsistencyProofResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRotations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ragseal.v1.LedgerService/GetRotations',
+            ragseal_dot_v1_dot_ledger__pb2.GetRotationsRequest.SerializeToString,
+            ragseal_dot_v1_dot_ledger__pb2.GetRotationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

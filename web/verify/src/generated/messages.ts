@@ -270,6 +270,21 @@ export interface LinksAsk {
   readonly nonce: Uint8Array;
 }
 
+export interface Rotation {
+  readonly tag: "log-rotation";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly log: Uint8Array;
+  readonly number: number;
+  readonly old_key: Uint8Array;
+  readonly new_key: Uint8Array;
+  readonly index: bigint;
+  readonly root: Uint8Array;
+  readonly until: bigint;
+  readonly by_old: Uint8Array;
+  readonly by_new: Uint8Array;
+}
+
 export interface Manifest {
   readonly tag: "manifest";
   /** The whole encoding, tag and version included. */
@@ -684,6 +699,7 @@ export interface Messages {
   readonly "link-list": LinkList;
   readonly "link-opening": SameEmbeddingOpening;
   readonly "links-ask": LinksAsk;
+  readonly "log-rotation": Rotation;
   readonly "manifest": Manifest;
   readonly "membership": Membership;
   readonly "metadata": Metadata;
@@ -877,6 +893,17 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["manifest", ["fixed", 32]],
     ["time", ["uint", 8]],
     ["nonce", ["fixed", 16]],
+  ],
+  "log-rotation": [
+    ["log", ["fixed", 32]],
+    ["number", ["uint", 1]],
+    ["old_key", ["key"]],
+    ["new_key", ["key"]],
+    ["index", ["uint", 8]],
+    ["root", ["fixed", 32]],
+    ["until", ["uint", 8]],
+    ["by_old", ["fixed", 64]],
+    ["by_new", ["fixed", 64]],
   ],
   "manifest": [
     ["origin", ["name", 128]],
@@ -1128,4 +1155,4 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** What a log of this protocol holds. */
-export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "record"] as const;
+export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "log-rotation", "record"] as const;

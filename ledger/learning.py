@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How an observer and an exporter of tiles learn of a turn of a log's key: from the log's own entries.  SPEC G.6.13."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import Frontier, leaf_hash
+from ragseal.ledger.note import Note, NoteVerifier
+from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, is_turn, read_turn
+from ragseal.ledger.witness import Evidence, ForkError, UnprovenError
+from ragseal.runtime.durable import write_durably
+
+PAGE = 1024
+
+
+class Entries(Protocol):
+    """Where a log's entries come from."""
+
+    async def entries(self, start: int, count: int) -> list[bytes]: ...
+
+
+async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier:
+    """The log's key with the turns that a note was signed after.
+
+    Where the note has a line under the log's name by a key that is not known, all entries are hashed to the root that
+    the note names, and what they turn the key to is believed if that key signed the note.  Else ``log`` comes back,
+    and opening the note says what is wrong with it.
+
+    Raises:
+        ForkError: one old key has signed two different turns; both statements are the evidence.
+        TransportError: the log is out of reach.
+    """
+    try:
+        note = Note.parse(data)
+        point = Checkpoint.parse(note.text)
+        lines = [line for line in note.signatures if line.name == log.name]
+        if point.origin != log.name or all(any(key.owns(line) for key in log.keys) for line in lines):
+            return log
+        frontier, found = Frontier(), LogKey.of(log)
+        while frontier.size < point.size:
+            at = frontier.size
+            page = await source.entries(at, min(PAGE, point.size - at))
+            if not page:
+                return log
+            for index, entry in enumerate(page, at):
+                if is_turn(entry):
+                    found = read_turn(found, index, entry, frontier.root)
+                frontier.add(leaf_hash(entry))
+        if frontier.root() != point.root:
+            return log
+        open_checkpoint(data, found)
+    except TurnedTwiceError as error:
+        raise ForkError(str(error), Evidence("turned-twice", error.known.encode(), error.other.encode())) from None
+    except TransportError:
+        raise
+    except AuditError:
+        return log  # nobody has signed what was read
+    return found
+
+
+def refuse_unknown_turn(log: NoteVerifier, index: int, entry: bytes) -> None:
+    """An entry under a note is no turn that the reader of the note does not know.
+
+    Raises:
+        UnprovenError: it is: then only a key signed the note that the log had given up, or the turn does not hold.
+    """
+    if is_turn(entry) and index not in [turn.index for turn in LogKey.of(log).turns]:
+        raise UnprovenError(
+            f"{log.name} turns its key at entry {index}, and the note is not signed by the key that it turns to: "
+            "whoever stole the old key, or took a line from the note, can show it. Ask again"
+        )
+
+
+def load_turns(path: Path, log: NoteVerifier) -> NoteVerifier:
+    """A log's key with the turns in a file; ConfigurationError: the file is damaged."""
+    try:
+        return LogKey.of(log.keys[0], KeptTurns.decode(path.read_bytes()).turns)
+    except FileNotFoundError:
+        return log
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    except AuditError as error:
+        raise ConfigurationError(f"{path} is damaged ({error}): remove it, the log has its turns too") from None
+
+
+def keep_turns(path: Path, log: NoteVerifier, mode: int = 0o600) -> None:
+    """Keep a log's turns durably, before they are believed.  ConfigurationError: the disk refuses."""
+    try:
+        write_durably(path, KeptTurns(LogKey.of(log).turns).encode(), mode=mode)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider log``: what its operator does to the log itself.  SPEC G.6.13."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ragseal.kernel.rotation import MAX_OVERLAP
+from ragseal.ledger.turns import LogKey
+from ragseal.prover.options import STATE
+from ragseal.prover.provider import refuse_rollback
+from ragseal.prover.storage.state import State
+from ragseal.runtime.terminal import JSON, Teaching, tell_result
+
+OVERLAP = 1024  #: entries; so that who follows by old software, or as a witness, has time to learn the new key
+
+
+@click.group(cls=Teaching)
+def log() -> None:
+    """The log's signing key."""
+
+
+@log.command()
+@STATE
+@click.option("--overlap", type=click.IntRange(0, MAX_OVERLAP), default=OVERLAP, show_default=True,
+              help="For so many entries more every note is signed by the old key as well.")  # fmt: skip
+@JSON
+def rotate(directory: Path, overlap: int, as_json: bool) -> None:
+    """Sign the log with a new key from now on; the provider must not be serving.
+
+    The log keeps its name, which is its first key's: nothing that accounts, auditors or observers were given changes.
+    They follow by themselves.  Witnesses that are no observers are told the new key by their operators before the
+    overlap ends.  The old key is removed at the first start behind the overlap; where it may have been stolen, give
+    --overlap 0.
+    """
+    with State(directory) as state, state.open_ledger() as ledger:
+        refuse_rollback(state, ledger)
+        ledger.watch(state.remember_checkpoint)
+        state.rotate_log_key(ledger, overlap)
+        found = LogKey.of(ledger.verifier)
+    turn = found.turns[-1]
+    values = {
+        "ledger_key": found.vkey(), "signing_key": found.newest.vkey(), "turn": turn.number, "index": turn.index,
+        "until": turn.until,
+    }  # fmt: skip
+    tell_result(
+        as_json, values,
+        f"entry {turn.index} of {found.name} turns its key; it is signed by\n{found.newest.vkey()}\nand is still "
+        f"called by its first key:\n{found.vkey()}\nUp to {turn.until} entries the old key signs as well. Witnesses "
+        "that do not follow the log need the new key before that",
+    )  # fmt: skip

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Observers, exporters and witness policies across turns of a log's key.  SPEC G.6.13."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.rotation import Rotation
+from ragseal.ledger import learning, observer, witness
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.entries import describe
+from ragseal.ledger.log import Log
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner
+from ragseal.ledger.observer import AlarmError, Observer
+from ragseal.ledger.policy import Policy
+from ragseal.ledger.published import PublicLog
+from ragseal.ledger.tiles import TileFolder
+from ragseal.ledger.turns import LogKey, follow
+from ragseal.ledger.witness import UnprovenError, Witness
+from tests.attacks.checks import without
+from tests.attacks.removal import Check
+
+ORIGIN = "log.example/w"
+
+
+def signer(number: int) -> NoteSigner:
+    return NoteSigner(ORIGIN, Ed25519PrivateKey.from_private_bytes(bytes(31) + bytes([number])))
+
+
+FIRST, SECOND, THIRD = (signer(number) for number in (1, 2, 3))
+OWN = NoteSigner("w.example", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x09"), COSIGNATURE)
+
+
+class Peer:
+    """A log, as whoever serves it shows it."""
+
+    def __init__(self, log: Log) -> None:
+        self.log, self.newest, self.cosigned_note = log, log.checkpoint, b""
+
+    async def checkpoint(self) -> bytes:
+        return self.newest()
+
+    async def cosigned(self) -> bytes | None:
+        return self.cosigned_note or None
+
+    async def consistency(self, old: int, new: int) -> list[bytes]:
+        return self.log.consistency(old, new)
+
+    async def entries(self, start: int, count: int) -> list[bytes]:
+        return self.log.entries(start, count)[:3]
+
+    async def add_cosignature(self, size: int, witness: str, line: str) -> None: ...
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = self.make("log")
+        self.peer: Any = Peer(self.log)
+        self.witness = Witness(folder / "state", OWN)
+        self.now = 1_700_000_000
+
+    def make(self, name: str, text: bytes = b"entry") -> Log:
+        made = Log.create(self.folder / name, FIRST)
+        grow(made, 4, text)
+        return made
+
+    def observer(self, policy: Policy | None = None) -> Observer:
+        """As in a fresh process."""
+        self.now += 5
+        return Observer(self.peer, FIRST.verifier, self.folder / "state", self.witness, lambda: self.now, policy)
+
+
+def grow(log: Log, count: int, text: bytes = b"entry") -> None:
+    log.append_now([lambda index: text + b" %d" % index] * count)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.log.close()
+    made.witness.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("overlap", [0, 3])
+async def test_an_observer_follows_turns_by_itself(bench: Bench, overlap: int) -> None:
+    await bench.observer().step()
+    bench.log.rotate(SECOND, overlap)
+    grow(bench.log, 5)
+    assert (await bench.observer().step()).size == 10
+    bench.log.rotate(THIRD)
+    grow(bench.log, 1)
+    step = await bench.observer().step()
+    assert (step.size, step.new_entries) == (12, 2)
+    again = bench.observer()
+    assert again.log == bench.log.verifier, "kept beside its memory"
+    assert again.remembered() is not None
+
+
+@pytest.mark.asyncio
+async def test_an_observer_that_comes_after_the_turns_is_given_the_first_key(bench: Bench) -> None:
+    for one in (SECOND, THIRD):
+        bench.log.rotate(one)
+    grow(bench.log, 2)
+    assert (await bench.observer().step()).first_contact
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("knowing", [False, True])
+async def test_an_observer_takes_no_note_of_the_old_key_alone(bench: Bench, knowing: bool) -> None:
+    await bench.observer().step()
+    bench.log.rotate(SECOND, overlap=100)
+    grow(bench.log, 2)
+    if knowing:
+        await bench.observer().step()
+        grow(bench.log, 1)
+    bench.peer.newest = lambda: _only(bench.log.checkpoint(), 0)
+    with pytest.raises(LedgerError):
+        await bench.observer().step()
+    with without(Check(observer, "refuse_unknown_turn")), without(Check(LogKey, "at", lambda key, size: key.first)):
+        await bench.observer().step()
+    bench.peer.newest = bench.log.checkpoint
+    assert bench.observer().alarm() is None
+
+
+def _only(note: bytes, line: int) -> bytes:
+    parsed = Note.parse(note)
+    return Note(parsed.text, (parsed.signatures[line],)).encode()
+
+
+@pytest.mark.asyncio
+async def test_a_fork_by_a_stolen_old_key_raises_no_alarm_once_the_turn_is_known(bench: Bench) -> None:
+    """What it was led to remember is void: it stops, says why, and convicts nobody."""
+    fork = bench.make("fork")
+    grow(fork, 6, b"forged")
+    bench.peer = Peer(fork)
+    await bench.observer().step()
+    fork.close()
+    bench.peer = Peer(bench.log)
+    bench.log.rotate(SECOND)
+    grow(bench.log, 5)
+    assert bench.log.size == fork.size
+    with pytest.raises(UnprovenError, match="whoever stole that key"):
+        await bench.observer().step()
+    grow(bench.log, 1)
+    with pytest.raises(UnprovenError, match="whoever stole that key"):
+        await bench.observer().step()
+    assert bench.observer().alarm() is None
+    with without(Check(witness, "void_memory", _forked)), pytest.raises(_ForkedError):
+        await _at_the_size_of(bench, fork.size)
+
+
+class _ForkedError(Exception):
+    pass
+
+
+def _forked(*_: Any) -> Exception:
+    return _ForkedError()
+
+
+async def _at_the_size_of(bench: Bench, size: int) -> None:
+    bench.peer.newest = lambda: bench.log.checkpoint_at(size)
+    await bench.observer().step()
+
+
+@pytest.mark.asyncio
+async def test_two_turns_of_one_key_raise_the_alarm(bench: Bench) -> None:
+    fork = bench.make("fork")
+    for log, key in ((bench.log, SECOND), (fork, THIRD)):
+        log.rotate(key)
+        grow(log, 2)
+    await bench.observer().step()
+    bench.peer = Peer(fork)
+    with pytest.raises(AlarmError, match="has signed two different turns") as raised:
+        await bench.observer().step()
+    words = [
+        Rotation.decode((raised.value.folder / name).read_bytes()) for name in ("older.rotation", "newer.rotation")
+    ]
+    for one in words:
+        one.verify_old()
+    assert words[0].contradicts(words[1])
+    assert json.loads((raised.value.folder / "alarm.json").read_text())["kind"] == "turned-twice"
+    fork.close()
+
+
+@pytest.mark.asyncio
+async def test_a_turn_that_a_stranger_made_up_is_not_learnt(bench: Bench) -> None:
+    """Somebody in between serves a log of his own that begins as the true one does."""
+    thief = signer(7)
+    turn = bench.log.signer.turn(SECOND, 4, bench.log._checkpoint.root, 0)
+    forged = turn.__class__(*(getattr(turn, name) for name in turn.__slots__[:3]), thief.verifier.public_key,
+                            *(getattr(turn, name) for name in turn.__slots__[4:]))  # fmt: skip
+    forged = forged.signed(thief.private_key, thief.private_key)
+    entries = [*bench.log.entries(0, 4), forged.encode(), b"his own"]
+    note = Checkpoint(ORIGIN, len(entries), MerkleTree(entries).root()).sign(thief)
+
+    class Between:
+        async def entries(self, start: int, count: int) -> list[bytes]:
+            return entries[start : start + count]
+
+    assert await learning.learn(Between(), note, FIRST.verifier) == FIRST.verifier
+    with without(Check(Rotation, "verify_old")):
+        assert len((await learning.learn(Between(), note, FIRST.verifier)).keys) == 2
+
+
+@pytest.mark.asyncio
+async def test_tiles_are_exported_across_a_turn(bench: Bench, tmp_path: Path) -> None:
+    folder = TileFolder(tmp_path / "tiles", FIRST.verifier)
+    await folder.update(bench.peer)
+    bench.log.rotate(SECOND, overlap=1)
+    grow(bench.log, 1)
+    await folder.update(bench.peer)
+    folder.close()
+    grow(bench.log, 2)
+    again = TileFolder(tmp_path / "tiles", FIRST.verifier)
+    assert (await again.update(bench.peer)).size == 8
+    again.close()
+    known = TileFolder(tmp_path / "tiles", FIRST.verifier).known()
+    assert known is not None
+    assert known.checkpoint.size == 8
+    fresh = TileFolder(tmp_path / "fresh", FIRST.verifier)
+    bench.peer.newest = lambda: _only(bench.log.checkpoint_at(6), 0)
+    with pytest.raises(UnprovenError, match="is not signed by the key that it turns to"):
+        await fresh.update(bench.peer)
+
+
+@pytest.mark.asyncio
+async def test_a_witness_policy_names_the_first_key(bench: Bench) -> None:
+    bench.log.rotate(SECOND)
+    grow(bench.log, 1)
+    lines = f"log {FIRST.verifier.vkey()}\nwitness one {OWN.verifier.vkey()}\nquorum one\n"
+    policy = Policy.parse(lines.encode()).of(bench.log.verifier)
+    note = Note.parse(bench.log.checkpoint())
+    bench.peer.cosigned_note = note.with_signatures([OWN.sign(note.text, bench.now)]).encode()
+    assert policy.open(bench.peer.cosigned_note, bench.log.verifier).checkpoint.size == 6
+    assert (await bench.observer(policy).step()).size == 6
+    with pytest.raises(ConfigurationError):
+        Policy.parse(f"log {SECOND.verifier.vkey()}\nquorum none\n".encode()).of(bench.log.verifier)
+
+
+def test_only_public_turns_are_shown(bench: Bench) -> None:
+    public = PublicLog(bench.log)
+    bench.log.rotate(SECOND)
+    assert public.turns() == []
+    public.reveal()
+    assert follow(FIRST.verifier, [proof.encode() for proof in public.turns()]) == bench.log.verifier
+
+
+def test_a_turn_is_said_in_one_sentence(bench: Bench) -> None:
+    turn = bench.log.rotate(SECOND)
+    said = describe(turn.encode())["says"]
+    assert said.startswith("from here on the log is signed by the key ")
+    assert SECOND.verifier.public_key.hex() in said
+    assert "says" not in describe(turn.encode()[:-1] + b"\0")
+
+
+def test_damaged_turns_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "turns").write_bytes(b"torn")
+    with pytest.raises(ConfigurationError, match="remove it"):
+        learning.load_turns(tmp_path / "turns", FIRST.verifier)
+
+
+def test_a_key_of_another_name_or_of_before_is_refused(bench: Bench) -> None:
+    other = NoteSigner("else.example/w", SECOND.private_key)
+    with pytest.raises(LedgerError, match="has the name of the log"):
+        bench.log.rotate(other)
+    bench.log.rotate(SECOND)
+    with pytest.raises(LedgerError, match="id of one that the log had"):
+        bench.log.rotate(FIRST)
+    assert bench.log.size == 5
+    open_checkpoint(bench.log.checkpoint(), bench.log.verifier)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/** Turns of a log's key, taken from its entries. SPEC G.6.13. */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
+import { decode, peekTag } from "./decoder.js";
+import type { Rotation } from "./generated/messages.js";
+import { leafHash, merkleRoot } from "./merkle.js";
+import { ED25519, type NoteKey, type Note, keyDigest } from "./note.js";
+import { checkSignature } from "./signature.js";
+import { taggedHash } from "./transcript.js";
+
+const TAG = "log-rotation";
+
+/** What both keys sign. */
+function body(turn: Rotation): Uint8Array {
+  const numbers = [turn.number, turn.index, turn.until].map((value) => fromNumber(value, 8));
+  return taggedHash("log-rotation-body", turn.log, ...numbers, turn.old_key, turn.new_key, turn.root);
+}
+
+/** A log's key with one more turn, signed by both keys; its place in the log is the caller's to check. */
+export function turned(log: NoteKey, turn: Rotation): NoteKey {
+  const before = log.turns ?? [];
+  const last = before.at(-1);
+  need(same(turn.log, keyDigest(log)), "a turn in the log is of another log's key");
+  need(turn.number === before.length + 1, `turn ${turn.number} does not come behind turn ${before.length}`);
+  need(same(turn.old_key, last?.key.key ?? log.key), `turn ${turn.number} gives up a key that did not sign the log`);
+  need(last === undefined || turn.index >= last.until, `turn ${turn.number} begins in the overlap of the one before it`);
+  const id = sha256(join(utf8(`${log.name}\n`), Uint8Array.of(ED25519), turn.new_key)).slice(0, 4);
+  const had = [log, ...before.map((one) => one.key)].some((one) => same(one.id, id));
+  need(!had, `turn ${turn.number} goes to a key with the id of one that the log had`);
+  for (const [key, signature] of [[turn.old_key, turn.by_old], [turn.new_key, turn.by_new]] as const) {
+    checkSignature(key, TAG, body(turn), signature);
+  }
+  const key: NoteKey = { name: log.name, id, kind: ED25519, key: turn.new_key };
+  return { ...log, turns: [...before, { index: turn.index, until: turn.until, key }] };
+}
+
+function isTurn(entry: Uint8Array): boolean {
+  try {
+    return peekTag(entry) === TAG;
+  } catch {
+    return false;
+  }
+}
+
+/** A log's key with all turns in its entries, each signed for its place and for what stands before it. */
+export function turnsIn(log: NoteKey, entries: readonly Uint8Array[]): NoteKey {
+  let key = log;
+  entries.forEach((entry, index) => {
+    if (!isTurn(entry)) return;
+    const turn = decode(TAG, entry);
+    const root = merkleRoot(entries.slice(0, index).map(leafHash));
+    need(turn.index === BigInt(index) && same(turn.root, root), `entry ${index} is a turn that was signed for another place or history`);
+    key = turned(key, turn);
+  });
+  return key;
+}
+
+/** Whether a note has a line under the log's name by a key that is none of the known ones. */
+export function hasUnknownLine(note: Note, log: NoteKey): boolean {
+  const known = [log, ...(log.turns ?? []).map((turn) => turn.key)].map((key) => hex(key.id));
+  return note.signatures.some((line) => line.name === log.name && !known.includes(hex(line.id)));
+}
