@@ -290,7 +290,7 @@ def test_who_gets_what(stage: Stage, call: str) -> None:
             with pytest.raises(kind, match=why):
                 stage.send(call, request, operator)
         else:
-            assert stage.send(call, request, operator) or call in ("GetCosignatures", "SubmitVerdict")
+            assert stage.send(call, request, operator) or call in ("GetCosignatures", "GetRotations", "SubmitVerdict")
 
 
 def test_what_everybody_gets_names_nobody_and_holds_no_text(stage: Stage) -> None:

@@ -30,6 +30,7 @@ from ragseal.ledger.merkle import leaf_hash, verify_consistency, verify_inclusio
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.service import LedgerServicer
+from ragseal.ledger.turns import follow
 from ragseal.runtime import rpc, statuses
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
@@ -82,6 +83,17 @@ async def test_reads_verify_end_to_end(served: Served) -> None:
     entry = await served.remote.entry(3)
     verify_inclusion(leaf_hash(entry), 3, 14, await served.remote.inclusion(3, 14), new.root)
     assert await served.remote.entries(10, 100) == [f"entry {i}".encode() for i in range(10, 14)]
+
+
+@pytest.mark.asyncio
+async def test_turns_of_the_key_are_followed_end_to_end(served: Served) -> None:
+    assert await served.remote.rotations() == []
+    served.log.append_now([lambda i: f"entry {i}".encode()] * 3)
+    for number in (7, 8):
+        served.log.rotate(NoteSigner(LOG.name, Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)))
+    log = follow(LOG.verifier, await served.remote.rotations())
+    assert len(log.turns) == 2
+    assert open_checkpoint(await served.remote.checkpoint(), log).checkpoint.size == 5
 
 
 @pytest.mark.asyncio

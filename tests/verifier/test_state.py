@@ -19,8 +19,9 @@ from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.log import Forked, LogTree
-from ragseal.verifier.steps.turns import read_log
+from ragseal.verifier.steps.turns import TurnedTwice, read_log
 from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator.turning import Turning
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
 LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
@@ -277,3 +278,18 @@ def test_no_block_is_asked_for_where_the_list_cannot_be_kept(state: State) -> No
     (state.directory / "links").write_text("in the way")
     with pytest.raises(ConfigurationError, match="no block is asked for"):
         state.first_links(bytes(32), b"list")
+
+
+def test_turns_of_a_log_s_key_are_kept_beside_its_checkpoint(state: State) -> None:
+    """SPEC G.6.13: another process of this auditor goes by them, and two turns of one key convict the log."""
+    world, other = Turning.turned(), Turning.turned(overlap=3)
+    log = world.signer.verifier
+    state.keep_turns(world.log_signer.log)
+    assert state.log_key(log) == world.log_signer.log
+    state.remember(log, read_log(SimulatedEvidence(world), log))
+    remembered = state.remembered(log)
+    assert remembered is not None
+    assert not remembered.void
+    with pytest.raises(TurnedTwice):
+        state.keep_turns(other.log_signer.log)
+    assert state.log_key(log) == world.log_signer.log
