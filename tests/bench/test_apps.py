@@ -32,3 +32,13 @@ def test_every_way_is_measured(tmp_path: Path) -> None:
     assert list(found["ways"]) == list(apps.WAYS)
     assert {len(taken) for taken in found["samples_s"].values()} == {4}
     assert found["ways"] == apps.figures(found["samples_s"])
+
+
+def test_the_readme_shows_the_results() -> None:
+    found = json.loads((apps.RESULTS / "apps.json").read_text())
+    page = (apps.RESULTS.parent / "README.md").read_text().partition("### The gateway and the adapters")[2]
+    page = page.partition("###")[0]
+    assert f"(load {found['machine']['load_average'][0]:.1f} on two cores)" in page
+    assert (found["quick"], found["busy"], "The machine was busy" in page) == (False, True, True)
+    for way, one in found["ways"].items():
+        assert f"| {way} | {one['answers_per_s']} | {one['median_ms']:.0f} ms | {one['cpu_ms']:.1f} ms |" in page
