@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage import log_keys
@@ -214,7 +214,12 @@ class State:
         return ledger
 
     def rotate_log_key(self, ledger: Log, overlap: int) -> None:
-        """Turn the opened log to a new key.  Raises as :func:`ragseal.prover.storage.log_keys.rotate`."""
+        """Turn the opened log to a new key.
+
+        Raises: as :func:`ragseal.prover.storage.log_keys.rotate`; LedgerError also where this folder is a copy.
+        """
+        if self.frozen is not None:
+            raise LedgerError(self.frozen)
         try:
             log_keys.rotate(self.directory, ledger, overlap)
         finally:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +24,8 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, follow
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration.backup import make, restore
+from ragseal.prover.administration.backup import make
+from ragseal.prover.administration.restore import Known, restore
 from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
@@ -238,8 +241,15 @@ def test_a_backup_goes_on_under_the_same_keys(tmp_path: Path) -> None:
     with State(folder) as state, opened(state) as ledger:
         log, whole = ledger.verifier, notes(ledger)
         make(state, ledger, tmp_path / "copy", lambda *_: None)
+    shutil.copytree(tmp_path / "copy", tmp_path / "served")
+    with (
+        State(tmp_path / "served") as state,
+        opened(state) as ledger,
+        pytest.raises(LedgerError, match="is a copy"),
+    ):
+        state.rotate_log_key(ledger, 0)
     os.rename(folder, tmp_path / "lost")
-    restore(tmp_path / "copy", folder, whole[-1], nothing_newer=False)
+    restore(tmp_path / "copy", folder, Known(newest=whole[-1]), int(time.time()))
     with State(folder) as state, opened(state) as ledger:
         assert notes(ledger) == whole
         assert ledger.verifier == log
