@@ -45,13 +45,13 @@ class Retries:
     def passes(error: Exception) -> bool:
         """Whether the same call may go better later, however late."""
         if isinstance(error, BudgetError):
-            return error.retry_after is not None
+            return error.retry_after_ms is not None
         return isinstance(error, TransportError) and not isinstance(error, MismatchError)
 
     @staticmethod
     def named(error: Exception) -> float:
         """Seconds that the provider asks for before the next call."""
-        return (error.retry_after or 0.0) if isinstance(error, BudgetError) else 0.0
+        return (error.retry_after_ms or 0) / 1000 if isinstance(error, BudgetError) else 0.0
 
 
 ONCE = Retries(attempts=1)

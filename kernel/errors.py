@@ -49,14 +49,14 @@ class LedgerError(AuditError):
 class BudgetError(AuditError):
     """An account asks for more than n_max queries, a window for more than its policy allows, or a caller too often."""
 
-    def __init__(self, *arguments: object, renews_at: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(self, *arguments: object, renews_at: int | None = None, retry_after_ms: int | None = None) -> None:
         """
         Args:
             renews_at: seconds since 1970 from when there may be a budget again, where that is known.
-            retry_after: seconds after which the same call may be taken, where only time is missing.
+            retry_after_ms: milliseconds after which the same call may be taken, where only time is missing.
         """
         super().__init__(*arguments)
-        self.renews_at, self.retry_after = renews_at, retry_after
+        self.renews_at, self.retry_after_ms = renews_at, retry_after_ms
 
 
 class UnprovableError(AuditError):

@@ -93,8 +93,10 @@ async def patiently(make: Callable[[float], Awaitable[T]], timeout: float) -> T:
         try:
             return await make(end - loop.time())
         except BudgetError as error:
-            wait = error.retry_after
-            if wait is None or loop.time() + wait + LEAST_LEFT > end:
+            if error.retry_after_ms is None:
+                raise
+            wait = error.retry_after_ms / 1000
+            if loop.time() + wait + LEAST_LEFT > end:
                 raise
         await asyncio.sleep(max(wait, LEAST_WAIT))
 

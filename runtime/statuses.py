@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -62,7 +63,7 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
         if key == ERROR_KEY and value in _BY_NAME:
             found = _BY_NAME[str(value)](f"{peer} answers: {text}")
             if isinstance(found, BudgetError):
-                found.retry_after = _retry_after(metadata)
+                found.retry_after_ms = _retry_after_ms(metadata)
             return found
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
         if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
@@ -81,10 +82,11 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     return TransportError(f"{peer} failed with {code.name}: {text}")
 
 
-def _retry_after(metadata: Iterable[tuple[str, str | bytes]]) -> float | None:
+def _retry_after_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int | None:
     for key, value in metadata:
         if key == retry_info.KEY and isinstance(value, bytes):
-            return retry_info.seconds_of(value)
+            seconds = retry_info.seconds_of(value)
+            return None if seconds is None else math.ceil(1000 * seconds)
     return None
 
 
@@ -96,8 +98,8 @@ async def statuses(name: str, context: Any) -> AsyncIterator[None]:
     except AuditError as error:
         code, text, kind = status_of(error)
         more: list[tuple[str, str | bytes]] = [(ERROR_KEY, kind)]
-        if isinstance(error, BudgetError) and error.retry_after is not None:
-            more.append(retry_info.details(code.value[0], text, error.retry_after))
+        if isinstance(error, BudgetError) and error.retry_after_ms is not None:
+            more.append(retry_info.details(code.value[0], text, error.retry_after_ms / 1000))
         await context.abort(code, text, trailing_metadata=tuple(more))
     except Exception as error:
         if isinstance(error, grpc.aio.AbortError):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Hashable
@@ -53,7 +54,7 @@ class TokenBuckets:
         if left < 1:
             wait = (1 - left) / self._rate
             said = f"{self._refusal}: ask again in {wait:.{1 if wait < 10 else 0}f} s"
-            raise BudgetError(said, retry_after=wait)
+            raise BudgetError(said, retry_after_ms=math.ceil(1000 * wait))
 
     def change(self, burst: int, per_second: float) -> None:
         """Other numbers from now on; what is in the buckets stays, up to the new burst."""

@@ -115,8 +115,8 @@ class Gateway:
         elif isinstance(error, BudgetError):
             wait = SOON if error.renews_at is None else max(1, int(error.renews_at - self.clock()) + 1)
             status, kind = 429, "insufficient_quota"
-            if error.retry_after is not None:  # only time is missing
-                wait, kind = math.ceil(error.retry_after) or 1, "rate_limit_exceeded"
+            if error.retry_after_ms is not None:  # only time is missing
+                wait, kind = math.ceil(error.retry_after_ms / 1000) or 1, "rate_limit_exceeded"
             headers = {"Retry-After": str(wait)}
         elif isinstance(error, TransportError):
             status, kind, headers = 503, "provider_unreachable", {"Retry-After": str(SOON)}

@@ -76,7 +76,7 @@ def test_only_what_an_account_signs_anew_counts_and_what_it_began_is_finished(tm
             held = await alice.prepare(second)
             with pytest.raises(BudgetError, match="this account asks too often: ask again in ") as refused:
                 await prepared(serving, alice, "three")
-            assert refused.value.retry_after == pytest.approx(1800, abs=60)
+            assert refused.value.retry_after_ms == pytest.approx(1_800_000, abs=60_000)
             await alice.retrieve(alice.request(second, held))  # what was prepared is answered
             await bob.ask("one")  # nobody else's bucket
             serving.limit(None, None)
@@ -107,7 +107,7 @@ def test_whoever_is_early_is_told_how_early_as_every_grpc_library_reads_it(tmp_p
             assert retry_info.seconds_of(found[retry_info.KEY]) == pytest.approx(3600, abs=60)
             with pytest.raises(BudgetError) as refused:
                 await call(stub.Prepare, request("two"), "p")
-            assert refused.value.retry_after == pytest.approx(3600, abs=60)
+            assert refused.value.retry_after_ms == pytest.approx(3_600_000, abs=60_000)
             with pytest.raises(AttestationError):  # another refusal has no such details
                 await call(stub.GetRecords, provider_pb2.GetRecordsRequest(manifest=alice.message("x").manifest), "p")
 
@@ -139,7 +139,7 @@ async def test_a_reader_waits_no_longer_than_it_would_have_waited(monkeypatch: p
 
     async def refused(left: float) -> None:
         made.append(left)
-        raise BudgetError("early", retry_after=0.0 if len(made) < 3 else 100.0)
+        raise BudgetError("early", retry_after_ms=0 if len(made) < 3 else 100_000)
 
     with pytest.raises(BudgetError):
         await rpc.patiently(refused, 5.0)

@@ -398,11 +398,11 @@ def test_waits_double_and_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_that_says_when_to_come_again_is_waited_out(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the longest wait of the retries; where the provider names none, or a longer one, it is an answer."""
-    real, refusals, slept = bench.provider.prepare, [0.25, 0.5], []
+    real, refusals, slept = bench.provider.prepare, [250, 500], []
 
     def early(*sent: Any) -> Any:
         if refusals:
-            raise BudgetError("this account asks too often", retry_after=refusals.pop(0))
+            raise BudgetError("this account asks too often", retry_after_ms=refusals.pop(0))
         return real(*sent)
 
     async def sleep(seconds: float, _: Any = asyncio.sleep) -> None:
@@ -417,7 +417,7 @@ def test_a_refusal_that_says_when_to_come_again_is_waited_out(bench: Any, monkey
             monkeypatch.setattr("ragseal.client.asynchronous.asyncio.sleep", sleep)
             await client.ask("json")
             assert slept == [0.01 + 0.25, 0.02 + 0.5]
-            for wait in (0.6, None):
+            for wait in (600, None):
                 refusals.append(wait)  # type: ignore[arg-type]
                 with pytest.raises(BudgetError):
                     await client.ask("xml")

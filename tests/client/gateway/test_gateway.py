@@ -266,8 +266,8 @@ def test_eight_searches_at_a_time_leave_the_loop_alone(bench: Any, lag: float) -
 
 def test_a_refusal_that_time_mends_says_how_long() -> None:
     """An account that asks too often has budget left: callers come again, as OpenAI's clients do by themselves."""
-    gateway = Gateway(None, "acme", lambda _: [], 1.0)  # type: ignore[arg-type]
-    for wait, header in ((0.0, "1"), (1.2, "2")):
-        answer = gateway.refusal(BudgetError("too often", retry_after=wait))
+    gateway = Gateway(None, "acme", lambda _: [], 1.0, Path())  # type: ignore[arg-type]
+    for wait, header in ((0, "1"), (1200, "2")):
+        answer = gateway.refusal(BudgetError("too often", retry_after_ms=wait))
         assert (answer.status_code, answer.headers["retry-after"]) == (429, header)
         assert json.loads(answer.body)["error"]["type"] == "rate_limit_exceeded"
