@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What answers would be worth under the lottery, a law that no circuit proves yet (docs/decisions/0010-lottery.md).
+
+``python -m bench.lottery --corpus beir:PATH``  nDCG@10 under claim until-delivered, by return and K
+
+A slot has u, m coarse bits, and v = 2^m s + u, where s is its clipped score, 0 of a hidden or empty one.  It wins a
+prize if u >= 2^m - j, and then comes before every slot without one, whatever their scores.  The K largest (v, -slot)
+are returned.  So an empty slot is returned with probability p_0 = j / 2^m at least, unless K others with prizes come
+first in both worlds, and one return has the log ratio R = ln((1 - eta) / p_0 + eta) at most, without a delta.  There
+are no whole steps and no gain: s is as fine as scores are.  Writes bench/results/lottery.json.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from bench.claims import CACHE
+from bench.experiment import RESULTS, ROOT, machine, save, table
+from ragseal.embedder import load_embedder
+from ragseal.kernel.coin import COIN_BITS
+from ragseal.prover.planning.budgets import UNSEEN
+from ragseal.prover.planning.frontier import Window
+from ragseal.prover.planning.quality import Judge, clipped
+from ragseal.prover.planning.workload import Workload, load_workload
+from ragseal.runtime.terminal import progress_bars
+
+TIE_BITS = 11  #: m
+RETURNS = (4.0, 5.0, 6.0, 8.0)
+RETURNED = (10, 20, 32, 50, 128)  #: K
+WINDOWS = ((0.3, 0.5), (0.35, 0.55))  #: cosines
+SLOTS = 5184
+HIDDEN = math.ceil(2**COIN_BITS * math.exp(-UNSEEN))  #: numerator of eta
+
+Integers = npt.NDArray[np.int64]
+
+
+def return_of(prizes: int, eta: Fraction) -> float:
+    """R = ln((1 - eta) / p_0 + eta) of j = ``prizes`` in 2^m."""
+    return math.log((1 - eta) * Fraction(2**TIE_BITS, prizes) + eta)
+
+
+def prizes_for(target: float, eta: Fraction) -> int:
+    """The least j whose return is at most ``target``."""
+    return next(j for j in range(1, 2**TIE_BITS + 1) if return_of(j, eta) <= target)
+
+
+def largest(scores: Integers, ties: Integers, prizes: int, most: int) -> Integers:
+    """Slots of the ``most`` largest (v, -slot) of every row, largest first.
+
+    Args:
+        scores: s, shape (rows, slots); below 2^30.
+        ties: u, the same shape.
+    """
+    slots = scores.shape[1]
+    won = ties >= 2**TIE_BITS - prizes
+    v = (np.where(won, 1 << 30, scores) << TIE_BITS) + ties
+    key = v * slots - np.arange(slots)
+    found = np.argpartition(key, slots - most, axis=1)[:, slots - most :]
+    order = np.argsort(-np.take_along_axis(key, found, axis=1), axis=1)
+    return np.asarray(np.take_along_axis(found, order, axis=1), dtype=np.int64)
+
+
+def measure(work: Workload, slots: int, draws: int, seed: int, returned: Sequence[int]) -> list[dict[str, Any]]:
+    """Mean nDCG@10 over all queries for each window, return and K; ``share``: of the same without noise and coin."""
+    judge, eta = Judge(work), Fraction(HIDDEN, 2**COIN_BITS)
+    free = _ndcg(judge, np.argsort(-work.scores, axis=1, kind="stable")[:, : max(returned)], -1, None)
+    rows = []
+    with progress_bars() as bars:
+        task = bars.add_task("lottery", total=len(WINDOWS) * len(RETURNS) * draws)
+        for window in (Window.of(*cosines) for cosines in WINDOWS):
+            scores = np.zeros((work.queries, slots), dtype=np.int64)
+            for target in RETURNS:
+                prizes = prizes_for(target, eta)
+                found: dict[int, list[npt.NDArray[np.float64]]] = {K: [] for K in returned}
+                for draw in range(draws):
+                    rng = np.random.default_rng([seed, draw])
+                    hidden = rng.integers(0, 1 << COIN_BITS, size=work.documents) < HIDDEN
+                    scores[:, : work.documents] = np.where(hidden, 0, clipped(work.scores, window.lo, window.hi))
+                    ties = rng.integers(0, 1 << TIE_BITS, size=scores.shape)
+                    came = largest(scores, ties, prizes, max(returned))
+                    for K in returned:
+                        found[K].append(_ndcg(judge, came[:, :K], window.lo, hidden))
+                    bars.advance(task)
+                for K, values in found.items():
+                    mean = np.mean(values, axis=0)
+                    rows.append({
+                        "window": list(window.cosines), "unseen": UNSEEN, "return": return_of(prizes, eta),
+                        "target": target, "prizes": prizes, "N": slots, "K": K, "ndcg10": float(mean.mean()),
+                        "ndcg10_se": float(mean.std(ddof=1) / math.sqrt(len(mean))),
+                        "share": float(mean.mean() / free.mean()),
+                    })  # fmt: skip
+    return rows
+
+
+def _ndcg(judge: Judge, slots: Integers, lo: int, hidden: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.float64]:
+    of = [judge.score(q, row) if hidden is None else judge.score(q, row, lo, hidden) for q, row in enumerate(slots)]
+    return np.array([one[0] for one in of])
+
+
+@click.command()
+@click.option("--corpus", required=True, help="A public BEIR folder, beir:PATH.")
+@click.option("--draws", default=6, show_default=True, help="Of ties and coins, a query.")
+@click.option("--most", default=300, show_default=True, help="Queries.")
+def main(corpus: str, draws: int, most: int) -> None:
+    """Measure, print and write bench/results/lottery.json."""
+    work = load_workload(corpus, load_embedder(), most=most, cache=CACHE, progress=lambda *_: None)
+    rows = measure(work, max(SLOTS, work.documents), draws, 7, RETURNED)
+    out = RESULTS / "lottery.json"
+    save(out, {"points": rows, "queries": work.queries, "documents": work.documents, "machine": machine()})
+    names = ("window", "unseen", "return", "prizes", "K", "ndcg10", "ndcg10_se", "share")
+    click.echo(table(names, [[row[name] for name in names] for row in rows]))
+    click.echo(f"written: {out.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
