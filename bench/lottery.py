@@ -24,7 +24,7 @@ import numpy.typing as npt
 from bench.claims import CACHE
 from bench.experiment import RESULTS, ROOT, machine, save, table
 from ragseal.embedder import load_embedder
-from ragseal.kernel.coin import COIN_BITS
+from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.budgets import UNSEEN
 from ragseal.prover.planning.frontier import Window
 from ragseal.prover.planning.quality import Judge, clipped
