@@ -35,7 +35,7 @@ from ragseal.kernel import (
 )
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
-from ragseal.kernel.commitment import Account
+from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
@@ -185,15 +185,16 @@ RECORDS_INSIDE = Guard(records, "check_order", "the record at entry")
 _check_registry = verification.check_registry
 
 
-class _Anyone(dict[str, Account]):
+class _Anyone(dict[str, Enrolment]):
     """A registry in which the tests' strangers are accounts of tenant north, with the keys that their names give."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        strangers = {one.pseudonym: one for one in (account(n, "north") for n in ("mallory", "dave", "eve"))}
+        known = [account(n, "north") for n in ("mallory", "dave", "eve")]
+        strangers = {one.pseudonym: Enrolment(one, len(self) + place) for place, one in enumerate(known)}
         return super().get(name, strangers.get(name, default))
 
 
-REGISTERED = Check(verification, "check_registry", lambda *given: _Anyone(_check_registry(*given)))
+REGISTERED = Check(verification, "check_registry", lambda *given, **more: _Anyone(_check_registry(*given, **more)))
 SEQ_GAPLESS = Guard(records, "_follow", "a record was dropped or reordered")
 CTR_GAPLESS = Guard(records, "_follow", "jumps to request")
 BUDGET = Guard(records, "_follow", "exceeds its")
