@@ -113,8 +113,9 @@ def lacks_line(data: bytes, log: NoteVerifier) -> bool:
 def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
 
-    It is ``void`` where none of its lines is by the key that counts at its size: whoever stole an old key can show such
-    a note to somebody who has not learnt of the turn.
+    It is ``void`` where another key of the log signed it and the key that counts at its size did not: whoever stole an
+    old key can show such a note to somebody who has not learnt of the turn.  A line that claims to be by the key that
+    counts and does not verify is nobody's: to that reader it was a stranger's.
 
     Raises:
         EncodingError, LedgerError: as :func:`open_checkpoint`, for a note that no key of the log signed.
@@ -122,11 +123,19 @@ def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     try:
         return open_checkpoint(data, log)
     except AuditError:
-        if not lacks_line(data, log):
-            raise
         note = Note.parse(data)
-        verify_note(note, log.keys)
-        return SignedCheckpoint(Checkpoint.parse(note.text), note, (), void=True)
+        point = Checkpoint.parse(note.text)
+        if point.origin != log.name or not any(_verifies(note, key) for key in log.keys if key != log.at(point.size)):
+            raise
+        return SignedCheckpoint(point, note, (), void=True)
+
+
+def _verifies(note: Note, key: NoteVerifier) -> bool:
+    try:
+        verify_note(note, [key])
+    except AuditError:
+        return False
+    return True
 
 
 def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:

@@ -152,7 +152,8 @@ class Findings(Checklist):
         say(remembered_size=remembered.checkpoint.size if remembered else 0)
         older = [(remembered, "the checkpoint that this auditor remembers")] if remembered else []
         stale: Undecided | None = None
-        for note, whose in [*older, *((one.checkpoint, one.whose) for one in noted)]:
+        handed = [(one.checkpoint, one.whose) for one in noted if not one.checkpoint.void]  # void: whoever signed the body
+        for note, whose in [*older, *handed]:
             try:
                 tree.extends(note, whose)
             except Undecided as error:

@@ -12,12 +12,14 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.ledger.note import Note, NoteSigner
+from ragseal.ledger.note import Note, NoteSignature, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow
+from ragseal.verifier.evidence import ReceiptFile
 from ragseal.verifier.outcome import Verdict
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
@@ -184,20 +186,61 @@ def test_a_note_of_the_old_key_alone_counts_for_nothing_behind_the_turn(overlap:
 
 
 def test_a_fork_by_the_old_key_convicts_nobody_who_learns_of_the_turn() -> None:
-    """Its notes behind the turn are void, in receipts and in what an auditor remembered."""
-    world = Turning.turned()
+    """Its notes behind the turn are void, in what an auditor remembered and in bodies that the thief made up."""
+    world, fork = Turning.turned(), fork_of_the_first()
+    remembered = open_checkpoint(fork.checkpoint(), world.signer.verifier)
+    told = world.audit(auditor=replace(world.auditor(), remembered=remembered))
+    says(told, "NO VERDICT", "stole")
+    told = world.audit(receipts=[by_stranger(one) for one in fork.receipts()])
+    says(told, "PASS", "")
+    assert len(told.set_aside) == 5, "no provider of this log signed any of them"
+    with without(checks.ONE_KEY_A_SIZE):
+        told = world.audit(receipts=world.receipts()[:1])
+        assert told.verdict == "FAIL", "a note before the turn is the old key's, and would count for nothing"
+
+
+def fork_of_the_first() -> Turning:
+    """The log without its turn, two answers longer than that: the first key goes on by itself."""
     fork = Turning()
     fork.commit()
     for account in ("alice", "bob", "carol", "alice", "bob"):
         fork.ask(account)
-    remembered = open_checkpoint(fork.checkpoint(), world.signer.verifier)
-    told = world.audit(auditor=replace(world.auditor(), remembered=remembered))
-    says(told, "NO VERDICT", "stole")
-    told = world.audit(receipts=fork.receipts())
-    says(told, "PASS", "")
-    assert len(told.set_aside) == 2
-    with without(checks.ONE_KEY_A_SIZE):
-        assert world.audit(receipts=world.receipts()[:1]).set_aside, "a note before the turn is the old key's"
+    return fork
+
+
+def by_stranger(file: ReceiptFile, change: Callable[[bytes], bytes] = bytes) -> ReceiptFile:
+    """The file with its body signed by nobody of this log, and the note in it changed before."""
+    body = replace(file.receipt.body, checkpoint=change(file.receipt.body.checkpoint))
+    signed = signature.sign(key_of("stranger"), "receipt", body.encode())
+    return replace(file, receipt=replace(file.receipt, body=body, signature=signed))
+
+
+def with_junk_line(note: bytes, world: Turning) -> bytes:
+    """The note with a line that claims to be by the second key and does not verify."""
+    parsed, second = Note.parse(note), world.log_signer.log.newest
+    return parsed.with_signatures([NoteSignature(second.name, second.key_id, bytes(64))]).encode()
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: bool) -> None:
+    """An account that has not learnt of the turn is served a log of its own, under notes of the old key alone.
+
+    The provider's own signature is over the body that holds the note: whoever stole a log key cannot make that.
+    """
+    world, fork = Turning.turned(), fork_of_the_first()
+    files = fork.receipts()
+    if spoiled:  # so that the note is neither without a line of the second key nor with a good one
+        files = [
+            replace(one, receipt=replace(one.receipt, body=body, signature=signature.sign(
+                fork.provider, "receipt", body.encode()
+            )))
+            for one in files
+            for body in [replace(one.receipt.body, checkpoint=with_junk_line(one.receipt.body.checkpoint, world))]
+        ]  # fmt: skip
+    told = world.audit(receipts=files)
+    says(told, "FAIL", "its answer is in no log that others see")
+    with without(checks.NO_ANSWER_BESIDE_THE_LOG):
+        says(world.audit(receipts=files), "PASS", "")
 
 
 def test_a_rollback_to_a_note_before_the_turn_is_stale() -> None:
