@@ -110,12 +110,13 @@ def lacks_line(data: bytes, log: NoteVerifier) -> bool:
     return checkpoint.origin == log.name and not any(map(log.at(checkpoint.size).owns, note.signatures))
 
 
-def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
+def recall(data: bytes, log: NoteVerifier, beside: Sequence[NoteVerifier] = ()) -> SignedCheckpoint:
     """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
 
     It is ``void`` where another key of the log signed it and the key that counts at its size did not: whoever stole an
     old key can show such a note to somebody who has not learnt of the turn.  A line that claims to be by the key that
-    counts and does not verify is nobody's: to that reader it was a stranger's.
+    counts and does not verify is nobody's: to that reader it was a stranger's.  ``beside``: more keys whose notes are
+    void.
 
     Raises:
         EncodingError, LedgerError: as :func:`open_checkpoint`, for a note that no key of the log signed.
@@ -125,7 +126,9 @@ def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     except AuditError:
         note = Note.parse(data)
         point = Checkpoint.parse(note.text)
-        if point.origin != log.name or not any(_verifies(note, key) for key in log.keys if key != log.at(point.size)):
+        if point.origin != log.name or not any(
+            _verifies(note, key) for key in (*log.keys, *beside) if key != log.at(point.size)
+        ):
             raise
         return SignedCheckpoint(point, note, (), void=True)
 

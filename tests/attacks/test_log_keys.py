@@ -243,6 +243,18 @@ def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: b
         says(world.audit(receipts=files), "PASS", "")
 
 
+@pytest.mark.parametrize("checks_left", [None, checks.PIN_IN_TURNS, checks.PIN_IN_MANIFEST])
+def test_an_auditor_that_was_given_a_later_key_convicts_nobody(checks_left: Removable | None) -> None:
+    """Both places where the log's name differs from the pin say so; with either of them gone it is a FAIL."""
+    world = Turning.turned()
+    auditor = replace(world.auditor(), log_key=world.log_signer.log.newest)
+    if checks_left is None:
+        says(world.audit(auditor=auditor), "NO VERDICT", "is called by its first key")
+        return
+    with without(checks_left):
+        assert world.audit(auditor=auditor).verdict == "FAIL"
+
+
 def test_a_rollback_to_a_note_before_the_turn_is_stale() -> None:
     world = Turning.turned()
     auditor = replace(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ragseal.kernel import rotation
 from ragseal.ledger import turns
 from ragseal.ledger.turns import LogKey, TurnProof
-from ragseal.verifier.steps import receipts
+from ragseal.verifier.steps import manifest, receipts
 from ragseal.verifier.steps import turns as auditor_turns
 from tests.attacks.removal import Check, Guard, Removable
 
@@ -22,6 +22,8 @@ TURNED_ONCE = Check(turns, "refuse_contradiction")
 OLD_KEY_ALONE = Check(auditor_turns, "_check_counted")
 ONE_KEY_A_SIZE = Check(LogKey, "at", lambda key, size: key.newest)
 NO_ANSWER_BESIDE_THE_LOG = Guard(receipts, "sort_receipts", "raise _off_the_log")
+PIN_IN_TURNS = Check(auditor_turns, "refuse_later_pin")
+PIN_IN_MANIFEST = Check(manifest, "refuse_later_pin")
 TURN_SIGNED_THERE = Guard(TurnProof, "follow", "verify_note(note, [one])")
 TURN_SHOWN_IN_ITS_SIZE = Guard(TurnProof, "follow", "it is of")
 TURN_SHOWN_IN_ITS_PLACE = Check(TurnProof, "_check_place")
@@ -39,6 +41,8 @@ TURN_CHECKS: dict[str, Removable] = {
     "turn: the old key alone signs nothing behind it": OLD_KEY_ALONE,
     "turn: one key counts for one size": ONE_KEY_A_SIZE,
     "turn: no answer beside the log, signed by its provider": NO_ANSWER_BESIDE_THE_LOG,
+    "turn: a later key that was pinned convicts nobody": PIN_IN_TURNS,
+    "turn: a later key that was pinned convicts nobody by a manifest": PIN_IN_MANIFEST,
     "turn shown: both keys signed the size behind it": TURN_SIGNED_THERE,
     "turn shown: under a note of its size": TURN_SHOWN_IN_ITS_SIZE,
     "turn shown: in its place": TURN_SHOWN_IN_ITS_PLACE,

@@ -79,16 +79,19 @@ class Noted:
         return f"the checkpoint of receipt {self.file.name}"
 
 
-def sort_notes(files: Sequence[ReceiptFile], log_key: NoteVerifier) -> tuple[list[Noted], list[SetAside]]:
+def sort_notes(
+    files: Sequence[ReceiptFile], log_key: NoteVerifier, beside: Sequence[NoteVerifier] = ()
+) -> tuple[list[Noted], list[SetAside]]:
     """Which files hold a note that the log's key signed: it is the log's word, whoever signed the rest.
 
     A note that only a key has signed which does not count for its size is ``void``: a thief can make it, so it is
-    nobody's word by itself.  Who signed the body around it is for :func:`sort_receipts`.
+    nobody's word by itself.  Who signed the body around it is for :func:`sort_receipts`.  So is one that a key of
+    ``beside`` signed, which this log does not have.
     """
     noted, aside = [], []
     for file in files:
         try:
-            noted.append(Noted(file, recall(file.receipt.body.checkpoint, log_key)))
+            noted.append(Noted(file, recall(file.receipt.body.checkpoint, log_key, beside)))
         except AuditError as error:
             aside.append(SetAside(file.name, f"its checkpoint is none of this log: {error}"))
     return noted, aside

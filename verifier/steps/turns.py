@@ -15,6 +15,7 @@ from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, is_turn, read_turn, turns_in
 from ragseal.verifier.evidence import ASK_AGAIN, Evidence, Refused, Undecided
 from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogTree, LogView, decoded, read_note, read_tree
+from ragseal.verifier.steps.pin import refuse_later_pin
 
 
 class TurnedTwice(Refused):
@@ -60,8 +61,9 @@ def turned_by(tree: LogTree, log_key: NoteVerifier) -> NoteVerifier:
     Raises:
         TurnedTwice: one old key has signed two different turns.
         Refused: an entry under the signed root is a turn that the log's keys did not sign for this place.
-        Undecided: the checkpoint is signed by a key alone that was given up before.
+        Undecided: the checkpoint is signed by a key alone that was given up before, or ``log_key`` is not the first.
     """
+    refuse_later_pin(tree, log_key)
     found = LogKey.of(log_key)
     wrong: TurnError | None = None
     for index, entry in enumerate(tree.entries):
