@@ -207,7 +207,9 @@ class History:
             TransportError: the ledger is out of reach.
         """
         known = self._state.checkpoint()
-        if known is None or known.void:  # a thief of an old key can have shown the void one: the log need not continue it
+        if (
+            known is None or known.void
+        ):  # a thief of an old key can have shown the void one: the log need not continue it
             return True
         evidence.add("remembered-checkpoint", known.note.encode())
         old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)

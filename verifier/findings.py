@@ -142,9 +142,7 @@ class Findings(Checklist):
 
     def _notes(self, receipts: Sequence[ReceiptFile]) -> list[Noted]:
         """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other."""
-        noted, aside = sort_notes(
-            receipts, self.auditor.log_key, keys_beside(self.turns, self.auditor.log_key)
-        )
+        noted, aside = sort_notes(receipts, self.auditor.log_key, keys_beside(self.turns, self.auditor.log_key))
         self.result.set_aside += aside
         one_history(self._seen(noted))
         return noted
@@ -165,7 +163,9 @@ class Findings(Checklist):
         say(remembered_size=remembered.checkpoint.size if remembered else 0)
         older = [(remembered, "the checkpoint that this auditor remembers")] if remembered else []
         stale: Undecided | None = None
-        handed = [(one.checkpoint, one.whose) for one in noted if not one.checkpoint.void]  # void: whoever signed the body
+        handed = [
+            (one.checkpoint, one.whose) for one in noted if not one.checkpoint.void
+        ]  # void: whoever signed the body
         for note, whose in [*older, *handed]:
             try:
                 tree.extends(note, whose)

@@ -40,7 +40,8 @@ from ragseal.verifier.evidence import (
     UNKNOWN,
     Auditor,
     Evidence,
-    ReceiptFile, TurnFile,
+    ReceiptFile,
+    TurnFile,
     binds,
 )
 from ragseal.verifier.findings import Environment, Findings

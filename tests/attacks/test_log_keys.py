@@ -18,8 +18,8 @@ from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner
-from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow
-from ragseal.verifier.evidence import ReceiptFile
+from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
+from ragseal.verifier.evidence import ReceiptFile, TurnFile
 from ragseal.verifier.outcome import Verdict
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
@@ -286,13 +286,70 @@ def test_a_stripped_line_of_the_overlap_changes_nothing_for_good() -> None:
     assert world.audit().verdict == "PASS"
 
 
+# --- turns that were shown to one account ---
+
+
+def beside(*before: str) -> Turning:
+    """A log that turns to a third key behind so many answers, kept for one account."""
+    fork = Turning()
+    fork.commit()
+    for account in before:
+        fork.ask(account)
+    fork.turn("third log key")
+    for account in ("bob", "alice"):
+        fork.ask(account)
+    return fork
+
+
+def shown(fork: Turning) -> list[TurnFile]:
+    return [TurnFile("a.turn-proof", proof_of(fork))]
+
+
+def test_the_note_behind_a_turn_that_the_log_does_not_hold_convicts_it() -> None:
+    world, fork = Turning(), beside("alice")
+    world.commit()
+    for account in ("alice", "bob", "carol"):
+        world.ask(account)
+    world.close()
+    says(world.audit(), "PASS", "")
+    told = world.audit(turns=shown(fork))
+    says(told, "FAIL", "the log was forked")
+    with without(checks.SHOWN_TURNS):
+        assert world.audit(turns=shown(fork)).verdict == "PASS"
+
+
+def test_answers_under_a_key_that_one_account_was_shown_convict_their_provider() -> None:
+    """The old key's second turn is void behind the first; the bodies around the third key's notes are the provider's."""
+    world, fork = Turning.turned(), beside("alice", "bob", "carol", "alice")
+    files = fork.receipts()[-1:]
+    told = world.audit(receipts=files, turns=shown(fork))
+    says(told, "FAIL", "its answer is in no log that others see")
+    with without(checks.KEYS_BESIDE):
+        assert world.audit(receipts=files, turns=shown(fork)).verdict == "PASS"
+    strangers = [by_stranger(one) for one in files]
+    assert world.audit(receipts=strangers, turns=shown(fork)).verdict == "PASS"
+
+
+def test_turns_that_accounts_were_shown_and_the_log_holds_change_nothing() -> None:
+    world = Turning.turned()
+    assert world.audit(receipts=world.receipts(), turns=[TurnFile("a", proof_of(world))]).verdict == "PASS"
+
+
+def test_a_turn_that_a_stranger_wrote_down_convicts_nobody() -> None:
+    world = Turning.turned()
+    proof, stranger = proof_of(world), key_of("stranger")
+    forged = replace(proof.turn, root=bytes(32)).signed(stranger, stranger)
+    assert world.audit(turns=[TurnFile("a", replace(proof, turn=forged))]).verdict == "PASS"
+
+
 # --- two turns of one key --------------------------------------------------------------------------------------------
 
 
 def test_two_turns_of_one_key_convict_the_log() -> None:
     world, other = Turning.turned(), Turning()
     other.commit()
-    other.ask("alice")
+    for account in ("alice", "bob", "carol"):
+        other.ask(account)
     other.turn("third log key")
     other.ask("bob")
     other.close()
@@ -303,6 +360,17 @@ def test_two_turns_of_one_key_convict_the_log() -> None:
     assert {"known", "other"} <= set(told.failure.evidence)
     with without(checks.TURNED_ONCE):
         assert world.audit(auditor=auditor).verdict == "NO VERDICT"
+
+
+@pytest.mark.parametrize("before", [1, 5])
+def test_a_second_turn_elsewhere_convicts_nobody(before: int) -> None:
+    """Behind the first the key is given up: whoever stole it can sign, and show its turn first or last."""
+    world, other = Turning.turned(), beside(*["alice", "bob", "carol", "alice", "bob"][:before])
+    auditor = replace(world.auditor(), log_key=other.log_signer.log)
+    assert world.audit(auditor=auditor).verdict == "NO VERDICT"
+    with pytest.raises(TurnError) as raised:
+        refuse_contradiction(world.log_signer.log, other.log_signer.log.turns[0])
+    assert not isinstance(raised.value, TurnedTwiceError)
 
 
 def test_two_signatures_over_the_same_words_convict_nobody() -> None:
