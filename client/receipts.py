@@ -3,7 +3,8 @@
 
 An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
 and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.
-``*.turn-proof`` are turns of the log's key as this account was shown them: an auditor finds one that the log does not hold.
+``*.turn-proof`` are turns of the log's key as this account was shown them: an auditor finds one that the log does not
+hold.
 ``NAME.tlog-proof`` says of the record that it is in the log, as any tool for C2SP tlog-proof reads it.
 """
 

@@ -97,6 +97,16 @@ def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVeri
     return _open(data, [log], list(witnesses), extensions=False)
 
 
+def has_unknown_line(note: Note, log: NoteVerifier) -> bool:
+    """Whether a note has a line under the log's name by a key that is not known: maybe one that the log has turned to.
+
+    A line of another length is a witness's, or nobody's.
+    """
+    size = NoteVerifier.SIGNATURE_SIZES[ED25519]
+    lines = [line for line in note.signatures if line.name == log.name and len(line.blob) == size]
+    return any(not any(key.owns(line) for key in log.keys) for line in lines)
+
+
 def lacks_line(data: bytes, log: NoteVerifier) -> bool:
     """Whether a note is of this log by its text and has no line of the key that counts at its size.
 

@@ -148,9 +148,9 @@ def refuse_contradiction(key: LogKey, turn: Rotation) -> None:
             if known.index == turn.index:
                 raise TurnedTwiceError(known, turn)
             raise TurnError(
-                f"the log's key {known.old_key.hex()} has signed turns at entry {known.index}, which is known, and at entry "
-                f"{turn.index}: whoever stole the key can have signed the later one. Compare with others which one the log "
-                "holds; if it is not the known one, move the kept turns away"
+                f"the log's key {known.old_key.hex()} has signed turns at entry {known.index}, which is known, and at "
+                f"entry {turn.index}: whoever stole the key can have signed the later one. Compare with others which "
+                "one the log holds; if it is not the known one, move the kept turns away"
             )
 
 

@@ -32,8 +32,9 @@ def rotate(directory: Path, overlap: int, as_json: bool) -> None:
 
     The log keeps its name, which is its first key's: nothing that accounts, auditors or observers were given changes.
     They follow by themselves.  Witnesses that are no observers are told the new key by their operators before the
-    overlap ends, in the place of the old one: with both, they go on cosigning for whoever stole the old key.  The old key is removed at the first start behind the overlap; where it may have been stolen, give
-    --overlap 0.
+    overlap ends, in the place of the old one: with both, they go on cosigning for whoever stole the old key.
+
+    The old key is removed at the first start behind the overlap; where it may have been stolen, give --overlap 0.
     """
     with State(directory) as state, state.open_ledger() as ledger:
         refuse_rollback(state, ledger)

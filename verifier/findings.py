@@ -179,9 +179,11 @@ class Findings(Checklist):
         check_shown(self.turns, tree, self.auditor.log_key)
 
     def _catch_up(self, tree: LogTree) -> LogTree:
-        return catch_up(
-            tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes, self.may_ask
-        )
+        key, most = self.auditor.log_key, self.around.log_bytes
+        found = catch_up(tree, self.evidence, key, self.auditor.remember, most, self.may_ask)
+        if found is not tree:  # turns in what was read since (SPEC G.6.13.2)
+            self._believe(turned_by(found, key))
+        return found
 
     def _witnessed(self, policy: Policy, log: LogView, life: WindowSpan, say: Recorder) -> None:
         most = self.around.log_bytes

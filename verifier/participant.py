@@ -121,6 +121,7 @@ class Participant:
         tree = read_tree(self.link, signed, self._log)
         self._believe(turned_by(tree, self.log_key))
         tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
+        self._believe(turned_by(tree, self.log_key))  # it may have been read on
         check_held(tree, self.log_key)
         log = decoded(tree, self._log)
         log.to_its_end()

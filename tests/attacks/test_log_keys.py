@@ -319,7 +319,7 @@ def test_the_note_behind_a_turn_that_the_log_does_not_hold_convicts_it() -> None
 
 
 def test_answers_under_a_key_that_one_account_was_shown_convict_their_provider() -> None:
-    """The old key's second turn is void behind the first; the bodies around the third key's notes are the provider's."""
+    """The old key's second turn is void behind the first; bodies around the third key's notes are the provider's."""
     world, fork = Turning.turned(), beside("alice", "bob", "carol", "alice")
     files = fork.receipts()[-1:]
     told = world.audit(receipts=files, turns=shown(fork))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""That the key which the auditor was given is the one that names the log, not one that it has turned to.  SPEC G.6.13.9."""
+"""That the key which the auditor was given is the one that names the log, not a later one.  SPEC G.6.13.9."""
 
 from __future__ import annotations
 

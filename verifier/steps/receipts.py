@@ -125,10 +125,10 @@ def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], 
 
 
 def _off_the_log(one: Noted) -> Refused:
-    """The answer is in a log that was kept beside this one, by whoever signs receipts here: no thief of a log key can."""
+    """The answer is in a log that was kept beside this one by whoever signs receipts: no thief of a log key can."""
     return Refused(
-        f"receipt {one.file.name}: the provider signed it over {one.checkpoint.checkpoint.size} entries that a key alone "
-        "has signed which the log had turned away from by then: its answer is in no log that others see",
+        f"receipt {one.file.name}: the provider signed it over {one.checkpoint.checkpoint.size} entries that a key "
+        "alone has signed which does not count there: its answer is in no log that others see",
         file=one.file.name,
         receipt=one.file.receipt.encode(),
     )
