@@ -101,7 +101,10 @@ def rotate(directory: Path, ledger: Log, overlap: int) -> LogKey:
             "key is turned again behind that"
         )
     # One that an earlier call left is none that the log has turned to (settle): it may have been copied since.
-    (directory / NEXT_FILE).unlink(missing_ok=True)
+    try:
+        (directory / NEXT_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot remove {directory / NEXT_FILE}: {error.strerror}") from None
     save_key(directory / NEXT_FILE, Ed25519PrivateKey.generate())
     ledger.rotate(NoteSigner(ledger.origin, load_key(directory / NEXT_FILE)), overlap)
     settle(directory, ledger)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,13 +20,16 @@ from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
-from ragseal.verifier.evidence import ReceiptFile, TurnFile
+from ragseal.verifier.evidence import ReceiptFile, TurnFile, Undecided
 from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.state import State
+from ragseal.verifier.steps.log import Forked
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
 from tests.simulator.turning import Turning
 from tests.simulator.world import ORIGIN, key_of
+from tests.verifier.test_beacon import participant
 
 
 def note_of(world: Turning, size: int) -> bytes:
@@ -228,7 +232,7 @@ def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: b
     The provider's own signature is over the body that holds the note: whoever stole a log key cannot make that.
     """
     world, fork = Turning.turned(), fork_of_the_first()
-    files = fork.receipts()
+    files = fork.receipts()[3:]  # from the turn on
     if spoiled:  # so that the note is neither without a line of the second key nor with a good one
         files = [
             replace(one, receipt=replace(one.receipt, body=body, signature=signature.sign(
@@ -284,6 +288,40 @@ def test_a_stripped_line_of_the_overlap_changes_nothing_for_good() -> None:
     assert world.audit().verdict == "NO VERDICT"
     world.by = None
     assert world.audit().verdict == "PASS"
+
+
+def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_path: Path) -> None:
+    """What it read of the log, and holds from one look to the next, is as void as what its folder remembers."""
+    world, fork = Turning.turned(), fork_of_the_first()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    part = participant(fork, state)
+    part._read()
+    part.link = participant(world, state).link
+    with pytest.raises(Undecided, match="stole"):
+        part._read()
+    assert len(state.log_key(world.signer.verifier).keys) == 2
+    part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
+    part._read()
+    part.link = participant(world, state).link
+    with without(checks.CACHED_NOTE_IS_VOID), pytest.raises(Forked):
+        part._read()
+
+
+def test_a_thiefs_note_of_any_size_does_not_keep_an_auditor_from_the_log(tmp_path: Path) -> None:
+    """It is remembered under the old key, longer than the log ever was: once the turn is known it is void."""
+    world = Turning.turned()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    longer = Checkpoint(ORIGIN, world.size + 50, bytes(32)).sign(world.signer)
+    path = state._checkpoint_path(world.signer.verifier)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(longer)
+    state.keep_turns(world.log_signer.log)
+    part = participant(world, state)
+    part._read()
+    remembered = state.remembered(world.signer.verifier)
+    assert remembered is not None
+    assert remembered.checkpoint.size == world.size
+    assert not remembered.void
 
 
 # --- turns that were shown to one account ---

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from ragseal.client import history as client_history
 from ragseal.kernel import rotation
 from ragseal.ledger import turns
 from ragseal.ledger.turns import LogKey, TurnProof
-from ragseal.verifier import findings
+from ragseal.verifier import findings, participant
 from ragseal.verifier.steps import manifest, receipts
 from ragseal.verifier.steps import turns as auditor_turns
 from tests.attacks.removal import Check, Guard, Removable
@@ -29,6 +31,7 @@ PIN_IN_MANIFEST = Check(manifest, "refuse_later_pin")
 SHOWN_TURNS = Check(findings, "check_shown")
 KEYS_BESIDE = Check(findings, "keys_beside", lambda files, log_key: ())
 TURN_IN_THIS_HISTORY = Check(client_history.History, "_in_this_history")
+CACHED_NOTE_IS_VOID = Check(participant, "recall", lambda note, log: SimpleNamespace(void=False))
 TURN_SIGNED_THERE = Guard(TurnProof, "follow", "verify_note(note, [one])")
 TURN_SHOWN_IN_ITS_SIZE = Guard(TurnProof, "follow", "it is of")
 TURN_SHOWN_IN_ITS_PLACE = Check(TurnProof, "_check_place")
@@ -48,6 +51,7 @@ TURN_CHECKS: dict[str, Removable] = {
     "turn: no answer beside the log, signed by its provider": NO_ANSWER_BESIDE_THE_LOG,
     "turn: a later key that was pinned convicts nobody": PIN_IN_TURNS,
     "turn: a later key that was pinned convicts nobody by a manifest": PIN_IN_MANIFEST,
+    "turn: a log that was read before it is known by the note that counts": CACHED_NOTE_IS_VOID,
     "turn shown: what the log's key signed of it is of this log": SHOWN_TURNS,
     "turn shown: answers under its key are the provider's": KEYS_BESIDE,
     "turn shown: of the history that the account knows": TURN_IN_THIS_HISTORY,
