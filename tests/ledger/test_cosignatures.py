@@ -222,7 +222,7 @@ def test_a_key_made_to_look_like_another_is_refused(tmp_path: Path, log: Log, mo
             for made in (witness(number, known.name) for number in itertools.count(1000))
             if made.verifier.key_id == known.verifier.key_id
         )
-        with pytest.raises(LedgerError, match="another key has the name|a witness has a name of its own"):
+        with pytest.raises(LedgerError, match=r"another key has the name|a witness has a name of its own"):
             add(book, log, twin, 300)
         with pytest.raises(ConfigurationError, match="one name and one key id"):
             book_of(log, tmp_path, NAMED, stranger, twin)
