@@ -5,6 +5,7 @@ One folder, mode 0700, for one account::
 
     account, account.pem        name and Ed25519 key (0600, refused when others may read it)
     log.vkey, provider.pub      pinned on first contact or by hand; another one later is refused
+    log.turns, *.turn-proof     turns of the log's key that are known, and what each was believed by
     checkpoint                  the newest verified checkpoint of the log
     windows/<manifest digest>/  manifest, account; pending, refused; 00000001.exchange, 00000001.answer, ...
     evidence/                   bundles of failed checks
@@ -14,6 +15,7 @@ A file is there completely or not at all (:mod:`ragseal.runtime.durable`).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Sequence
@@ -37,6 +39,7 @@ from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
 TURNS_FILE = "log.turns"
+TURN_PROOF = ".turn-proof"  #: ends the name of a file with a proof of a turn
 _NAME_FILE, _LOG_FILE, _PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey", "provider.pub", "checkpoint"
 
 
@@ -166,8 +169,13 @@ class AccountState:
             else turned(intact(lambda: NoteVerifier.from_vkey(text(data)), _LOG_FILE), self.directory)
         )
 
-    def keep_turns(self, log: LogKey) -> None:
-        """Keep the turns of the pinned log's key beside it, before anything is believed by them."""
+    def keep_turns(self, log: LogKey, proofs: Sequence[bytes] = ()) -> None:
+        """Keep the turns of the pinned log's key beside it, before anything is believed by them.
+
+        ``proofs``: encoded, kept first, each in a file of its own digest.  They say what this account was shown.
+        """
+        for proof in proofs:
+            write(self.directory / f"{hashlib.sha256(proof).hexdigest()[:32]}{TURN_PROOF}", proof)
         write(self.directory / TURNS_FILE, KeptTurns(log.turns).encode())
 
     def pin_log(self, vkey: str) -> NoteVerifier:
@@ -217,12 +225,15 @@ class AccountState:
 
     # --- the log ---
 
-    def checkpoint(self) -> SignedCheckpoint | None:
-        """The newest checkpoint this account has verified.  Raises ConfigurationError: damaged file or no log key."""
+    def checkpoint(self, log: NoteVerifier | None = None) -> SignedCheckpoint | None:
+        """The newest checkpoint this account has verified.  Raises ConfigurationError: damaged file or no log key.
+
+        ``log``: the log's key with turns that are not kept yet; by default with those that are.
+        """
         data = read(self.directory / _CHECKPOINT_FILE)
         if data is None:
             return None
-        log = self.log_key()
+        log = log or self.log_key()
         if log is None:
             raise ConfigurationError(f"{self.directory} holds a checkpoint but no log key: restore {_LOG_FILE}")
         return intact(lambda: recall(data, log), _CHECKPOINT_FILE)

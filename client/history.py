@@ -17,8 +17,8 @@ from ragseal.kernel.errors import AuditError, LedgerError, TransportError
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint, lacks_line, open_checkpoint
 from ragseal.ledger.merkle import HASH_SIZE, Frontier, leaf_hash, verify_consistency, verify_inclusion
-from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.turns import follow
+from ragseal.ledger.note import Note, NoteVerifier
+from ragseal.ledger.turns import LogKey, TurnProof, follow
 
 PAGE = 1024  #: entries that are asked for at once
 
@@ -47,10 +47,12 @@ class History:
     def learn(self, note: bytes, evidence: Evidence) -> None:
         """Ask for turns of the log's key, where a note has no line of the key that counts as far as is known.
 
-        What is found is on disk before it is believed; a note that is not the log's is still refused by its own check.
+        A turn is believed only in the history that this account remembers and is shown now: a proof of it can be of a
+        tree that was made up for this account.  What is found is on disk before it is believed, with its proofs, which
+        an auditor reads; a note that is not the log's is still refused by its own check.
 
         Raises:
-            LedgerError: a turn that does not hold, or two turns that one old key has signed.
+            LedgerError: a turn that does not hold or is of another history, or two turns that one old key has signed.
             TransportError: the ledger is out of reach.
         """
         if not lacks_line(note, self._log):
@@ -59,15 +61,44 @@ class History:
         for number, proof in enumerate(proofs):
             evidence.add(f"received-rotation-{number}", proof)
         found = follow(self._log, proofs)
-        if len(found.keys) > len(self._log.keys):
-            self._state.keep_turns(found)
+        new = found.turns[len(self._log.keys) - 1 :]
+        if new:
+            shown = open_checkpoint(note, found).checkpoint
+            for proof in map(TurnProof.decode, proofs):
+                if any(proof.turn.body() == turn.body() for turn in new):
+                    self._in_this_history(proof, shown, found, evidence)
+            self._state.keep_turns(found, proofs)
             self._log = found
+
+    def _in_this_history(self, proof: TurnProof, shown: Checkpoint, found: LogKey, evidence: Evidence) -> None:
+        """Raises LedgerError unless the tree that a turn ends is of one history with what is remembered and shown."""
+        end = Checkpoint.parse(Note.parse(proof.checkpoint).text)
+        known = self._state.checkpoint(found)
+        if known is not None and not known.void:
+            self._one_history(known.checkpoint, end, evidence)
+        if shown.size > end.size:
+            # The newest entries are public on the tick only (SPEC G.6.3): then what is public has to continue the turn.
+            public = open_checkpoint(self._ledger.checkpoint(), found).checkpoint
+            shown = min(shown, public, key=lambda one: one.size)
+        self._one_history(end, shown, evidence)
+
+    def _one_history(self, one: Checkpoint, other: Checkpoint, evidence: Evidence) -> None:
+        old, new = sorted((one, other), key=lambda c: c.size)
+        path = self._ledger.consistency(old.size, new.size) if old.size < new.size else []
+        evidence.add(f"received-consistency-{old.size}-{new.size}", b"".join(path))
+        try:
+            verify_consistency(old.size, new.size, path, old.root, new.root)
+        except LedgerError as error:
+            raise LedgerError(
+                f"the turn of the log's key that is shown is of another history than {self._log.name} of {old.size} "
+                f"and {new.size} entries: it is not believed ({error})"
+            ) from None
 
     @property
     def size(self) -> int:
-        """Entries of the remembered checkpoint; 0 before the first."""
+        """Entries of the remembered checkpoint; 0 before the first, and where what was remembered is void."""
         known = self._state.checkpoint()
-        return 0 if known is None else known.checkpoint.size
+        return 0 if known is None or known.void else known.checkpoint.size
 
     def latest(self, evidence: Evidence) -> Shown:
         """The ledger's newest checkpoint.
@@ -176,7 +207,9 @@ class History:
             TransportError: the ledger is out of reach.
         """
         known = self._state.checkpoint()
-        if known is None:
+        if (
+            known is None or known.void
+        ):  # a thief of an old key can have shown the void one: the log need not continue it
             return True
         evidence.add("remembered-checkpoint", known.note.encode())
         old, new = sorted((known.checkpoint, checkpoint), key=lambda c: c.size)

@@ -3,6 +3,8 @@
 
 An exported receipt is three files of canonical bytes: ``NAME.receipt``, ``NAME.record`` (the ledger entry it is for)
 and ``WINDOW.manifest``.  They hold no query, text or slot.  The auditor's program takes the receipt as it is.
+``*.turn-proof`` are turns of the log's key as this account was shown them: an auditor finds one that the log does not
+hold.
 ``NAME.tlog-proof`` says of the record that it is in the log, as any tool for C2SP tlog-proof reads it.
 """
 
@@ -12,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragseal.client.account import TURNS_FILE
+from ragseal.client.account import TURN_PROOF, TURNS_FILE
 from ragseal.client.attestation import check_receipt
 from ragseal.client.folder import need, read, write
 from ragseal.client.window import WindowState, windows_of
@@ -76,6 +78,8 @@ def export(one: KeptReceipt, target: Path) -> Path:
     turns = read(one.window.folder.parents[1] / TURNS_FILE)
     if turns is not None:
         write(target / TURNS_FILE, turns)
+    for shown in sorted(one.window.folder.parents[1].glob(f"*{TURN_PROOF}")):
+        write(target / shown.name, need(shown))
     write(receipt, one.answer.receipt.encode())
     return receipt
 

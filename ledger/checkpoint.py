@@ -97,6 +97,16 @@ def open_checkpoint(data: bytes, log: NoteVerifier, witnesses: Iterable[NoteVeri
     return _open(data, [log], list(witnesses), extensions=False)
 
 
+def has_unknown_line(note: Note, log: NoteVerifier) -> bool:
+    """Whether a note has a line under the log's name by a key that is not known: maybe one that the log has turned to.
+
+    A line of another length is a witness's, or nobody's.
+    """
+    size = NoteVerifier.SIGNATURE_SIZES[ED25519]
+    lines = [line for line in note.signatures if line.name == log.name and len(line.blob) == size]
+    return any(not any(key.owns(line) for key in log.keys) for line in lines)
+
+
 def lacks_line(data: bytes, log: NoteVerifier) -> bool:
     """Whether a note is of this log by its text and has no line of the key that counts at its size.
 
@@ -110,11 +120,13 @@ def lacks_line(data: bytes, log: NoteVerifier) -> bool:
     return checkpoint.origin == log.name and not any(map(log.at(checkpoint.size).owns, note.signatures))
 
 
-def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
+def recall(data: bytes, log: NoteVerifier, beside: Sequence[NoteVerifier] = ()) -> SignedCheckpoint:
     """A note that was opened and kept here, maybe before its reader knew of a turn of the log's key (SPEC G.6.13).
 
-    It is ``void`` where none of its lines is by the key that counts at its size: whoever stole an old key can show such
-    a note to somebody who has not learnt of the turn.
+    It is ``void`` where another key of the log signed it and the key that counts at its size did not: whoever stole an
+    old key can show such a note to somebody who has not learnt of the turn.  A line that claims to be by the key that
+    counts and does not verify is nobody's: to that reader it was a stranger's.  ``beside``: more keys whose notes are
+    void.
 
     Raises:
         EncodingError, LedgerError: as :func:`open_checkpoint`, for a note that no key of the log signed.
@@ -122,11 +134,21 @@ def recall(data: bytes, log: NoteVerifier) -> SignedCheckpoint:
     try:
         return open_checkpoint(data, log)
     except AuditError:
-        if not lacks_line(data, log):
-            raise
         note = Note.parse(data)
-        verify_note(note, log.keys)
-        return SignedCheckpoint(Checkpoint.parse(note.text), note, (), void=True)
+        point = Checkpoint.parse(note.text)
+        if point.origin != log.name or not any(
+            _verifies(note, key) for key in (*log.keys, *beside) if key != log.at(point.size)
+        ):
+            raise
+        return SignedCheckpoint(point, note, (), void=True)
+
+
+def _verifies(note: Note, key: NoteVerifier) -> bool:
+    try:
+        verify_note(note, [key])
+    except AuditError:
+        return False
+    return True
 
 
 def open_foreign(data: bytes, log: Sequence[NoteVerifier], witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:

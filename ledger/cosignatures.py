@@ -224,7 +224,10 @@ class CosignatureBook:
         others = {key: item for key, item in self._newest.items() if key != vkey}
         if not named:
             # A key id has four bytes, so that a key with another's name and id can be searched for.  Its line would
-            # make every reader who knows the other key refuse the whole note.
+            # make every reader who knows the other key refuse the whole note.  A line under the log's own name looks
+            # like one by a key that it has turned to: readers would hash the whole log for that (SPEC G.6.13.11).
+            if new.witness.name == self._log.verifier.name:
+                raise LedgerError(f"a witness has a name of its own, not the log's {new.witness.name}")
             for known in (*self._log.verifier.keys, *self._named.values(), *(item.witness for item in others.values())):
                 if known.owns(new.signature):
                     raise LedgerError(f"another key has the name {known.name} and the id {known.key_id.hex()}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, is_turn, read_turn
@@ -37,8 +37,7 @@ async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier
     try:
         note = Note.parse(data)
         point = Checkpoint.parse(note.text)
-        lines = [line for line in note.signatures if line.name == log.name]
-        if point.origin != log.name or all(any(key.owns(line) for key in log.keys) for line in lines):
+        if point.origin != log.name or not has_unknown_line(note, log):
             return log
         frontier, found = Frontier(), LogKey.of(log)
         while frontier.size < point.size:

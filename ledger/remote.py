@@ -12,13 +12,16 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
+from ragseal.kernel.rotation import MAX_TURNS
 from ragseal.ledger.merkle import HASH_SIZE, MAX_SIZE
+from ragseal.ledger.note import MAX_NOTE_BYTES
 from ragseal.ledger.receipt import MAX_PATH
 from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, dial, patiently
 from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 
 MAX_ENTRY_BYTES = 65_535
+MAX_TURN_BYTES = MAX_NOTE_BYTES + 4096  #: of a turn with its path and note
 
 T = TypeVar("T")
 
@@ -117,7 +120,10 @@ class RemoteLedger:
     async def rotations(self) -> list[bytes]:
         """Turns of the log's key in their order, unverified (:func:`ragseal.ledger.turns.follow`)."""
         answer = await self._call(self._stub.GetRotations, ledger_pb2.GetRotationsRequest())
-        return [bytes(proof) for proof in answer.proofs]
+        proofs = [bytes(proof) for proof in answer.proofs]
+        if len(proofs) > MAX_TURNS or any(len(proof) > MAX_TURN_BYTES for proof in proofs):
+            raise TransportError(f"{self._peer} answers with {len(proofs)} turns, or with oversized ones")
+        return proofs
 
     async def add_cosignature(self, size: int, witness: str, line: str) -> None:
         """Hand in a cosignature: the witness's vkey and its signature line over the checkpoint of ``size``."""

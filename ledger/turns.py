@@ -133,14 +133,25 @@ def read_turn(log: NoteVerifier, index: int, entry: bytes, root: Callable[[], by
 
 
 def refuse_contradiction(key: LogKey, turn: Rotation) -> None:
-    """Raises TurnedTwiceError if a known turn and this one are different words of one old key."""
+    """A turn is none of a key that has turned already.
+
+    Raises:
+        TurnedTwiceError: a known turn and this one are different words of one old key about one place.
+        TurnError: about two places.  At the second the key had been given up, so that whoever stole it can have signed.
+    """
     for known in key.turns:
         if known.contradicts(turn):
             try:
                 turn.verify_old()
             except AuditError:
                 return  # somebody else's words
-            raise TurnedTwiceError(known, turn)
+            if known.index == turn.index:
+                raise TurnedTwiceError(known, turn)
+            raise TurnError(
+                f"the log's key {known.old_key.hex()} has signed turns at entry {known.index}, which is known, and at "
+                f"entry {turn.index}: whoever stole the key can have signed the later one. Compare with others which "
+                "one the log holds; if it is not the known one, move the kept turns away"
+            )
 
 
 def turns_in(log: NoteVerifier, entries: Sequence[bytes], start: int, root: Callable[[int], bytes]) -> LogKey:

@@ -32,8 +32,9 @@ def rotate(directory: Path, overlap: int, as_json: bool) -> None:
 
     The log keeps its name, which is its first key's: nothing that accounts, auditors or observers were given changes.
     They follow by themselves.  Witnesses that are no observers are told the new key by their operators before the
-    overlap ends.  The old key is removed at the first start behind the overlap; where it may have been stolen, give
-    --overlap 0.
+    overlap ends, in the place of the old one: with both, they go on cosigning for whoever stole the old key.
+
+    The old key is removed at the first start behind the overlap; where it may have been stolen, give --overlap 0.
     """
     with State(directory) as state, state.open_ledger() as ledger:
         refuse_rollback(state, ledger)
@@ -47,7 +48,8 @@ def rotate(directory: Path, overlap: int, as_json: bool) -> None:
     }  # fmt: skip
     tell_result(
         as_json, values,
-        f"entry {turn.index} of {found.name} turns its key; it is signed by\n{found.newest.vkey()}\nand is still "
-        f"called by its first key:\n{found.vkey()}\nUp to {turn.until} entries the old key signs as well. Witnesses "
-        "that do not follow the log need the new key before that",
+        f"entry {turn.index} of {found.name} turns its key. It is still called by its first key, which accounts and "
+        f"auditors go on pinning:\n{found.vkey()}\nIt is signed by\n{found.newest.vkey()}\nUp to {turn.until} entries "
+        "the old key signs as well. Witnesses that do not follow the log need the new key before that, in the place of "
+        "the old one: one that keeps both goes on believing whoever stole the old key",
     )  # fmt: skip

@@ -19,9 +19,10 @@ from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.turns import TurnProof
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
-from ragseal.verifier.evidence import ReceiptFile, read_receipt
+from ragseal.verifier.evidence import ReceiptFile, TurnFile, read_receipt
 from ragseal.verifier.findings import Environment
 from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
@@ -42,6 +43,8 @@ MAX_RECEIPT_BYTES = 1 << 26
 MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
 DEADLINE = 86_400.0  #: seconds that an audit takes at most by default
 MAX_NAME = 200  #: characters of a file's name that are shown
+TURN_PROOF = ".turn-proof"
+MAX_TURN_FILES, MAX_TURN_BYTES = 1024, 1 << 18
 RECEIPT_SUFFIXES = (".receipt", ".answer")
 
 
@@ -133,6 +136,24 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
     return receipts, aside
 
 
+def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:
+    """Every ``.turn-proof`` file below a folder that is one, and the others with what is wrong with them."""
+    turns: list[TurnFile] = []
+    aside: list[SetAside] = []
+    for path in sorted(path for path in directory.rglob(f"*{TURN_PROOF}") if path.is_file()):
+        name = printable(str(path.relative_to(directory)))[-MAX_NAME:]
+        try:
+            if len(turns) >= MAX_TURN_FILES or path.stat().st_size > MAX_TURN_BYTES:
+                aside.append(SetAside(name, "not read: too large, or too many files with turns of the log's key"))
+                continue
+            turns.append(TurnFile(name, TurnProof.decode(path.read_bytes())))
+        except OSError as error:
+            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+        except AuditError as error:
+            aside.append(SetAside(name, str(error)))
+    return turns, aside
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What is asked of an audit, and within which limits."""
@@ -140,6 +161,7 @@ class Terms:
     window: str = ""  #: the newest that was opened
     sample: Sample | None = None
     receipts: Sequence[ReceiptFile] = ()
+    turns: Sequence[TurnFile] = ()  #: of the log's key, as accounts were shown them
     set_aside: Sequence[SetAside] = ()  #: files that are no receipts
     effort: Effort = EFFORT
     since: int | None = None
@@ -170,6 +192,7 @@ def conduct(
                 window=terms.window,
                 sample=terms.sample,
                 receipts=terms.receipts,
+                turns=terms.turns,
                 effort=terms.effort,
             )
     except AuditError as error:  # before the first step: a damaged file, a malformed address

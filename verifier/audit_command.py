@@ -21,7 +21,7 @@ from ragseal.ledger.policy import Policy
 from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
-from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts
+from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts, read_turns
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
@@ -174,11 +174,13 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         target = target_of(provider, log_key, tls)
         state = State(directory)
         given, aside = read_receipts(receipts) if receipts else ([], [])
+        turns, unread = read_turns(receipts) if receipts else ([], [])
         terms = Terms(
             window=window,
             sample=Sample(sample) if sample else None,
             receipts=given,
-            set_aside=aside,
+            turns=turns,
+            set_aside=[*aside, *unread],
             effort=Effort(sampled=estimate_blocks),
             since=period_from,
             relies_on=None if beacon_of is None else named_key(beacon_of, "--beacon-of"),

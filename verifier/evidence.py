@@ -24,7 +24,7 @@ from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
-from ragseal.ledger.turns import LogKey
+from ragseal.ledger.turns import LogKey, TurnProof
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
 
@@ -267,6 +267,14 @@ class ReceiptFile:
     name: str
     receipt: Receipt
     answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFile:
+    """A turn of the log's key as an account was shown it."""
+
+    name: str
+    proof: TurnProof
 
 
 def read_receipt(name: str, data: bytes) -> ReceiptFile:

@@ -22,6 +22,7 @@ from ragseal.verifier.evidence import (
     Evidence,
     Key,
     ReceiptFile,
+    TurnFile,
     Undecided,
 )
 from ragseal.verifier.outcome import (
@@ -71,6 +72,7 @@ from ragseal.verifier.steps.receipts import (
 from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
+from ragseal.verifier.steps.shown_turns import check_shown, keys_beside
 from ragseal.verifier.steps.turns import check_held, current_key, more_turns, turned_by
 from ragseal.verifier.steps.versions import Versions
 from ragseal.verifier.steps.witnesses import check_witnessed
@@ -92,12 +94,21 @@ class Environment:
 class Findings(Checklist):
     """The parts that a verdict takes something from, or that need more than what other parts hand on."""
 
-    def __init__(self, evidence: Evidence, auditor: Auditor, around: Environment, result: Verdict) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        auditor: Auditor,
+        around: Environment,
+        result: Verdict,
+        turns: Sequence[TurnFile] = (),
+    ) -> None:
+        """``turns``: of the log's key, as accounts were shown them."""
         super().__init__(around.clock, around.progress, around.deadline)
         self.evidence = evidence
         self.auditor = auditor
         self.around = around
         self.result = result
+        self.turns = turns
 
     # --- 1 log ---
 
@@ -131,7 +142,7 @@ class Findings(Checklist):
 
     def _notes(self, receipts: Sequence[ReceiptFile]) -> list[Noted]:
         """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other."""
-        noted, aside = sort_notes(receipts, self.auditor.log_key)
+        noted, aside = sort_notes(receipts, self.auditor.log_key, keys_beside(self.turns, self.auditor.log_key))
         self.result.set_aside += aside
         one_history(self._seen(noted))
         return noted
@@ -152,7 +163,10 @@ class Findings(Checklist):
         say(remembered_size=remembered.checkpoint.size if remembered else 0)
         older = [(remembered, "the checkpoint that this auditor remembers")] if remembered else []
         stale: Undecided | None = None
-        for note, whose in [*older, *((one.checkpoint, one.whose) for one in noted)]:
+        handed = [
+            (one.checkpoint, one.whose) for one in noted if not one.checkpoint.void
+        ]  # void: whoever signed the body
+        for note, whose in [*older, *handed]:
             try:
                 tree.extends(note, whose)
             except Undecided as error:
@@ -161,10 +175,15 @@ class Findings(Checklist):
             raise stale
         check_held(tree, self.auditor.log_key)
 
+    def _shown_turns(self, tree: LogTree) -> None:
+        check_shown(self.turns, tree, self.auditor.log_key)
+
     def _catch_up(self, tree: LogTree) -> LogTree:
-        return catch_up(
-            tree, self.evidence, self.auditor.log_key, self.auditor.remember, self.around.log_bytes, self.may_ask
-        )
+        key, most = self.auditor.log_key, self.around.log_bytes
+        found = catch_up(tree, self.evidence, key, self.auditor.remember, most, self.may_ask)
+        if found is not tree:  # turns in what was read since (SPEC G.6.13.2)
+            self._believe(turned_by(found, key))
+        return found
 
     def _witnessed(self, policy: Policy, log: LogView, life: WindowSpan, say: Recorder) -> None:
         most = self.around.log_bytes

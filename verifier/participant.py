@@ -23,6 +23,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.ledger.checkpoint import recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import ending_of
@@ -113,11 +114,14 @@ class Participant:
 
     def _read(self) -> LogView:
         self._believe(current_key(self.link, self.state.log_key(self.log_key)))
+        if self._log is not None and recall(self._log.signed.note.encode(), self.log_key).void:
+            self._log = None  # read before the turn was known, under the old key alone: a thief may have shown it
         signed, remembered = read_note(self.link, self.log_key), self.state.remembered(self.log_key)
         one_history([*([remembered] if remembered else []), signed])
         tree = read_tree(self.link, signed, self._log)
         self._believe(turned_by(tree, self.log_key))
         tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
+        self._believe(turned_by(tree, self.log_key))  # it may have been read on
         check_held(tree, self.log_key)
         log = decoded(tree, self._log)
         log.to_its_end()

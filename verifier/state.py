@@ -33,7 +33,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationErro
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
-from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, refuse_contradiction
+from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, TurnError, refuse_contradiction
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
@@ -226,10 +226,11 @@ class State(KeyStore):
         with locked(self.directory, path.name):
             known = self.remembered(log)
             if known is not None:
-                if known.checkpoint.size > seen.size:
+                if known.checkpoint.size > seen.size and not known.void:  # a thief's note can be of any size
                     return known
-                seen.extends(known, "the checkpoint that this auditor remembers")
-            if known is None or known.checkpoint.size < seen.size:
+                if known.checkpoint.size <= seen.size:
+                    seen.extends(known, "the checkpoint that this auditor remembers")
+            if known is None or known.void or known.checkpoint.size < seen.size:
                 write(path, seen.signed.note.encode())
         return seen.signed
 
@@ -260,6 +261,8 @@ class State(KeyStore):
                     refuse_contradiction(known, turn)
                 except TurnedTwiceError as error:
                     raise TurnedTwice(error) from None
+                except TurnError as error:
+                    raise Undecided(str(error), "compare with other auditors, and audit again") from None
             if len(log.turns) > len(known.turns):
                 write(path, KeptTurns(log.turns).encode())
 

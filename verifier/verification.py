@@ -41,6 +41,7 @@ from ragseal.verifier.evidence import (
     Auditor,
     Evidence,
     ReceiptFile,
+    TurnFile,
     binds,
 )
 from ragseal.verifier.findings import Environment, Findings
@@ -91,6 +92,7 @@ def audit(
     window: str = "",
     sample: Sample | None = None,
     receipts: Sequence[ReceiptFile] = (),
+    turns: Sequence[TurnFile] = (),
     effort: Effort = EFFORT,
 ) -> Verdict:
     """Run the checklist on one window (the newest opened one if ``window`` is empty).
@@ -102,7 +104,7 @@ def audit(
     result = Verdict(mode="full" if sample is None else "sampled", origin=auditor.log_key.name)
     begun = around.clock()
     try:
-        _Audit(evidence, auditor, around, result).run(window, sample, receipts, effort)
+        _Audit(evidence, auditor, around, result, turns).run(window, sample, receipts, effort)
     except Ending as ending:
         result.end(ending)
     result.seconds = around.clock() - begun
@@ -139,6 +141,7 @@ class _Audit(Findings):
         served = part(1, lambda say: self._read(signed(), say), asks=True)
         noted = part(1, lambda say: self._turned(served(), receipts, handed(), say))
         part(1, lambda say: self._continues(served(), noted(), say))
+        part(1, lambda say: self._shown_turns(served()))
         newest = part(1, lambda say: self._remembered(served()), asks=True)
         log = part(1, lambda say: self._decoded((newest or served)()))
         part(1, lambda say: log().to_its_end())

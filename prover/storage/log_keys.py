@@ -87,7 +87,7 @@ def _promote(directory: Path, newest: bytes) -> None:
 def rotate(directory: Path, ledger: Log, overlap: int) -> LogKey:
     """Turn an opened log, which the files agree with, to a new key; gives the log's key behind it.
 
-    A key that an earlier call made and did not come to use is used now.
+    A key that an earlier call made and did not come to use is thrown away.
 
     Raises:
         ConfigurationError: the disk refuses.
@@ -100,8 +100,12 @@ def rotate(directory: Path, ledger: Log, overlap: int) -> LogKey:
             f"the log's last turn has an overlap up to {log.turns[-1].until} entries, and there are {ledger.size}: its "
             "key is turned again behind that"
         )
-    if not (directory / NEXT_FILE).exists():
-        save_key(directory / NEXT_FILE, Ed25519PrivateKey.generate())
+    # One that an earlier call left is none that the log has turned to (settle): it may have been copied since.
+    try:
+        (directory / NEXT_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot remove {directory / NEXT_FILE}: {error.strerror}") from None
+    save_key(directory / NEXT_FILE, Ed25519PrivateKey.generate())
     ledger.rotate(NoteSigner(ledger.origin, load_key(directory / NEXT_FILE)), overlap)
     settle(directory, ledger)
     return LogKey.of(ledger.verifier)

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.ledger.note import Note, NoteSigner
-from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow
+from ragseal.ledger.note import Note, NoteSignature, NoteSigner
+from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
+from ragseal.verifier.evidence import ReceiptFile, TurnFile, Undecided
 from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.state import State
+from ragseal.verifier.steps.log import Forked
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
 from tests.simulator.turning import Turning
 from tests.simulator.world import ORIGIN, key_of
+from tests.verifier.test_beacon import participant
 
 
 def note_of(world: Turning, size: int) -> bytes:
@@ -184,20 +190,73 @@ def test_a_note_of_the_old_key_alone_counts_for_nothing_behind_the_turn(overlap:
 
 
 def test_a_fork_by_the_old_key_convicts_nobody_who_learns_of_the_turn() -> None:
-    """Its notes behind the turn are void, in receipts and in what an auditor remembered."""
-    world = Turning.turned()
+    """Its notes behind the turn are void, in what an auditor remembered and in bodies that the thief made up."""
+    world, fork = Turning.turned(), fork_of_the_first()
+    remembered = open_checkpoint(fork.checkpoint(), world.signer.verifier)
+    told = world.audit(auditor=replace(world.auditor(), remembered=remembered))
+    says(told, "NO VERDICT", "stole")
+    told = world.audit(receipts=[by_stranger(one) for one in fork.receipts()])
+    says(told, "PASS", "")
+    assert len(told.set_aside) == 5, "no provider of this log signed any of them"
+    with without(checks.ONE_KEY_A_SIZE):
+        told = world.audit(receipts=world.receipts()[:1])
+        assert told.verdict == "FAIL", "a note before the turn is the old key's, and would count for nothing"
+
+
+def fork_of_the_first() -> Turning:
+    """The log without its turn, two answers longer than that: the first key goes on by itself."""
     fork = Turning()
     fork.commit()
     for account in ("alice", "bob", "carol", "alice", "bob"):
         fork.ask(account)
-    remembered = open_checkpoint(fork.checkpoint(), world.signer.verifier)
-    told = world.audit(auditor=replace(world.auditor(), remembered=remembered))
-    says(told, "NO VERDICT", "stole")
-    told = world.audit(receipts=fork.receipts())
-    says(told, "PASS", "")
-    assert len(told.set_aside) == 2
-    with without(checks.ONE_KEY_A_SIZE):
-        assert world.audit(receipts=world.receipts()[:1]).set_aside, "a note before the turn is the old key's"
+    return fork
+
+
+def by_stranger(file: ReceiptFile, change: Callable[[bytes], bytes] = bytes) -> ReceiptFile:
+    """The file with its body signed by nobody of this log, and the note in it changed before."""
+    body = replace(file.receipt.body, checkpoint=change(file.receipt.body.checkpoint))
+    signed = signature.sign(key_of("stranger"), "receipt", body.encode())
+    return replace(file, receipt=replace(file.receipt, body=body, signature=signed))
+
+
+def with_junk_line(note: bytes, world: Turning) -> bytes:
+    """The note with a line that claims to be by the second key and does not verify."""
+    parsed, second = Note.parse(note), world.log_signer.log.newest
+    return parsed.with_signatures([NoteSignature(second.name, second.key_id, bytes(64))]).encode()
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: bool) -> None:
+    """An account that has not learnt of the turn is served a log of its own, under notes of the old key alone.
+
+    The provider's own signature is over the body that holds the note: whoever stole a log key cannot make that.
+    """
+    world, fork = Turning.turned(), fork_of_the_first()
+    files = fork.receipts()[3:]  # from the turn on
+    if spoiled:  # so that the note is neither without a line of the second key nor with a good one
+        files = [
+            replace(one, receipt=replace(one.receipt, body=body, signature=signature.sign(
+                fork.provider, "receipt", body.encode()
+            )))
+            for one in files
+            for body in [replace(one.receipt.body, checkpoint=with_junk_line(one.receipt.body.checkpoint, world))]
+        ]  # fmt: skip
+    told = world.audit(receipts=files)
+    says(told, "FAIL", "its answer is in no log that others see")
+    with without(checks.NO_ANSWER_BESIDE_THE_LOG):
+        says(world.audit(receipts=files), "PASS", "")
+
+
+@pytest.mark.parametrize("checks_left", [None, checks.PIN_IN_TURNS, checks.PIN_IN_MANIFEST])
+def test_an_auditor_that_was_given_a_later_key_convicts_nobody(checks_left: Removable | None) -> None:
+    """Both places where the log's name differs from the pin say so; with either of them gone it is a FAIL."""
+    world = Turning.turned()
+    auditor = replace(world.auditor(), log_key=world.log_signer.log.newest)
+    if checks_left is None:
+        says(world.audit(auditor=auditor), "NO VERDICT", "is called by its first key")
+        return
+    with without(checks_left):
+        assert world.audit(auditor=auditor).verdict == "FAIL"
 
 
 def test_a_rollback_to_a_note_before_the_turn_is_stale() -> None:
@@ -231,13 +290,104 @@ def test_a_stripped_line_of_the_overlap_changes_nothing_for_good() -> None:
     assert world.audit().verdict == "PASS"
 
 
+def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_path: Path) -> None:
+    """What it read of the log, and holds from one look to the next, is as void as what its folder remembers."""
+    world, fork = Turning.turned(), fork_of_the_first()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    part = participant(fork, state)
+    part._read()
+    part.link = participant(world, state).link
+    with pytest.raises(Undecided, match="stole"):
+        part._read()
+    assert len(state.log_key(world.signer.verifier).keys) == 2
+    part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
+    part._read()
+    part.link = participant(world, state).link
+    with without(checks.CACHED_NOTE_IS_VOID), pytest.raises(Forked):
+        part._read()
+
+
+def test_a_thiefs_note_of_any_size_does_not_keep_an_auditor_from_the_log(tmp_path: Path) -> None:
+    """It is remembered under the old key, longer than the log ever was: once the turn is known it is void."""
+    world = Turning.turned()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    longer = Checkpoint(ORIGIN, world.size + 50, bytes(32)).sign(world.signer)
+    path = state._checkpoint_path(world.signer.verifier)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(longer)
+    state.keep_turns(world.log_signer.log)
+    part = participant(world, state)
+    part._read()
+    remembered = state.remembered(world.signer.verifier)
+    assert remembered is not None
+    assert remembered.checkpoint.size == world.size
+    assert not remembered.void
+
+
+# --- turns that were shown to one account ---
+
+
+def beside(*before: str) -> Turning:
+    """A log that turns to a third key behind so many answers, kept for one account."""
+    fork = Turning()
+    fork.commit()
+    for account in before:
+        fork.ask(account)
+    fork.turn("third log key")
+    for account in ("bob", "alice"):
+        fork.ask(account)
+    return fork
+
+
+def shown(fork: Turning) -> list[TurnFile]:
+    return [TurnFile("a.turn-proof", proof_of(fork))]
+
+
+def test_the_note_behind_a_turn_that_the_log_does_not_hold_convicts_it() -> None:
+    world, fork = Turning(), beside("alice")
+    world.commit()
+    for account in ("alice", "bob", "carol"):
+        world.ask(account)
+    world.close()
+    says(world.audit(), "PASS", "")
+    told = world.audit(turns=shown(fork))
+    says(told, "FAIL", "the log was forked")
+    with without(checks.SHOWN_TURNS):
+        assert world.audit(turns=shown(fork)).verdict == "PASS"
+
+
+def test_answers_under_a_key_that_one_account_was_shown_convict_their_provider() -> None:
+    """The old key's second turn is void behind the first; bodies around the third key's notes are the provider's."""
+    world, fork = Turning.turned(), beside("alice", "bob", "carol", "alice")
+    files = fork.receipts()[-1:]
+    told = world.audit(receipts=files, turns=shown(fork))
+    says(told, "FAIL", "its answer is in no log that others see")
+    with without(checks.KEYS_BESIDE):
+        assert world.audit(receipts=files, turns=shown(fork)).verdict == "PASS"
+    strangers = [by_stranger(one) for one in files]
+    assert world.audit(receipts=strangers, turns=shown(fork)).verdict == "PASS"
+
+
+def test_turns_that_accounts_were_shown_and_the_log_holds_change_nothing() -> None:
+    world = Turning.turned()
+    assert world.audit(receipts=world.receipts(), turns=[TurnFile("a", proof_of(world))]).verdict == "PASS"
+
+
+def test_a_turn_that_a_stranger_wrote_down_convicts_nobody() -> None:
+    world = Turning.turned()
+    proof, stranger = proof_of(world), key_of("stranger")
+    forged = replace(proof.turn, root=bytes(32)).signed(stranger, stranger)
+    assert world.audit(turns=[TurnFile("a", replace(proof, turn=forged))]).verdict == "PASS"
+
+
 # --- two turns of one key --------------------------------------------------------------------------------------------
 
 
 def test_two_turns_of_one_key_convict_the_log() -> None:
     world, other = Turning.turned(), Turning()
     other.commit()
-    other.ask("alice")
+    for account in ("alice", "bob", "carol"):
+        other.ask(account)
     other.turn("third log key")
     other.ask("bob")
     other.close()
@@ -248,6 +398,17 @@ def test_two_turns_of_one_key_convict_the_log() -> None:
     assert {"known", "other"} <= set(told.failure.evidence)
     with without(checks.TURNED_ONCE):
         assert world.audit(auditor=auditor).verdict == "NO VERDICT"
+
+
+@pytest.mark.parametrize("before", [1, 5])
+def test_a_second_turn_elsewhere_convicts_nobody(before: int) -> None:
+    """Behind the first the key is given up: whoever stole it can sign, and show its turn first or last."""
+    world, other = Turning.turned(), beside(*["alice", "bob", "carol", "alice", "bob"][:before])
+    auditor = replace(world.auditor(), log_key=other.log_signer.log)
+    assert world.audit(auditor=auditor).verdict == "NO VERDICT"
+    with pytest.raises(TurnError) as raised:
+        refuse_contradiction(world.log_signer.log, other.log_signer.log.turns[0])
+    assert not isinstance(raised.value, TurnedTwiceError)
 
 
 def test_two_signatures_over_the_same_words_convict_nobody() -> None:

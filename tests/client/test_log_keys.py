@@ -16,7 +16,9 @@ from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSigner
-from ragseal.ledger.turns import LogKey
+from ragseal.ledger.turns import LogKey, TurnProof
+from tests.attacks.checks import without
+from tests.attacks.turn_checks import TURN_IN_THIS_HISTORY
 from tests.client.conftest import ORIGIN
 
 
@@ -99,6 +101,38 @@ def test_a_thief_of_the_old_key_leads_nobody_astray_who_knows_the_turn(bench: An
         client._history.latest(client._evidence(None))
 
 
+def test_a_turn_of_a_tree_that_was_made_up_is_not_believed(bench: Any, tmp_path: Path) -> None:
+    """The old key signs a turn as the first entry of an empty tree: no such entry is in the log that is remembered."""
+    client = bench.client()
+    client.ask("json")
+    made_up = type(bench.provider.log).create(tmp_path / "made-up", bench.provider.log_signer)
+    made_up.rotate(third())
+    log = bench.provider.log
+    root = MerkleTree(log.entries(0, log.size)).root()
+    bench.provider.checkpoint = lambda: Checkpoint(ORIGIN, log.size, root).sign(third())
+    bench.provider.rotations = lambda: [proof.encode() for proof in made_up.turns()]
+    with pytest.raises(LedgerError, match="of another history"):
+        client._history.latest(client._evidence(None))
+    assert client.state.log_key() == bench.provider.log_signer.verifier
+    with without(TURN_IN_THIS_HISTORY):
+        client._history.latest(client._evidence(None))
+    made_up.close()
+
+
+def test_a_fork_that_a_thief_showed_does_not_lock_the_account_out(bench: Any, tmp_path: Path) -> None:
+    """Once the turn is known what was remembered is void: the honest log need not continue it."""
+    client = bench.client()
+    client.ask("json")
+    bench.provider.log.rotate(second())
+    client.ask("csv")
+    size = bench.provider.log.size
+    for length in (size, size + 50):
+        client.state.remember_checkpoint(Checkpoint(ORIGIN, length, bytes(32)).sign(bench.provider.log_signer))
+        assert client.state.checkpoint().void
+        client.ask("json")
+        assert not client.state.checkpoint().void
+
+
 def test_two_turns_of_one_key_are_refused_with_both_kept(bench: Any, tmp_path: Path) -> None:
     client = bench.client()
     client.ask("json")
@@ -106,7 +140,8 @@ def test_two_turns_of_one_key_are_refused_with_both_kept(bench: Any, tmp_path: P
     log.rotate(second())
     client.ask("csv")
     other = type(log).create(tmp_path / "fork", bench.provider.log_signer)
-    other.append_now([lambda index, entry=entry: entry for entry in log.entries(0, 3)])
+    turned = LogKey.of(log.verifier).turns[0].index
+    other.append_now([lambda index, entry=entry: entry for entry in log.entries(0, turned)])
     other.rotate(third())
     other.append_now([lambda index: b"behind the turn"])
     bench.provider.checkpoint = other.checkpoint
@@ -129,6 +164,7 @@ def test_receipts_from_both_sides_of_a_turn_are_checked_offline(bench: Any, tmp_
     )
     found = sorted(out.glob("*.receipt"))
     assert len(found) == 2
+    assert [TurnProof.decode(path.read_bytes()) for path in out.glob("*.turn-proof")] == bench.provider.log.turns()
     for file in found:
         for where in (["--log-key", vkey], ["--state", str(bench.state)]):
             done = CliRunner().invoke(main, ["receipts", "check", str(file), *where])

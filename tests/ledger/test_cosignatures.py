@@ -202,6 +202,13 @@ def test_no_stranger_makes_a_note_that_a_reader_of_other_witnesses_refuses(
     assert (twin.name, 4) in held(book)  # line by line it is shown
 
 
+def test_a_strangers_key_does_not_bear_the_logs_name(tmp_path: Path, log: Log) -> None:
+    """Its line would look like one by a key that the log has turned to, for which readers hash all of the log."""
+    book = book_of(log, tmp_path, NAMED)
+    with pytest.raises(LedgerError, match="a name of its own"):
+        add(book, log, witness(5, LOG.verifier.name), 3)
+
+
 def test_a_key_made_to_look_like_another_is_refused(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Key ids have four bytes.  Here they have one, so that the search of 2^32 keys takes 2^8."""
     whole = note.key_id
@@ -215,7 +222,7 @@ def test_a_key_made_to_look_like_another_is_refused(tmp_path: Path, log: Log, mo
             for made in (witness(number, known.name) for number in itertools.count(1000))
             if made.verifier.key_id == known.verifier.key_id
         )
-        with pytest.raises(LedgerError, match="another key has the name"):
+        with pytest.raises(LedgerError, match=r"another key has the name|a witness has a name of its own"):
             add(book, log, twin, 300)
         with pytest.raises(ConfigurationError, match="one name and one key id"):
             book_of(log, tmp_path, NAMED, stranger, twin)

@@ -31,6 +31,7 @@ from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.durable import DurableFile
+from ragseal.runtime.keyfile import save_key
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
 
@@ -205,6 +206,15 @@ def test_a_crash_at_any_write_leaves_a_log_that_goes_on(folder: Path, write: str
                 state.rotate_log_key(ledger, 0)
                 append(ledger, 1)
     assert not (folder / NEXT_FILE).exists()
+
+
+def test_a_key_that_an_earlier_call_left_is_thrown_away(folder: Path) -> None:
+    """It may lie in a copy by now, or be stolen."""
+    left = Ed25519PrivateKey.generate()
+    save_key(folder / NEXT_FILE, left)
+    rotated(folder)
+    with State(folder) as state, opened(state) as ledger:
+        assert ledger.verifier.keys[-1].public_key != left.public_key().public_bytes_raw()
 
 
 def test_a_crash_behind_the_entry_is_finished_with_both_keys(folder: Path) -> None:

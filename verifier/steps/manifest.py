@@ -32,6 +32,7 @@ from ragseal.verifier.evidence import (
     held,
 )
 from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.pin import refuse_later_pin
 from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
@@ -92,6 +93,7 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
 
     Raises:
         Refused: it is not.
+        Undecided: the auditor was given a later key of this log.
     """
     index, signed = found
     manifest = signed.manifest
@@ -101,6 +103,7 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
     if manifest.origin != auditor.log_key.name:
         raise Refused(f"the manifest is of the log {manifest.origin!r}, not of {auditor.log_key.name!r}")
     if manifest.log != log_digest(auditor.log_key.vkey()):
+        refuse_later_pin(log, auditor.log_key)
         raise Refused(f"the manifest is of a log of {manifest.origin!r} with another key than this one's")
     _never_seen(log, index, manifest)
     thrown_by(log, index, manifest)

@@ -19,7 +19,7 @@ from ragseal.kernel.attestation import Answer, Receipt, Record, check_withheld
 from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.statement import places_commitment
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.evidence import ReceiptFile, Refused, held
@@ -79,12 +79,19 @@ class Noted:
         return f"the checkpoint of receipt {self.file.name}"
 
 
-def sort_notes(files: Sequence[ReceiptFile], log_key: NoteVerifier) -> tuple[list[Noted], list[SetAside]]:
-    """Which files hold a note that the log's key signed: it is the log's word, whoever signed the rest."""
+def sort_notes(
+    files: Sequence[ReceiptFile], log_key: NoteVerifier, beside: Sequence[NoteVerifier] = ()
+) -> tuple[list[Noted], list[SetAside]]:
+    """Which files hold a note that the log's key signed: it is the log's word, whoever signed the rest.
+
+    A note that only a key has signed which does not count for its size is ``void``: a thief can make it, so it is
+    nobody's word by itself.  Who signed the body around it is for :func:`sort_receipts`.  So is one that a key of
+    ``beside`` signed, which this log does not have.
+    """
     noted, aside = [], []
     for file in files:
         try:
-            noted.append(Noted(file, open_checkpoint(file.receipt.body.checkpoint, log_key)))
+            noted.append(Noted(file, recall(file.receipt.body.checkpoint, log_key, beside)))
         except AuditError as error:
             aside.append(SetAside(file.name, f"its checkpoint is none of this log: {error}"))
     return noted, aside
@@ -95,11 +102,19 @@ def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], 
 
     Those over a longer log than this one wait until that is shown, and so do those for an entry beyond what this build
     can read.
+
+    Raises:
+        Refused: a provider of this log signed a body around a note that does not count (SPEC G.6.13.8).
     """
     keys = _provider_keys(log) if noted else frozenset()
     promises, aside = [], []
     unread = len(log.messages) < log.size
     for one in noted:
+        if one.checkpoint.void:
+            if any(_signed(one.file.receipt, key) for key in keys):
+                raise _off_the_log(one)
+            aside.append(SetAside(one.file.name, "its checkpoint is signed by a key alone that does not count there"))
+            continue
         if unread and one.file.receipt.body.index >= len(log.messages):
             continue
         if not any(_signed(one.file.receipt, key) for key in keys):
@@ -107,6 +122,16 @@ def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], 
         elif one.checkpoint.checkpoint.size <= log.size:
             promises.append(Promise(one.file, one.checkpoint))
     return promises, aside
+
+
+def _off_the_log(one: Noted) -> Refused:
+    """The answer is in a log that was kept beside this one by whoever signs receipts: no thief of a log key can."""
+    return Refused(
+        f"receipt {one.file.name}: the provider signed it over {one.checkpoint.checkpoint.size} entries that a key "
+        "alone has signed which does not count there: its answer is in no log that others see",
+        file=one.file.name,
+        receipt=one.file.receipt.encode(),
+    )
 
 
 def _provider_keys(log: LogView) -> frozenset[bytes]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from functools import partial
 
 from ragseal.kernel.errors import AuditError
-from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, is_turn, read_turn, turns_in
 from ragseal.verifier.evidence import ASK_AGAIN, Evidence, Refused, Undecided
 from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogTree, LogView, decoded, read_note, read_tree
+from ragseal.verifier.steps.pin import refuse_later_pin
 
 
 class TurnedTwice(Refused):
@@ -41,8 +42,7 @@ def current_key(evidence: Evidence, log_key: NoteVerifier, most: int = MAX_LOG_B
     try:
         note = Note.parse(data)
         point = Checkpoint.parse(note.text)
-        lines = [line for line in note.signatures if line.name == log_key.name]
-        if point.origin != log_key.name or all(any(key.owns(line) for key in log_key.keys) for line in lines):
+        if point.origin != log_key.name or not has_unknown_line(note, log_key):
             return log_key
         tree = read_tree(evidence, SignedCheckpoint(point, note, ()), None, most)
         found = turns_in(log_key, tree.entries, 0, tree.tree.root)
@@ -60,8 +60,9 @@ def turned_by(tree: LogTree, log_key: NoteVerifier) -> NoteVerifier:
     Raises:
         TurnedTwice: one old key has signed two different turns.
         Refused: an entry under the signed root is a turn that the log's keys did not sign for this place.
-        Undecided: the checkpoint is signed by a key alone that was given up before.
+        Undecided: the checkpoint is signed by a key alone that was given up before, or ``log_key`` is not the first.
     """
+    refuse_later_pin(tree, log_key)
     found = LogKey.of(log_key)
     wrong: TurnError | None = None
     for index, entry in enumerate(tree.entries):
@@ -93,15 +94,22 @@ def _check_counted(signed: SignedCheckpoint, log: LogKey) -> None:
 
 
 def check_held(tree: LogTree, log_key: NoteVerifier) -> None:
-    """Every known turn within the log stands in it.  What contradicts a remembered note is refused before this.
+    """Every known turn within the log stands in it.
+
+    Both keys signed that it is that entry, and the key that counts signed the log, which is not the old one any more.
 
     Raises:
-        Undecided: one does not.
+        Refused: one does not, in a log that is signed by the key that counts.
+        Undecided: in one that a key alone signed which was given up.
     """
     for turn in LogKey.of(log_key).turns:
         if turn.index < tree.size and not is_turn(tree.entries[turn.index]):
-            raise Undecided(
-                f"the log does not hold the turn of its key at entry {turn.index}, which this auditor knows", ASK_AGAIN
+            _check_counted(tree.signed, LogKey.of(log_key))
+            raise Refused(
+                f"the log does not hold the turn of its key at entry {turn.index}, where both keys said that it is",
+                turn=turn.encode(),
+                entry=tree.entries[turn.index],
+                checkpoint=tree.signed.note.encode().decode(),
             )
 
 

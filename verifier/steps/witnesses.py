@@ -9,6 +9,7 @@ from ragseal.ledger.policy import Policy, QuorumError
 from ragseal.verifier.evidence import OTHER_LOG, Evidence, Undecided
 from ragseal.verifier.steps.log import LogTree, read_tree
 from ragseal.verifier.steps.recorder import Recorder
+from ragseal.verifier.steps.turns import turned_by
 
 WAIT = (
     "audit again in a few minutes, once witnesses had time; if it stays so, ask the provider whether it submits to the "
@@ -26,6 +27,7 @@ def check_witnessed(
     Raises:
         Undecided: no such note.  Cosignatures that are missing or do not verify are nobody's lie: whoever is between
             can leave them out or spoil them, and a witness may be away.
+        Refused, Undecided: as :func:`ragseal.verifier.steps.turns.turned_by`, of what was read beyond the log.
         Forked: the log signed that note and one that contradicts it.
     """
     if policy.asks_nobody:  # a policy without witnesses asks for nothing
@@ -48,7 +50,8 @@ def check_witnessed(
             f"a quorum of witnesses cosigned {size} entries, the window ends with entry {close_index}", WAIT, note=note
         )
     if size > tree.size:
-        read_tree(evidence, signed, tree, most)  # what follows hashes to the witnessed root, on top of what was read
+        # What follows hashes to the witnessed root, on top of what was read; a turn in it gives the old key up.
+        turned_by(read_tree(evidence, signed, tree, most), log_key)
     else:
         tree.extends(signed, "the checkpoint that witnesses cosigned")
     say(witnesses=sorted({one.verifier.name for one in signed.witnesses}), witnessed_size=size)
