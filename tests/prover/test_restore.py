@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import sqlite3
@@ -156,9 +157,14 @@ def test_remains_let_one_copy_go_on_once_and_nothing_else(
     left = tmp_path / "left"
     shutil.copytree(folder, left)
     (left / COPY).unlink()  # as the folder was in the copy's moment
-    with monkeypatch.context() as patch, pytest.raises(ConfigurationError, match="cannot make"):
-        patch.setattr(backup, "_sync_all", lambda _: os.fsync(-1))  # fails behind both marks
-        put_back(folder, tmp_path / "p", remains=left)
+
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup, "_sync_all", full)  # fails behind both marks
+        with pytest.raises(ConfigurationError, match="cannot make"):
+            put_back(folder, tmp_path / "p", remains=left)
     assert not (left / COPY).exists(), "nothing went on, so they may be used again"
     put_back(folder, tmp_path / "p", remains=left)
     assert str(tmp_path / "p") in (left / COPY).read_text()
@@ -361,8 +367,8 @@ def test_a_copy_with_a_tail_signs_nothing_where_it_lies(folder: Path, tmp_path: 
     made = changed(folder, tmp_path)
     _tail(made)
     note = (made / "ledger" / "checkpoint").read_bytes()
-    with pytest.raises(LedgerError, match="goes on behind its checkpoint, from 9 to 10 entries"):
-        scene.open_provider(made)
+    with State(made) as state, pytest.raises(LedgerError, match="goes on behind its checkpoint, from 9 to 10 entries"):
+        state.open_ledger()
     assert (made / "ledger" / "checkpoint").read_bytes() == note
     with without(TAIL):
         scene.open_provider(made).close()
