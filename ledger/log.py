@@ -123,16 +123,18 @@ class Log:
             raise
 
     @classmethod
-    def open(cls, directory: Path, signer: NoteSigner, *others: NoteSigner) -> Log:
+    def open(cls, directory: Path, signer: NoteSigner, *others: NoteSigner, frozen: str | None = None) -> Log:
         """Open an existing log, compare it with its last signed checkpoint, and sign what a crash left unsigned.
 
         Args:
             signer: its newest key, as far as the caller knows.
             others: a key that it may have turned to meanwhile, and one that it was given up for (SPEC G.6.13).
+            frozen: why nothing may be signed here, of a copy (SPEC G.6.2).
 
         Raises:
             LedgerError: no log there, in use by another process, signed by another key, or fewer or other entries
-                than were signed (a restored backup: continuing it would fork the history that others hold).
+                than were signed (a restored backup: continuing it would fork the history that others hold); or more,
+                where nothing may be signed.
         """
         for name in (_DATABASE, _CHECKPOINT):
             if not (directory / name).is_file():
@@ -164,6 +166,11 @@ class Log:
                         f"the first {signed.size} entries are not those that were signed: the database was replaced "
                         "or changed. Restore the right one"
                     )
+            if size > signed.size and frozen is not None:
+                raise LedgerError(
+                    f"the ledger in {directory} goes on behind its checkpoint, from {signed.size} to {size} entries: "
+                    f"to open it would sign them, and {frozen}"
+                )
             log = cls(directory, known, lock, tree, note)
             if size > signed.size:
                 log._sign_tail(size)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import LedgerError
+from ragseal.ledger.turned_tree import TURNS_INDEX
 
 CACHE_BYTES = 64 * 1024 * 1024
 
@@ -55,3 +56,24 @@ def connect(database: Path) -> SqliteTree:
         tree.close()
         raise
     return tree
+
+
+def layout_of_another(database: Path) -> bool:
+    """Whether a log's database that nobody has open has tables, indices, triggers or views that no log of ours has.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    with storage("read the ledger's layout"), contextlib.closing(SqliteTree(":memory:")) as own:
+        own.con.execute(TURNS_INDEX)
+        own.con.row_factory = None
+        with contextlib.closing(sqlite3.connect(database)) as given:
+            given.execute("PRAGMA trusted_schema=OFF")
+            return bool(_layout(given) - _layout(own.con))
+
+
+def _layout(database: sqlite3.Connection) -> set[tuple[str, ...]]:
+    rows: Iterable[tuple[str, str, str, str | None]] = database.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master"
+    )
+    return {(kind, name, table, " ".join((sql or "").split())) for kind, name, table, sql in rows}

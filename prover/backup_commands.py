@@ -40,9 +40,9 @@ def backup(directory: Path, folder: Path, keys: Path | None, as_json: bool) -> N
 @click.option("--from", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True,
               help="The folder that `backup` made.")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="The newest signed note of this log that anybody has.")  # fmt: skip
+              help="The newest signed note of this log that anybody has: an older copy does not go on.")  # fmt: skip
 @click.option("--remains", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="What is left of the provider's own folder, moved away.")  # fmt: skip
+              help="What is left of the provider's own folder, moved away: it is given up for good.")  # fmt: skip
 @click.option("--nothing-newer", is_flag=True, help="Nothing left the provider after the copy was made.")
 @click.option("--read-only", is_flag=True, help="Only to show, prove and answer again what the copy has.")
 @click.option("--keys", type=click.Path(path_type=Path, exists=True, dir_okay=False),

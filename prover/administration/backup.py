@@ -61,7 +61,7 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
         progress("copying the keys", 0, 0)
         copy_tree(state.keys_directory, made / "keys")
         _copy_log(state, ledger, made / LEDGER, size, progress)
-        _mark(made)
+        mark(made)
         if keys is not None:
             progress("encrypting", 0, 0)
             drawn, hashing = sealed_copy.draw_keys(state, secrets.token_bytes)
@@ -119,7 +119,7 @@ def _not_ahead(database: Path, size: int, note: bytes) -> None:
     copy.close()
 
 
-def _mark(made: Path) -> None:
+def mark(made: Path) -> None:
     """A copy signs nothing, wherever it is moved, until `restore` has seen that nothing newer was signed."""
     text = b"Put this copy back with `ragseal-provider restore`; where it lies it can be served for reading.\n"
     write_durably(made / COPY, text, mode=0o600)

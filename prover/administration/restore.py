@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A copy put back where its provider was, for good or for reading, or refused.  SPEC G.6.2.
 
-A copy goes on only where it is known that nothing newer was signed: by what the lost folder itself remembers, by a
-note of a moment in which nothing waited to become public, or by its owner's word.  Else its log would be forked, and
+A copy goes on only where it is known that nothing newer was signed: by what the lost folder itself remembers, or by its
+owner's word.  Else its log would be forked, and
 what was answered in the lost part would count for nobody (docs/decisions/0009-restored-copies.md).
 
 What comes from a backup is read as if a stranger had sent it.  It is copied first, into the folder that becomes the
@@ -14,17 +14,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
-from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
+from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, lacks_line, open_checkpoint
 from ragseal.ledger.log import Log
-from ragseal.ledger.note import NoteVerifier
-from ragseal.prover.administration import sealed_copy
-from ragseal.prover.administration.backup import built, copy_file
+from ragseal.ledger.note import Note
+from ragseal.ledger.storage import layout_of_another
+from ragseal.prover.administration import remains, sealed_copy
+from ragseal.prover.administration.backup import built, copy_file, mark
+from ragseal.prover.administration.remains import LEDGER_DATABASE, Remains
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import fsck
@@ -36,14 +38,12 @@ from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import COPY, DATABASE, LEDGER, SETTINGS, Settings, State, schema_of_another
 from ragseal.runtime.face import when
 
-CHECKPOINT, LEDGER_DATABASE = "checkpoint", "log.sqlite"
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the operator has to show that a copy is the newest."""
 
-    newest: bytes | None = None  #: the newest note of this log that anybody has, such as an observer's
+    newest: bytes | None = None  #: the newest note of this log that anybody has: it can refuse, never let go on
     remains: Path | None = None  #: what is left of the lost folder, moved away
     nothing_newer: bool = False  #: its owner says that nothing left the provider after this copy was made
     read_only: bool = False  #: it need not be the newest: it will enter nothing in its log
@@ -73,17 +73,19 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
     sealed = sealed_copy.is_sealed(source)
     if sealed and keys is None:
         raise ConfigurationError(f"{source} is encrypted: name the newest keys file that `backup` wrote (--keys FILE)")
-    if known.remains is not None and (known.remains / COPY).exists():
-        raise ConfigurationError(f"{known.remains} is a copy, too: it knows nothing of what was signed after it")
     purged = (0, 0)
-    remembered = [] if known.remains is None else _remembered(known.remains)
-    with built(target, secret=sealed) as made:
+    with ExitStack() as held:
+        left = None
+        if known.remains is not None:
+            left = held.enter_context(remains.opened(known.remains, target, known.read_only))
+        made = held.enter_context(built(target, secret=sealed))
         try:
             _take(source, made)
+            mark(made)  # whatever is missing of the backup, this is a copy
             _refuse_foreign(made)
             if keys is not None and sealed:
                 purged = sealed_copy.unseal(made, sealed_copy.load_keys(keys, settings.origin))
-            told = _put_back(made, target, known, remembered, now)
+            told = _put_back(made, target, known, left, now)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError) as error:
             raise ConfigurationError(f"{source} is damaged ({type(error).__name__}): take another copy") from None
     if not sealed:
@@ -112,32 +114,38 @@ def _take(source: Path, made: Path) -> None:
 
 
 def _refuse_foreign(made: Path) -> None:
-    """Refuse a database with triggers, views or tables of its own, and matrices anywhere but in their folder.
+    """Refuse databases with triggers, views or tables of their own, and matrices anywhere but in their folder.
 
     Raises:
         ConfigurationError: there are such.
     """
-    path = made / DATABASE
+    path, log = made / DATABASE, made / LEDGER / LEDGER_DATABASE
     if not path.is_file():
         raise ConfigurationError(f"the backup holds no {DATABASE}: take another copy")
-    for one in (path, made / LEDGER / LEDGER_DATABASE):
+    for one in (path, log):
         if _cut(one):
             raise ConfigurationError(f"the backup's {one.name} is cut off: take another copy")
     try:
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA trusted_schema=OFF")
             if schema_of_another(database):
-                raise ConfigurationError(
-                    f"the backup's {DATABASE} is not laid out as this version of ragseal does: restore it with the "
-                    "version that made it; if that is this one, the backup was changed"
-                )
+                raise ConfigurationError(_laid_out(DATABASE))
             names = [name for (name,) in database.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
     except sqlite3.Error as error:
         raise ConfigurationError(f"the backup's {DATABASE} cannot be read ({error}): take another copy") from None
+    if log.is_file() and layout_of_another(log):
+        raise ConfigurationError(_laid_out(LEDGER_DATABASE))
     there = {one.name for one in (made / "windows").iterdir()} if (made / "windows").is_dir() else set()
     for name in names:
         if name not in there:
             raise ConfigurationError(f"the backup lacks the index matrix {name!r}: take another copy")
+
+
+def _laid_out(name: str) -> str:
+    return (
+        f"the backup's {name} is not laid out as this version of ragseal does: restore it with the version that made "
+        "it; if that is this one, the backup was changed"
+    )
 
 
 def _cut(database: Path) -> bool:
@@ -176,35 +184,42 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
 # --- what is newest --------------------------------------------------------------------------------------------------
 
 
-def _put_back(made: Path, target: Path, known: Known, remembered: list[bytes], now: int) -> Told:
-    note = made / LEDGER / CHECKPOINT
-    before = note.read_bytes() if note.is_file() else b""
+def _put_back(made: Path, target: Path, known: Known, left: Remains | None, now: int) -> Told:
     with State(made) as state, state.open_ledger() as ledger:
-        verifier = ledger.verifier
-        if ledger.checkpoint() != before:  # opening a log signs what a crash left behind its checkpoint
-            raise ConfigurationError("the backup's log goes on behind its checkpoint: no copy does, it was changed")
         refuse_rollback(state, ledger)
         journal = Journal(ledger, signature.public_bytes(state.key))
         unproven = _refuse_damaged(state, ledger, journal)
-        held = _held(ledger, journal.history)
-        own = [_note(one, verifier) for one in remembered]
-        shown = [] if known.newest is None else [_note(known.newest, verifier)]
-        lost = max([_behind(ledger, one) for one in own + shown], default=0)
+        held, size = _held(ledger, journal.history), ledger.size
+        given = [*([] if left is None else left.notes), *([] if known.newest is None else [known.newest])]
+        unknown = [one for one in given if known.read_only and _is_of_a_later_key(one, ledger)]
+        notes = [_note(one, ledger) for one in given if one not in unknown]
+        lost = max([_behind(ledger, one) for one in notes], default=0)
         if not known.read_only:
             _refuse_older(lost, held)
+            _refuse_unsigned(left, size, held)
             if not known.nothing_newer:
-                _refuse_unknown(journal.history, _reach(own, ledger), _reach(shown, ledger), held)
+                _refuse_unknown(notes[: 0 if left is None else len(left.notes)], ledger, held)
         _forget_asks(state, journal.history, now)
-        size = ledger.size
     if not known.read_only:
+        if left is not None:
+            left.mark(target)
         (made / COPY).unlink(missing_ok=True)
     (made / LEDGER / "lock").unlink(missing_ok=True)
     (made / "lock").unlink(missing_ok=True)
-    values = {"state": str(target), "entries": size, "lost": lost, "unproven": unproven, "read_only": known.read_only}
+    values = {
+        "state": str(target),
+        "entries": size,
+        "lost": None if unknown else lost,
+        "unproven": unproven,
+        "read_only": known.read_only,
+    }
     text = f"{target} is the provider again: it {held}"
     if known.read_only:
         text = f"{target} can be served for reading, and enters nothing in its log: it {held}"
-        text += f"; {lost} later entries were signed and are lost" if lost else ""
+        if unknown:
+            text += "; later entries were signed by a key that it does not know, and are lost: nobody knows how many"
+        elif lost:
+            text += f"; {lost} later entries were signed and are lost"
     text += f"; {unproven} records have no proof yet, which audits ask for" if unproven else ""
     return Told(values, f"{text}. Accounts, documents, auditors and erasures are those of the moment of the copy")
 
@@ -221,35 +236,22 @@ def _held(ledger: Log, history: History) -> str:
     return said
 
 
-def _remembered(folder: Path) -> list[bytes]:
-    """The newest checkpoints of the folder that is lost.  ConfigurationError: too little is left of it to tell."""
-    found: list[bytes] = []
-    note, database = folder / LEDGER / CHECKPOINT, folder / DATABASE
-    if note.is_file():
-        found.append(note.read_bytes())
-    if database.is_file():
-        try:
-            with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
-                row = opened.execute("SELECT note FROM ledger_mark").fetchone()
-        except sqlite3.Error:  # what is damaged says nothing
-            row = None
-        if row is not None:
-            found.append(bytes(row[0]))
-    if not found:
-        raise ConfigurationError(f"nothing in {folder} tells what this provider signed last: leave --remains out")
-    return found
+def _is_of_a_later_key(data: bytes, ledger: Log) -> bool:
+    """Whether a note is behind the copy's end, of its log by name, and by a key that it may have turned to since."""
+    return lacks_line(data, ledger.verifier) and Checkpoint.parse(Note.parse(data).text).size > ledger.size
 
 
-def _note(data: bytes, verifier: NoteVerifier) -> SignedCheckpoint:
+def _note(data: bytes, ledger: Log) -> SignedCheckpoint:
     try:
-        return open_checkpoint(data, verifier)
+        return open_checkpoint(data, ledger.verifier)
     except AuditError as error:
+        if _is_of_a_later_key(data, ledger):
+            raise LedgerError(
+                "a later checkpoint of the backup's log is signed by a key that the backup does not know: if the log's "
+                "key was turned, the backup is older than that. Restore a newer copy, or this one for reading "
+                "(--read-only)"
+            ) from None
         raise ConfigurationError(f"this is no checkpoint of the backup's log: {error}") from None
-
-
-def _reach(notes: list[SignedCheckpoint], ledger: Log) -> bool:
-    """Whether one of them is of the copy's own size: an older one does not know what came after it."""
-    return any(one.checkpoint.size == ledger.size for one in notes)
 
 
 def _behind(ledger: Log, newest: SignedCheckpoint) -> int:
@@ -271,27 +273,30 @@ def _refuse_older(lost: int, held: str) -> None:
         )
 
 
-def _refuse_unknown(history: History, own: bool, shown: bool, held: str) -> None:
+def _refuse_unsigned(left: Remains | None, size: int, held: str) -> None:
+    """Refuse to go on where the lost log lacks its checkpoint and has more entries: who knows which were signed."""
+    if left is not None and left.entries > size:
+        raise LedgerError(
+            f"the backup {held}; the ledger in {left.folder} has {left.entries} entries and lacks the checkpoint that "
+            "says how many of them were signed. Restore a newer copy, or this one for reading (--read-only), and begin "
+            "a new log under a new origin"
+        )
+
+
+def _refuse_unknown(own: list[SignedCheckpoint], ledger: Log, held: str) -> None:
     """Refuse to go on where something newer may have been signed than anybody could show.
 
-    What a provider signs is in its own folder at once.  The public sees the records of an open window up to a minute
-    later (SPEC G.6.3), and everything else at once while none is open.
+    What a provider signs is in its own folder at once, so its newest checkpoint tells if it is of the copy's size.
+    A public note tells nothing: it may be older than the window that was opened after the copy, and records of an open
+    window become public up to a minute after their answers left (SPEC G.6.3).
     """
-    if own or (shown and history.open is None):
-        return
-    if shown:
+    if not any(one.checkpoint.size == ledger.size for one in own):
         raise ConfigurationError(
-            f"the backup {held}. While a window is open, records leave up to a minute before the log shows them, so no "
-            "public note tells that nothing newer was signed: name what is left of the provider's own folder "
-            "(--remains), restore for reading (--read-only), or say --nothing-newer if you know that no answer left "
-            "after the copy was made"
+            f"the backup {held}. Whatever was signed after that would be lost, and the log forked; a note that others "
+            "have (--checkpoint) can show that something was, never that nothing was. Name what is left of the "
+            "provider's own folder (--remains), say --nothing-newer if you know that nothing left the provider after "
+            "the copy was made, or restore it for reading (--read-only)"
         )
-    raise ConfigurationError(
-        f"the backup {held}. Whatever was signed after that would be lost, and the log forked: name what is left of "
-        "the provider's own folder (--remains), or the newest checkpoint that anybody has (--checkpoint FILE; "
-        "observers and clients keep one), say --nothing-newer if nothing left the provider after the copy was made, "
-        "or restore it for reading (--read-only)"
-    )
 
 
 def _forget_asks(state: State, history: History, now: int) -> None:

@@ -204,7 +204,7 @@ class State:
         Raises:
             LedgerError, ConfigurationError: as :meth:`Log.open` and :func:`ragseal.prover.storage.log_keys.settle`.
         """
-        ledger = Log.open(self.ledger_directory, *self.log_signers)
+        ledger = Log.open(self.ledger_directory, *self.log_signers, frozen=self.frozen)
         try:
             log_keys.settle(self.directory, ledger)
             self._load_log_keys()

@@ -266,6 +266,12 @@ def test_units_start_commands_that_exist() -> None:
         assert "LimitCORE=0" in path.read_text(), "a core dump would hold keys"
 
 
+def test_the_backup_waits_for_the_provider() -> None:
+    """Else it holds the folder's lock when the provider starts, which ends and is not started again."""
+    unit = (UNITS / "ragseal-backup.service").read_text().splitlines()
+    assert {"After=ragseal-provider.service", "Requisite=ragseal-provider.service"} <= set(unit)
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on the PATH")
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     here = str(Path(sys.executable).parent)

@@ -134,7 +134,7 @@ def test_a_copy_is_put_back_and_goes_on(serving: Live, tmp_path: Path) -> None:
     note = serving.provider.ledger.checkpoint()
     serving.stop()
     shutil.rmtree(serving.folder / "provider")
-    with pytest.raises(ConfigurationError, match="the newest checkpoint that anybody has"):
+    with pytest.raises(ConfigurationError, match="never that nothing was"):
         put_back(folder, serving.folder / "provider")
     with pytest.raises(ConfigurationError, match="no checkpoint of the backup's log"):
         put_back(folder, serving.folder / "provider", b"nonsense")

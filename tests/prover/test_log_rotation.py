@@ -24,6 +24,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, follow
 from ragseal.prover.__main__ import main
+from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.backup import make
 from ragseal.prover.administration.restore import Known, restore
 from ragseal.prover.provider import refuse_rollback
@@ -259,11 +260,39 @@ def test_a_backup_goes_on_under_the_same_keys(tmp_path: Path) -> None:
     ):
         state.rotate_log_key(ledger, 0)
     os.rename(folder, tmp_path / "lost")
-    restore(tmp_path / "copy", folder, Known(newest=whole[-1]), int(time.time()))
+    restore(tmp_path / "copy", folder, Known(remains=tmp_path / "lost"), int(time.time()))
     with State(folder) as state, opened(state) as ledger:
         assert notes(ledger) == whole
         assert ledger.verifier == log
         state.rotate_log_key(ledger, 0)
+
+
+@pytest.mark.parametrize("by", ["remains", "newest"])
+def test_a_copy_from_before_a_turn_is_read_only(tmp_path: Path, by: str) -> None:
+    """It does not know the key that signed what came after it, and so cannot say how much is lost."""
+    folder = tmp_path / "provider"
+    create(folder, Settings("example.org/rag", "tiny", "trigrams"), *(Ed25519PrivateKey.generate() for _ in range(2)))
+    with State(folder) as state, opened(state) as ledger:
+        make(state, ledger, tmp_path / "copy", lambda *_: None)
+    rotated(folder)
+    rotated(folder)
+    note = (folder / "ledger" / "checkpoint").read_bytes()
+    os.rename(folder, tmp_path / "lost")
+    what = {"remains": tmp_path / "lost"} if by == "remains" else {"newest": note}
+    with pytest.raises(LedgerError, match="if the log's key was turned, the backup is older"):
+        restore(tmp_path / "copy", folder, Known(nothing_newer=True, **what), int(time.time()))
+    told = restore(tmp_path / "copy", folder, Known(read_only=True, **what), int(time.time()))
+    assert told.values["lost"] is None
+    assert "by a key that it does not know" in told.text
+    other = note.replace(b"example.org/rag", b"example.org/log")
+    with pytest.raises(ConfigurationError, match="no checkpoint of the backup's log"):
+        restore(tmp_path / "copy", tmp_path / "again", Known(newest=other, read_only=True), int(time.time()))
+    known = Known(newest=note, read_only=True)
+    with (
+        without(Check(copies, "_is_of_a_later_key", lambda *_: False)),
+        pytest.raises(ConfigurationError, match="no checkpoint"),
+    ):
+        restore(tmp_path / "copy", tmp_path / "again", known, int(time.time()))
 
 
 def test_the_command_says_the_new_key_and_the_name(folder: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import sqlite3
@@ -17,7 +18,10 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import RegistryAsk
-from ragseal.prover.administration import restore
+from ragseal.ledger.log import Log
+from ragseal.prover.administration import backup, remains, restore
+from ragseal.prover.administration.access import administration
+from ragseal.prover.administration.remains import Remains
 from ragseal.prover.attestation.answering import Attestation
 from ragseal.prover.attestation.asked import Asked
 from ragseal.prover.storage.journal import Journal
@@ -26,7 +30,7 @@ from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard, Removable
 from tests.crash.crash_scene import examine
 from tests.simulator import provider as scene
-from tests.simulator.copies import copied, put_back
+from tests.simulator.copies import copied, put_back, silent
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -36,14 +40,19 @@ BEFORE_WORK = Both(
     (Guard(Attestation, "_answer", "refuse_frozen()"), Guard(Attestation, "_prepare", "refuse_frozen()"))
 )
 UNKNOWN = Check(restore, "_refuse_unknown")
-FOREIGN = Guard(restore, "_refuse_foreign", "is not laid out")
+FOREIGN = Guard(restore, "_refuse_foreign", "_laid_out(DATABASE)")
+FOREIGN_LOG = Guard(restore, "_refuse_foreign", "_laid_out(LEDGER_DATABASE)")
 MATRIX = Guard(restore, "_refuse_foreign", "lacks the index matrix")
 NO_LINKS = Guard(restore, "_take", "is a link or a device")
-TAIL = Guard(restore, "_put_back", "goes on behind its checkpoint")
+TAIL = Guard(Log, "open", "goes on behind its checkpoint")
 DAMAGED = Guard(restore, "_refuse_damaged", "the backup is damaged")
 CUT = Check(restore, "_cut")
 ASKS = Check(restore, "_forget_asks")
-REMAINS = Guard(restore, "restore", "is a copy, too")
+REMAINS = Check(remains, "_refuse_marked")
+LOCKED = Check(remains, "_locked", lambda _: [])
+MARKED = Check(Remains, "mark")
+UNSIGNED = Check(restore, "_refuse_unsigned")
+MARK = Check(restore, "mark")
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +80,34 @@ def leftovers(tmp_path: Path) -> list[str]:
 # --- which copy goes on ----------------------------------------------------------------------------------------------
 
 
-def test_a_public_note_of_an_open_window_does_not_tell_that_nothing_newer_was_signed(
-    serving: Live, folder: Path, tmp_path: Path
-) -> None:
-    """Records become public up to a minute after their answers left: an observer's note may be of the copy's size."""
+def test_no_public_note_tells_that_nothing_newer_was_signed(serving: Live, folder: Path, tmp_path: Path) -> None:
+    """Records become public up to a minute after their answers left: an observer's note may be of the copy's size.
+
+    Nor does one of a copy without an open window: the window that was opened after it may have records already.
+    """
     note = serving.provider.ledger.checkpoint_at(9)
-    with pytest.raises(ConfigurationError, match="records leave up to a minute before the log shows them"):
+    with pytest.raises(ConfigurationError, match="never that nothing was"):
         put_back(folder, tmp_path / "p", note)
     assert leftovers(tmp_path) == []
     with without(UNKNOWN):
         assert put_back(folder, tmp_path / "p", note).values["entries"] == 9
+
+
+def test_a_window_that_was_opened_after_the_copy_is_not_forked_by_a_note_from_before(tmp_path: Path) -> None:
+    async def make() -> None:
+        async with scene.window_on(tmp_path / "provider") as other:
+            window = other.journal.history.open
+            assert window is not None
+            other.provider.end(window)
+
+    asyncio.run(make())
+    with administration(tmp_path / "provider") as local:
+        local.backup(tmp_path / "copy", silent)
+    note = (tmp_path / "copy" / "ledger" / "checkpoint").read_bytes()
+    with pytest.raises(ConfigurationError, match="never that nothing was"):
+        put_back(tmp_path / "copy", tmp_path / "p", note)
+    with without(UNKNOWN):
+        put_back(tmp_path / "copy", tmp_path / "p", note)
 
 
 def test_what_is_left_of_the_folder_tells_and_a_copy_of_it_does_not(
@@ -107,8 +134,73 @@ def test_what_is_left_of_the_folder_tells_and_a_copy_of_it_does_not(
     provider.close()
 
 
+def test_remains_that_a_provider_still_runs_on_let_nothing_go_on(tmp_path: Path) -> None:
+    """Moved away by name while the process lives: two would sign with one key."""
+    with live(tmp_path) as made:
+        there, lost = copied(made), tmp_path / "lost"
+        (tmp_path / "provider").rename(lost)
+        with pytest.raises(LedgerError, match="in use by another process"):
+            put_back(there, tmp_path / "provider", remains=lost)
+        assert not (tmp_path / "provider").exists()
+        assert not (lost / COPY).exists()
+        assert put_back(there, tmp_path / "shown", remains=lost, read_only=True).values["lost"] == 0
+        assert not (lost / COPY).exists()
+        with without(LOCKED):
+            put_back(there, tmp_path / "second", remains=lost)
+        (lost / COPY).unlink()
+        lost.rename(tmp_path / "provider")
+
+
+def test_remains_let_one_copy_go_on_once_and_nothing_else(
+    serving: Live, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "left"
+    shutil.copytree(folder, left)
+    (left / COPY).unlink()  # as the folder was in the copy's moment
+
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup, "_sync_all", full)  # fails behind both marks
+        with pytest.raises(ConfigurationError, match="cannot make"):
+            put_back(folder, tmp_path / "p", remains=left)
+    assert not (left / COPY).exists(), "nothing went on, so they may be used again"
+    put_back(folder, tmp_path / "p", remains=left)
+    assert str(tmp_path / "p") in (left / COPY).read_text()
+    for one in (tmp_path / "q", tmp_path / "r"):
+        with pytest.raises(ConfigurationError, match="another copy went on by it"):
+            put_back(folder, one, remains=left)
+    assert (left / COPY).exists(), "a refusal leaves another's mark"
+    provider = scene.open_provider(left)
+    assert provider.journal.frozen
+    provider.close()
+    (left / COPY).unlink()
+    with without(MARKED):
+        for one in (tmp_path / "q", tmp_path / "r"):
+            put_back(folder, one, remains=left)
+
+
+def test_a_ledger_that_lost_its_checkpoint_tells_how_much_may_have_been_signed(
+    serving: Live, folder: Path, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    shutil.copytree(folder, left)
+    (left / COPY).unlink()
+    with State(left) as state, state.open_ledger() as log:  # state.db does not hear of it, as before a power cut
+        window = next(iter(Journal(log, signature.public_bytes(state.key)).history.windows.values()))
+        log.append_now([lambda _: WindowClose(window.digest, 1, window.time).encode()])
+    (left / "ledger" / "checkpoint").unlink()
+    with pytest.raises(LedgerError, match="has 10 entries and lacks the checkpoint"):
+        put_back(folder, tmp_path / "p", remains=left)
+    assert not (left / COPY).exists()
+    assert put_back(folder, tmp_path / "shown", remains=left, read_only=True).values["read_only"]
+    with without(UNSIGNED):
+        put_back(folder, tmp_path / "p", remains=left)
+
+
 def test_an_older_note_does_not_tell_what_is_newest(serving: Live, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="anybody has"):
+    with pytest.raises(ConfigurationError, match="never that nothing was"):
         put_back(folder, tmp_path / "p", serving.provider.ledger.checkpoint_at(4))
 
 
@@ -215,6 +307,11 @@ def _trigger(made: Path) -> None:
         db.execute("CREATE TRIGGER sly AFTER INSERT ON queries BEGIN DELETE FROM queries; END")
 
 
+def _log_trigger(made: Path) -> None:
+    with closing(sqlite3.connect(made / "ledger" / "log.sqlite")) as db:
+        db.execute("CREATE TRIGGER sly AFTER INSERT ON leaf BEGIN INSERT INTO leaf (entry) VALUES (x'00'); END")
+
+
 def _matrix(made: Path) -> None:
     with closing(sqlite3.connect(made / "state.db", isolation_level=None)) as db:
         db.execute("UPDATE versions SET matrix = '../../elsewhere' WHERE tenant = 'acme'")
@@ -222,7 +319,7 @@ def _matrix(made: Path) -> None:
 
 def _tail(made: Path) -> None:
     """An entry behind the checkpoint, which whoever opens the log would sign: a closing, which nobody signs alone."""
-    with State(made) as state, restore.Log.open(made / "ledger", state.log_signer) as log:
+    with State(made) as state, Log.open(made / "ledger", state.log_signer) as log:
         note = log.checkpoint()
         window = next(iter(Journal(log, signature.public_bytes(state.key)).history.windows.values()))
         closing = WindowClose(window.digest, 1, window.time).encode()
@@ -246,6 +343,7 @@ def _lost_secrets(made: Path) -> None:
         (_link, "is a link or a device", None),
         (_pipe, "is a link or a device", NO_LINKS),
         (_trigger, "is not laid out as", FOREIGN),
+        (_log_trigger, "log.sqlite is not laid out as", FOREIGN_LOG),
         (_matrix, "lacks the index matrix", MATRIX),
         (_tail, "goes on behind its checkpoint", TAIL),
         (_cut, "state.db is cut off", CUT),
@@ -257,12 +355,34 @@ def test_a_backup_that_somebody_changed_is_refused(
 ) -> None:
     made = changed(folder, tmp_path)
     damage(made)
-    with pytest.raises(ConfigurationError, match=says):
+    with pytest.raises(AuditError, match=says):
         put_back(made, tmp_path / "p", nothing_newer=True)
     assert leftovers(tmp_path) == []
     if check is not None:
         with without(check):
             put_back(made, tmp_path / "p", nothing_newer=True)
+
+
+def test_a_copy_with_a_tail_signs_nothing_where_it_lies(folder: Path, tmp_path: Path) -> None:
+    made = changed(folder, tmp_path)
+    _tail(made)
+    note = (made / "ledger" / "checkpoint").read_bytes()
+    with State(made) as state, pytest.raises(LedgerError, match="goes on behind its checkpoint, from 9 to 10 entries"):
+        state.open_ledger()
+    assert (made / "ledger" / "checkpoint").read_bytes() == note
+    with without(TAIL):
+        scene.open_provider(made).close()
+    assert (made / "ledger" / "checkpoint").read_bytes() != note
+
+
+def test_a_copy_that_lost_its_mark_is_put_back_with_one(folder: Path, tmp_path: Path) -> None:
+    made = changed(folder, tmp_path)
+    (made / COPY).unlink()
+    put_back(made, tmp_path / "p", read_only=True)
+    assert (tmp_path / "p" / COPY).exists()
+    with without(MARK):
+        put_back(made, tmp_path / "q", read_only=True)
+    assert not (tmp_path / "q" / COPY).exists()
 
 
 def test_no_file_that_is_cut_off_or_missing_gets_through_or_leaves_anything(folder: Path, tmp_path: Path) -> None:

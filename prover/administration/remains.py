@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is left of a provider's folder that a copy is to replace: what it remembers, and that nothing else uses it.
+
+Two providers with one signing key fork the log.  So the remains are locked while a copy is put back, which fails while
+a provider still runs on them, and they are marked as a copy before the copy's own mark goes: they let one copy go on,
+once, and enter nothing themselves when somebody moves them back.  SPEC G.6.2.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.storage.state import COPY, DATABASE, LEDGER
+from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
+
+CHECKPOINT, LEDGER_DATABASE = "checkpoint", "log.sqlite"
+
+
+@dataclass(slots=True)
+class Remains:
+    """What a lost folder tells of what was signed."""
+
+    folder: Path
+    notes: list[bytes]  #: the newest checkpoints that its files remember
+    entries: int  #: of a log whose checkpoint is gone: as many may have been signed; 0 where the checkpoint tells
+    marked: bool = False  #: by :meth:`mark`
+
+    def mark(self, target: Path) -> None:
+        """Let nothing go on from this folder any more, neither itself nor another copy.
+
+        Raises:
+            ConfigurationError: the disk refuses.
+        """
+        text = f"A copy went on at {target}, by what this folder remembers. This one enters nothing in its log.\n"
+        self.marked = True
+        try:
+            write_durably(self.folder / COPY, text.encode(), mode=0o600)
+        except OSError as error:
+            raise ConfigurationError(f"cannot mark {self.folder}: {error.strerror}; nothing goes on from it") from None
+
+
+@contextmanager
+def opened(folder: Path, target: Path, read_only: bool) -> Iterator[Remains]:
+    """The remains, for the block that puts a copy at ``target``; locked unless that is for reading only.
+
+    A mark of the block's stays where there is something at ``target`` in the end.
+
+    Raises:
+        ConfigurationError: it is marked already, tells nothing, or cannot be locked.
+        LedgerError: a provider runs on it.
+    """
+    locks = [] if read_only else _locked(folder)
+    try:
+        _refuse_marked(folder)
+        left = Remains(folder, _notes(folder), _entries(folder))
+        if not left.notes and not left.entries:
+            raise ConfigurationError(f"nothing in {folder} tells what this provider signed last: leave --remains out")
+        try:
+            yield left
+        except BaseException:
+            if left.marked and not target.exists():
+                with suppress(OSError):
+                    (folder / COPY).unlink(missing_ok=True)
+                    sync_directory(folder)
+            raise
+    finally:
+        for lock in locks:
+            lock.release()
+
+
+def _locked(folder: Path) -> list[DirectoryLock]:
+    made: list[DirectoryLock] = []
+    try:
+        for one, what in ((folder, "what is left of the provider"), (folder / LEDGER, "its ledger")):
+            if one.is_dir():
+                made.append(DirectoryLock(one, what))
+    except BaseException as error:
+        for lock in made:
+            lock.release()
+        if isinstance(error, ConfigurationError):
+            raise ConfigurationError(
+                f"{error}. What is left is locked and marked, so that nothing else goes on from it: make {folder} "
+                "writable, or restore for reading (--read-only)"
+            ) from None
+        raise
+    return made
+
+
+def _refuse_marked(folder: Path) -> None:
+    """Refuse remains that know nothing of what came after them.  ConfigurationError: they are marked."""
+    if (folder / COPY).exists():
+        raise ConfigurationError(
+            f"{folder} is a copy, too, or another copy went on by it ({folder / COPY} says which): either way it knows "
+            "nothing of what was signed after that. If a restore was cut off and no provider came of it, leave "
+            "--remains out and say --nothing-newer"
+        )
+
+
+def _notes(folder: Path) -> list[bytes]:
+    """The newest checkpoints that a lost folder remembers: the ledger's, and the one beside the secrets."""
+    note = folder / LEDGER / CHECKPOINT
+    found = [note.read_bytes()] if note.is_file() else []
+    mark = _value(folder / DATABASE, "SELECT note FROM ledger_mark")
+    return [*found, mark] if isinstance(mark, bytes) else found
+
+
+def _entries(folder: Path) -> int:
+    """How many entries a ledger has that lost its checkpoint; with it, no answer left for what is behind it."""
+    if (folder / LEDGER / CHECKPOINT).is_file():
+        return 0
+    count = _value(folder / LEDGER / LEDGER_DATABASE, "SELECT MAX(id) FROM leaf")
+    return count if isinstance(count, int) else 0
+
+
+def _value(database: Path, query: str) -> object:
+    """The one value of a query; None where there is none, or the database is damaged: then it says nothing."""
+    if not database.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+            row = opened.execute(query).fetchone()
+    except sqlite3.Error:
+        return None
+    return None if row is None else row[0]
