@@ -160,7 +160,8 @@ class Serving:
                 continue
             await asyncio.to_thread(self.provider.window_secrets, window.digest)
             keys = self.provider.backends.keys
-            await asyncio.to_thread(keys.backend if self.workers is None else keys.view, window.manifest.key_digest)
+            load = keys.backend if self.workers is None else keys.check_held
+            await asyncio.to_thread(load, window.manifest.key_digest)
         if history.following is not None:
             await asyncio.to_thread(self.provider.load_thinning_key, history.following)
         if history.open is not None and history.open.every:

@@ -221,9 +221,13 @@ class Proofs:
             return known
         require_kept(self._state, manifest)
         window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
-        key_digest = window.manifest.key_digest
-        try:
-            entry = self._make(window, secrets, seq, asked)
+        key_digest = self._key(window).digest
+        self._require_working(key_digest)
+        with self._turns:
+            case = self._case(window, secrets, seq)
+        own = self._own_ahead(key_digest)
+        try:  # from here on a ProofError is the statement's or its proof's, not that of a file that is away
+            entry = self._make(window, secrets, case, own, asked)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
@@ -281,15 +285,20 @@ class Proofs:
         key, policy = self._key(window), window.manifest.policy
         return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
-    def _make(self, window: Window, secrets: WindowSecrets, seq: int, asked: bool) -> ProofEntry:
+    def _own_ahead(self, key_digest: bytes) -> Callable[[], AttestationBackend]:
+        """This process's own back end: without workers loaded now, before it takes a turn; with them, if need be."""
+        if self._workers is not None:
+            return lambda: self._backend_of(key_digest)
+        backend = self._backend_of(key_digest)
+        return lambda: backend
+
+    def _make(
+        self, window: Window, secrets: WindowSecrets, case: Case, own: Callable[[], AttestationBackend], asked: bool
+    ) -> ProofEntry:
         key, workers = self._key(window), self._workers
-
-        def own() -> AttestationBackend:
-            return self._backend_of(key.digest)
-
         with self._turns:
             self._require_working(key.digest)
-            made = self._statement(window, secrets, self._case(window, secrets, seq))
+            made = self._statement(window, secrets, case)
             if workers is None:
                 proof = own().prove(made.assignment)
                 made.check(proof)

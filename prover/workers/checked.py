@@ -40,6 +40,7 @@ def checked_proof(
 
     Raises:
         ProofError: the statement cannot be proven under this key.
+        ConfigurationError: the provider cannot load its key; nothing was proven.
         UnreachedError: no worker finished it, and nobody ``asked``.
         StoppingError: the provider is stopping.
     """
@@ -68,7 +69,8 @@ def _own_proof(
     assignment: Inputs,
     check: Callable[[bytes], None],
 ) -> bytes:
+    backend = own()  # outside the turn: it may be a minute until it is loaded
     with turns:
-        proof = own().prove(assignment)
+        proof = backend.prove(assignment)
         check(proof)
         return proof

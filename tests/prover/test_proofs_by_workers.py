@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.errors import ProofError
+from ragseal.groth16.keys import ZKEY
+from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import operations
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.attestation.proofs import Proofs, stopped
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
@@ -157,6 +159,32 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             await serving.stop()
             provider.close()
             assert time.monotonic() - began < 20, "it waits for a database that is away"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("by_workers", [True, False])
+def test_a_key_file_that_is_away_stops_no_key(tmp_path: Path, by_workers: bool) -> None:
+    """It is opened for the first time when a proof is asked for, and what fails then is the disk."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            provider, digest = serving.provider, newest(serving).digest
+            keys, state = provider.backends.keys, provider.state
+            folder = keys.folder(newest(serving).manifest.key_digest)
+            original = folder.resolve()
+            folder.unlink()  # a link to a key that other tests have as well
+            shutil.copytree(original, folder)
+            (folder / ZKEY).write_bytes((original / ZKEY).read_bytes()[:5000])
+            keys._backends.clear()
+            workers = Scripted(lambda _: WorkResult("honest", b"", "cannot read the proving key"))
+            proofs = provider.new_proofs(workers if by_workers else None)
+            with pytest.raises(ConfigurationError, match="cannot be loaded"):
+                proofs.prove(digest, 0)
+            assert stopped(state, newest(serving).manifest.key_digest) is None
+            assert not workers.dropped
+            shutil.copyfile(original / ZKEY, folder / ZKEY)
+            assert proofs.prove(digest, 0).seq == 0
 
     asyncio.run(run())
 
