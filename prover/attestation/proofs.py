@@ -233,8 +233,8 @@ class Proofs:
                 stop_key(self._state, key_digest, str(error))
                 log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
             raise
-        self._require_working(key_digest)  # what was under way when another record's proof failed tells nobody anything
         with self._state.transaction() as db:
+            self._require_working(key_digest)  # in here: no other record's proof can fail between look and entry
             db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
         return entry
 

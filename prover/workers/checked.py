@@ -15,6 +15,7 @@ from typing import Any
 
 from ragseal.groth16.provers import Backend, Inputs
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.printable import printable
 from ragseal.prover.workers.interface import UnreachedError, Work, Workers
 
 log = logging.getLogger("ragseal.provider")
@@ -51,7 +52,7 @@ def checked_proof(
             raise
         log.warning("the provider makes a proof that is asked for itself: %s", error)
         return _own_proof(turns, own, assignment, check)
-    why = f"it says that it cannot prove: {made.failure}"
+    why = f"it says that it cannot prove: {printable(made.failure)}"
     if not made.failure:
         try:
             check(made.proof)

@@ -163,6 +163,28 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
     asyncio.run(run())
 
 
+def test_an_assignment_waits_until_the_public_sees_its_record(tmp_path: Path) -> None:
+    """Who watches the workers' database would else date each query.  SPEC B.12.6."""
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p")
+        provider.commit(make_policy(), "w1")
+        serving = Serving(provider, ServeOptions(True, 0.0, publish=3600.0))
+        await serving.start()
+        try:
+            await open_window(serving)
+            await Asker("alice", serving).ask("report about topic 5")
+            assert serving.proofs.backlog.status(0.0)["left"] == 0
+            serving.journal.public.reveal()
+            serving._prove_published()
+            assert serving.proofs.backlog.status(0.0)["left"] == 1
+        finally:
+            await serving.stop()
+            provider.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("by_workers", [True, False])
 def test_a_key_file_that_is_away_stops_no_key(tmp_path: Path, by_workers: bool) -> None:
     """It is opened for the first time when a proof is asked for, and what fails then is the disk."""
