@@ -319,7 +319,7 @@ class PostgresWorkers:
             self._given_then = self._given
             if self._bad >= BAD:
                 self._unmet[""] = (
-                    f"{self._bad} workers in a row were dropped: who has the worker key can take a new name each time, so "
+                    f"{self._bad} workers in a row were dropped: who has the worker key can take new names at will, so "
                     "make a new key (`ragseal-provider worker key`) for those workers that you trust"
                 )
                 self._shut[""] = time.monotonic() + REST

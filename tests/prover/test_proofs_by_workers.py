@@ -7,8 +7,8 @@ import asyncio
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import operations
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs, stopped
+from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.storage.state import State
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.opening import ProveBy
@@ -159,6 +160,29 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             await serving.stop()
             provider.close()
             assert time.monotonic() - began < 20, "it waits for a database that is away"
+
+    asyncio.run(run())
+
+
+def test_a_key_that_stops_at_the_last_moment_keeps_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC B.12.3: look and entry are one step."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            state, digest, key = serving.provider.state, newest(serving).digest, newest(serving).manifest.key_digest
+            proofs, enter = by(serving, Scripted(honest(serving))), State.transaction
+
+            @contextmanager
+            def after_another_failed(self: State, durable: bool = True) -> Iterator[Any]:
+                monkeypatch.setattr(State, "transaction", enter)
+                stop_key(state, key, "another record failed")
+                with enter(self, durable) as db:
+                    yield db
+
+            monkeypatch.setattr(State, "transaction", after_another_failed)
+            with pytest.raises(ProofError, match="another record failed"):
+                proofs.prove(digest, 0)
+            assert proofs.stored(digest, 0) is None
 
     asyncio.run(run())
 
