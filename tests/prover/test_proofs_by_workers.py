@@ -74,6 +74,31 @@ def test_what_is_asked_for_is_proven_at_once_and_each_record_once(tmp_path: Path
     asyncio.run(run())
 
 
+def test_all_asks_together_have_as_many_places_as_there_are_workers(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, 6) as serving:
+            digest, gives, mutex, at_once = newest(serving).digest, honest(serving), threading.Lock(), [0, 0]
+
+            def counted(work: Work) -> WorkResult:
+                with mutex:
+                    at_once[0] += 1
+                    at_once[1] = max(at_once)
+                try:
+                    time.sleep(0.1)
+                    return gives(work)
+                finally:
+                    with mutex:
+                        at_once[0] -= 1
+
+            proofs = by(serving, Scripted(counted, places=2))
+            asks = [asyncio.to_thread(lambda s=s: list(proofs.prove_each(digest, s))) for s in ((0, 1, 2), (3, 4, 5))]  # type: ignore[misc]
+            one, two = await asyncio.gather(*asks)
+            assert [entry.seq for entry in (*one, *two)] == [0, 1, 2, 3, 4, 5]
+            assert at_once[1] == 2
+
+    asyncio.run(run())
+
+
 def test_whoever_waits_no_more_begins_no_proof(tmp_path: Path) -> None:
     async def run() -> None:
         async with asked(tmp_path, 4) as serving:
