@@ -107,7 +107,7 @@ class InBackground:
         self._thread = threading.Thread(target=run)
         self._thread.start()
 
-    def outcome(self, seconds: float = 20.0) -> Any:
+    def outcome(self, seconds: float = 90.0) -> Any:
         self._thread.join(seconds)
         assert self._outcome, "it still waits"
         return self._outcome[0]
@@ -130,7 +130,7 @@ def change(uri: str, key: RowKey, change: str, *values: object) -> int:
         return db.execute(f"UPDATE ragseal_assignments SET {change} WHERE queue = %s", (*values, key.queue)).rowcount
 
 
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
+def until(what: Callable[[], object], seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it does not come about"
