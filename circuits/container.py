@@ -119,3 +119,27 @@ def write_container(path: Path, magic: bytes, version: int, sections: Mapping[in
     except OSError as error:
         part.unlink(missing_ok=True)
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+
+
+def check_outline(path: Path, magic: bytes, version: int) -> None:
+    """Magic, version and the lengths of sections, which fill the file exactly; a few bytes of it are read.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+        ProofError: it is not such a file, or a part of one.
+    """
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            if file.read(4) != magic or int.from_bytes(file.read(4), "little") != version:
+                raise ProofError(f"{path.name} is no {magic.decode()} file of version {version}")
+            sections, at = int.from_bytes(file.read(4), "little"), 12
+            for _ in range(min(sections, MAX_SECTIONS)):
+                file.seek(at + 4)
+                at += 12 + int.from_bytes(file.read(8), "little")
+                if at > size:
+                    break
+            if at != size or sections > MAX_SECTIONS:
+                raise ProofError(f"{path.name} is cut off or has bytes too many")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None

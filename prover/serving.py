@@ -81,7 +81,7 @@ class Serving:
             provider.backends,
             provider.environment,
         )
-        self.workers = serve_options.prove_by.open(state.keys_directory, provider.public_key)
+        self.workers = serve_options.prove_by.open(state.keys_directory, provider.public_key, journal.frozen)
         self.proofs = provider.new_proofs(self.workers)
         tools = AnsweringContext(
             group=backends.group,
@@ -133,6 +133,7 @@ class Serving:
         self._aside = ThreadPoolExecutor(ASIDE, "aside")
         self._purging = ThreadPoolExecutor(1, "retiring")
         self.look = asyncio.Event()  #: there may be something to purge
+        self._unproven: list[tuple[bytes, int]] = []  #: records that the public does not see yet
         self._retirer: asyncio.Task[None] | None = None
         self._driver: asyncio.Task[None] | None = None
         self._publisher: asyncio.Task[None] | None = None
@@ -160,7 +161,8 @@ class Serving:
                 continue
             await asyncio.to_thread(self.provider.window_secrets, window.digest)
             keys = self.provider.backends.keys
-            await asyncio.to_thread(keys.backend if self.workers is None else keys.view, window.manifest.key_digest)
+            load = keys.backend if self.workers is None else keys.check_held
+            await asyncio.to_thread(load, window.manifest.key_digest)
         if history.following is not None:
             await asyncio.to_thread(self.provider.load_thinning_key, history.following)
         if history.open is not None and history.open.every:
@@ -170,7 +172,7 @@ class Serving:
                 await asyncio.to_thread(self.provider.updates.get, key)
         if self.workers is not None:
             self.workers.start()
-        if self.serve_options.eager:
+        if self.serve_options.eager and not self.journal.frozen:  # a copy makes what it is asked for
             current = history.current
             kept = current is not None and not is_retired(self.provider.state, current.digest)
             self.proofs.start(current.digest if current is not None and kept else None)
@@ -192,6 +194,7 @@ class Serving:
             except AuditError as error:
                 log.error("the next version of the indices is not entered: %s", error)
             self.journal.public.reveal()
+            self._prove_published()
             await self._settle()
 
     async def _settle(self) -> None:
@@ -294,7 +297,18 @@ class Serving:
         return await asyncio.get_running_loop().run_in_executor(self._purging, work)
 
     def _on_record(self, manifest: bytes, seq: int) -> None:
-        if self.serve_options.eager:
+        if self.serve_options.eager and not self.journal.frozen:
+            self._unproven.append((manifest, seq))
+            if self.journal.public.live:
+                self._prove_published()
+
+    def _prove_published(self) -> None:
+        """Hand on what the public sees by now: who watches the workers' database sees when, and no more than the log.
+
+        Else it would date each query to the moment, which the coarse tick hides (SPEC B.3, B.12.6).
+        """
+        ready, self._unproven = self._unproven, []
+        for manifest, seq in ready:
             self.proofs.submit(manifest, seq)
 
     def consistency(self, known: int, size: int) -> list[bytes]:

@@ -34,7 +34,7 @@ CONFIG, CHECK = "config", "check-config"  #: options that no file sets
 
 #: In a context's meta: the file, the command line's words, the values in force, the log's format.
 _FILE, _ARGUMENTS, _VALUES, _FORM = (f"ragseal.settings.{one}" for one in ("file", "arguments", "values", "log"))
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")  #: of a URL
+_PASSWORD = re.compile(r"(?<=://)\S*@")  #: of a URL, to the last @: a password may have / and @ in it
 _ASKS = re.compile(r"\?\S*")  #: what a URL asks for: some servers take their key there
 
 _log = logging.getLogger("ragseal")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
@@ -45,7 +45,7 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.prover.workers.checked import checked_proof
-from ragseal.prover.workers.interface import UnreachedError, Workers
+from ragseal.prover.workers.interface import StoppingError, UnreachedError, Workers
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 
@@ -130,6 +130,7 @@ class Proofs:
         self._kept = KeptDeliveries(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._workers = workers
+        self._asking = ThreadPoolExecutor(1 if workers is None else workers.places, "asked")
         self._mutex = threading.Lock()
         self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
         self.backlog = Backlog(lambda manifest, seq: self.prove(manifest, seq, asked=False), workers)
@@ -206,14 +207,28 @@ class Proofs:
                 wanted_still()
                 yield self.prove(manifest, seq)
             return
-        pool = ThreadPoolExecutor(min(self._workers.places, len(seqs)), "asked")
+        left, under_way = iter(seqs), deque[Future[ProofEntry]]()
         try:
             wanted_still()
-            for one in [pool.submit(self.prove, manifest, seq) for seq in seqs]:
+            for seq in itertools.islice(left, self._workers.places):
+                under_way.append(self._submitted(manifest, seq))
+            while under_way:
                 wanted_still()
-                yield one.result()
+                yield under_way.popleft().result()
+                for seq in itertools.islice(left, 1):
+                    under_way.append(self._submitted(manifest, seq))
+        except CancelledError:
+            raise StoppingError from None
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for one in under_way:
+                one.cancel()
+
+    def _submitted(self, manifest: bytes, seq: int) -> Future[ProofEntry]:
+        """In the threads that all asks share: each has as many in line as there are places, so they take turns."""
+        try:
+            return self._asking.submit(self.prove, manifest, seq)
+        except RuntimeError:  # shut down
+            raise StoppingError from None
 
     def _proven(self, manifest: bytes, seq: int, asked: bool) -> ProofEntry:
         known = self.stored(manifest, seq)
@@ -221,16 +236,20 @@ class Proofs:
             return known
         require_kept(self._state, manifest)
         window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
-        key_digest = window.manifest.key_digest
-        try:
-            entry = self._make(window, secrets, seq, asked)
+        key_digest = self._key(window).digest
+        self._require_working(key_digest)
+        with self._turns:
+            case = self._case(window, secrets, seq)
+        own = self._own_ahead(key_digest)
+        try:  # from here on a ProofError is the statement's or its proof's, not that of a file that is away
+            entry = self._make(window, secrets, case, own, asked)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
                 log.error("record %d cannot be proven, the key is stopped: %s", seq, error)
             raise
-        self._require_working(key_digest)  # what was under way when another record's proof failed tells nobody anything
         with self._state.transaction() as db:
+            self._require_working(key_digest)  # in here: no other record's proof can fail between look and entry
             db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
         return entry
 
@@ -281,15 +300,20 @@ class Proofs:
         key, policy = self._key(window), window.manifest.policy
         return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
-    def _make(self, window: Window, secrets: WindowSecrets, seq: int, asked: bool) -> ProofEntry:
+    def _own_ahead(self, key_digest: bytes) -> Callable[[], AttestationBackend]:
+        """This process's own back end: without workers loaded now, before it takes a turn; with them, if need be."""
+        if self._workers is not None:
+            return lambda: self._backend_of(key_digest)
+        backend = self._backend_of(key_digest)
+        return lambda: backend
+
+    def _make(
+        self, window: Window, secrets: WindowSecrets, case: Case, own: Callable[[], AttestationBackend], asked: bool
+    ) -> ProofEntry:
         key, workers = self._key(window), self._workers
-
-        def own() -> AttestationBackend:
-            return self._backend_of(key.digest)
-
         with self._turns:
             self._require_working(key.digest)
-            made = self._statement(window, secrets, self._case(window, secrets, seq))
+            made = self._statement(window, secrets, case)
             if workers is None:
                 proof = own().prove(made.assignment)
                 made.check(proof)
@@ -395,4 +419,5 @@ class Proofs:
 
     def stop(self, timeout: float = 60.0) -> None:
         """Finish the proofs at hand; what is queued is made after the next start."""
+        self._asking.shutdown(wait=False, cancel_futures=True)
         self.backlog.stop(timeout)

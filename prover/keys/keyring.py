@@ -14,11 +14,12 @@ from typing import Generic, TypeVar, cast
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import Shape, circuit_of
+from ragseal.circuits.container import check_outline
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAssignment
 from ragseal.groth16.coefficients import check_coefficients
-from ragseal.groth16.keys import EstimateView, KeyPaths, KeyView, ThinningView, install_key, read_key
+from ragseal.groth16.keys import ZKEY, EstimateView, KeyPaths, KeyView, ThinningView, install_key, read_key
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
@@ -57,6 +58,7 @@ class KeyRing(Generic[V, A]):
         self._open_backend = open_backend
         self._rehearse = rehearse
         self._mutex = threading.Lock()
+        self._loading: dict[bytes, threading.Lock] = {}  #: one for each key
         self._views: dict[bytes, V] = {}
         self._backends: dict[bytes, Backend[V, A]] = {}
 
@@ -99,13 +101,53 @@ class KeyRing(Generic[V, A]):
             return self._views[digest]
 
     def backend(self, digest: bytes) -> Backend[V, A]:
-        """The back end for the key with this digest, loaded at first use.  Raises as :meth:`view`."""
+        """The back end for the key with this digest, loaded at first use.
+
+        The first use takes as long as the circuit takes to compile.  Meanwhile :meth:`view`, which answers need, waits
+        for nothing.
+
+        Raises:
+            ConfigurationError: this provider does not hold it, or its files cannot be loaded.  That is never a
+                ProofError: one stops the key for good, and a file that is away says nothing of the key (SPEC A.9.5).
+        """
         with self._mutex:
-            if digest not in self._backends:
+            known, loading = self._backends.get(digest), self._loading.setdefault(digest, threading.Lock())
+        if known is not None:
+            return known
+        with loading:
+            with self._mutex:
+                if digest in self._backends:
+                    return self._backends[digest]
+            try:
                 backend = self._open_backend(self._existing(digest))
-                self._views.setdefault(digest, self._checked(digest, backend.key))
-                self._backends[digest] = backend
-            return self._backends[digest]
+                view = self._checked(digest, backend.key)
+            except ProofError as error:
+                raise self._unloadable(digest, error) from None
+            with self._mutex:
+                self._views.setdefault(digest, view)
+                return self._backends.setdefault(digest, backend)
+
+    def check_held(self, digest: bytes) -> None:
+        """That the verifying key with this digest is here, and beside it a proving key that can be opened.
+
+        What proves loads it later, and in another process; this reads a few bytes of it.
+
+        Raises:
+            ConfigurationError: one of them is not.
+            ProofError: the verifying key's file holds another key.
+        """
+        self.view(digest)
+        try:
+            check_outline(self.folder(digest) / ZKEY, b"zkey", 1)
+        except ProofError as error:
+            raise self._unloadable(digest, error) from None
+
+    @staticmethod
+    def _unloadable(digest: bytes, error: ProofError) -> ConfigurationError:
+        return ConfigurationError(
+            f"the proving key {digest.hex()} cannot be loaded ({error}): see to the disk, or get the key again with "
+            "`ragseal-provider fetch-keys`"
+        )
 
     def install(self, zkey: Path, announced: bytes, powers: PowersFile | None = None) -> KeyPaths:
         """Take in a downloaded .zkey, which must hold the key that was announced; ``zkey`` is moved or removed.

@@ -15,6 +15,7 @@ from typing import Any
 
 from ragseal.groth16.provers import Backend, Inputs
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.printable import printable
 from ragseal.prover.workers.interface import UnreachedError, Work, Workers
 
 log = logging.getLogger("ragseal.provider")
@@ -40,6 +41,7 @@ def checked_proof(
 
     Raises:
         ProofError: the statement cannot be proven under this key.
+        ConfigurationError: the provider cannot load its key; nothing was proven.
         UnreachedError: no worker finished it, and nobody ``asked``.
         StoppingError: the provider is stopping.
     """
@@ -50,7 +52,7 @@ def checked_proof(
             raise
         log.warning("the provider makes a proof that is asked for itself: %s", error)
         return _own_proof(turns, own, assignment, check)
-    why = f"it says that it cannot prove: {made.failure}"
+    why = f"it says that it cannot prove: {printable(made.failure)}"
     if not made.failure:
         try:
             check(made.proof)
@@ -68,7 +70,8 @@ def _own_proof(
     assignment: Inputs,
     check: Callable[[bytes], None],
 ) -> bytes:
+    backend = own()  # outside the turn: it may be a minute until it is loaded
     with turns:
-        proof = own().prove(assignment)
+        proof = backend.prove(assignment)
         check(proof)
         return proof

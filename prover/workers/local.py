@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ragseal.backends.native import available
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.printable import printable
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
 from ragseal.prover.workers.process import receive, send
 
@@ -146,6 +147,7 @@ class LocalWorkers:
             return made
 
     def drop(self, worker: str, reason: str) -> None:
+        reason = printable(reason[:500])
         with self._mutex:
             process = self._running.pop(worker, None)
             self._dropped = [*self._dropped, f"{worker}: {reason}"][-KEPT:]

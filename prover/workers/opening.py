@@ -41,11 +41,12 @@ class ProveBy:
     def __repr__(self) -> str:
         return "ProveBy(...)"  # a URI may hold a password
 
-    def open(self, keys: Path, provider: bytes) -> Workers | None:
+    def open(self, keys: Path, provider: bytes, copy: bool = False) -> Workers | None:
         """
         Args:
             keys: the folder of proving keys.
             provider: its public key.
+            copy: a read-only copy, which leaves alone what the provider itself has under way.
 
         Returns:
             None where this process proves.
@@ -59,7 +60,7 @@ class ProveBy:
             from ragseal.prover.workers.postgres import PostgresWorkers
             from ragseal.prover.workers.sealed_rows import RowKey
 
-            return PostgresWorkers(self.engine, RowKey(self.key), provider)
+            return PostgresWorkers(self.engine, RowKey(self.key), provider, cleans=not copy)
         return LocalWorkers(int(self.engine.partition(":")[2]), keys)
 
 
@@ -72,7 +73,8 @@ def prove_by(engine: str, key_file: Path | None) -> ProveBy:
     database = engine.startswith(_POSTGRES)
     local = re.fullmatch(r"local:([0-9]{1,3})", engine)
     if not database and engine != HERE and (local is None or not 1 <= int(local[1]) <= MOST_LOCAL):
-        raise ConfigurationError(f"--prove takes {FORMS} (at most {MOST_LOCAL} processes), not {engine[:40]!r}")
+        said = f"{engine.partition('://')[0]}://..." if "://" in engine else engine  # the rest may hold a password
+        raise ConfigurationError(f"--prove takes {FORMS} (at most {MOST_LOCAL} processes), not {said[:40]!r}")
     if database != (key_file is not None):
         raise ConfigurationError(
             "--prove postgres://... and --worker-key go together: assignments are encrypted with a key that provider "

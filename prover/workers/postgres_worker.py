@@ -17,7 +17,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError,
 from ragseal.prover.randomness import Draw
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
-from ragseal.prover.workers.rows import Rows
+from ragseal.prover.workers.rows import Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import MAX_ROW, RowKey
 
 LEASE = 30.0  #: seconds without a sign of life after which another worker takes an assignment
@@ -95,13 +95,13 @@ class PostgresWorker:
         dropped = self._rows.run(_BEAT, (queue, self.name))[0][0]
         if dropped is not None:
             raise ConfigurationError(
-                f"the provider gives this worker nothing more ({dropped}): look at this machine's memory, its keys and "
-                "its release of ragseal, then start it again"
+                f"the provider gives this worker nothing more ({text_of(dropped, 500)}): its log and `status` say why; "
+                "look at this machine's memory, its keys and its release of ragseal, then start it again"
             )
         claimed = self._rows.run(_CLAIM, (queue, self._keys.held(), self.name, self._lease, MAX_ROW + 1))
         if not claimed:
             return False
-        row, body = bytes(claimed[0][0]), bytes(claimed[0][1])
+        row, body = bytes_of(claimed[0][0]), bytes_of(claimed[0][1])
         try:
             work = self._key.open_work(row, body)
         except EncodingError as error:

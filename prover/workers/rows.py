@@ -6,9 +6,11 @@ The database sees ciphertexts, which key proves, names of workers, and when.  Wh
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -16,8 +18,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.printable import printable
 
 CONNECT_SECONDS = 10
+DEADLINE = 30.0  #: seconds for one statement; keepalives say nothing of a server that stands still or waits for a lock
 KEEPALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3"}
 FORM = "postgres://USER@HOST/DB"
 DROPPED_DAYS = 1  #: for which a dropped worker's name stays
@@ -45,6 +49,16 @@ def secrets_of(conninfo: str) -> list[str]:
     return [*secret, *(quote(one, safe="") for one in secret)]
 
 
+def text_of(value: object, most: int) -> str:
+    """A value of a row as logs and people get it: a database, or who writes into it, may put in what it likes."""
+    return printable(value[:most]) if isinstance(value, str) else ""
+
+
+def bytes_of(value: object) -> bytes:
+    """A value that should be bytes; empty where it is not: bytes(5000000000) would be as many."""
+    return value if isinstance(value, bytes) else b""
+
+
 def place_of(conninfo: str) -> str:
     """Where a connection URI leads, without user and password."""
     found = conninfo_to_dict(conninfo)
@@ -60,21 +74,54 @@ class Rows:
         self.place = place_of(conninfo)
         self._mutex = threading.Lock()
         self._db: psycopg.Connection[Any] | None = None
+        self._cut = False  #: whether a deadline cut what is under way
 
-    def run(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def run(self, query: str, values: tuple[Any, ...] = (), deadline: float | None = None) -> list[tuple[Any, ...]]:
         """The rows that a statement gives, in a transaction of its own; binary.
 
+        Args:
+            deadline: seconds that it may take, and as many to wait for another thread's; None: DEADLINE.
+
         Raises:
-            TransportError: the database is not there, or not now.
+            TransportError: the database is not there, does not answer, or not now.
             ConfigurationError: it refuses.
         """
-        with self._mutex, self._errors():
+        seconds = DEADLINE if deadline is None else deadline
+        with self._turn(seconds), self._errors():
             if self._db is None or self._db.closed:
-                self._db = self._connected()
-            found = self._db.execute(query, values, binary=True)
-            return found.fetchall() if found.description is not None else []
+                self._db = self._connected(seconds)
+            with self._within(self._db, seconds):
+                found = self._db.execute(query, values, binary=True)
+                return found.fetchall() if found.description is not None else []
 
-    def _connected(self) -> psycopg.Connection[Any]:
+    @contextmanager
+    def _turn(self, seconds: float) -> Iterator[None]:
+        if not self._mutex.acquire(timeout=seconds):
+            raise TransportError(f"the database of proofs at {self.place} does not answer")
+        try:
+            yield
+        finally:
+            self._mutex.release()
+
+    @contextmanager
+    def _within(self, db: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+        """Ends the connection, and so whoever waits for it, after a time: a server need not answer ever."""
+        with socket.socket(fileno=os.dup(db.fileno())) as its:
+            timer = threading.Timer(seconds, self._end, [its])
+            timer.daemon = True
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
+                timer.join()
+
+    def _end(self, its: socket.socket) -> None:
+        self._cut = True
+        with suppress(OSError):  # it ended meanwhile
+            its.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self, seconds: float) -> psycopg.Connection[Any]:
         db = psycopg.connect(
             self._conninfo,
             autocommit=True,
@@ -83,19 +130,27 @@ class Rows:
             **KEEPALIVE,  # type: ignore[arg-type]
         )
         try:
-            if db.execute("SELECT to_regclass('ragseal_workers')").fetchone() == (None,):
-                with db.transaction():
-                    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                    db.execute(_TABLES)
+            with self._within(db, seconds):
+                db.execute(f"SET statement_timeout = {int(2000 * DEADLINE)}")  # of whom nobody listens to any more
+                if db.execute("SELECT to_regclass('ragseal_workers')").fetchone() == (None,):
+                    with db.transaction():
+                        db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                        db.execute(_TABLES)
         except BaseException:
             db.close()
             raise
         return db
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        """Ends what another thread has under way as well."""
+        db = self._db
+        if db is not None and self._mutex.locked():
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(db.fileno())) as its:
+                its.shutdown(socket.SHUT_RDWR)
+        with suppress(TransportError), self._turn(CONNECT_SECONDS):
+            if self._db is not None:
+                self._db.close()
+                self._db = None
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -106,9 +161,11 @@ class Rows:
             for secret in self._secrets:
                 said = said.replace(secret, "***")
             said = said or type(error).__name__
+            if self._cut:
+                self._cut, said = False, "it accepts connections and does not answer"
             if self._db is not None and self._db.broken:
                 self._db.close()
-            state = error.sqlstate
+            said, state = printable(said), error.sqlstate
             kind: type[AuditError] = TransportError if state is None or state[:2] in _PASSING else ConfigurationError
             raise kind(f"the database of proofs at {self.place}: {said}") from None
 

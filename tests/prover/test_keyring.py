@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import struct
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.circuits.circuit import HERE, class_digest, load_classes
-from ragseal.groth16.keys import KeyPaths, install_key, make_keys
+from ragseal.groth16.keys import ZKEY, KeyPaths, install_key, make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import noise, statement
@@ -311,3 +313,46 @@ def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) 
     (ring.folder(wrong) / "verifying_key.bin").write_bytes(b"broken")
     with pytest.raises(ProofError):
         ring.view(wrong)
+
+
+def test_a_proving_key_that_cannot_be_loaded_is_no_failed_proof(ring: AttestationKeys, keys: KeyPaths) -> None:
+    """A ProofError would stop the key for good (SPEC A.9.5), and a worn disk says nothing of the key."""
+    held = ring.folder(keys.digest)
+    shutil.copytree(keys.directory, held)
+    ring.check_held(keys.digest)
+    whole = keys.zkey.read_bytes()
+    for damaged in (whole[:-1], whole[:5000], whole + b"\0", b"", b"r1cs" + whole[4:]):
+        (held / ZKEY).write_bytes(damaged)
+        for use in (ring.check_held, ring.backend):
+            with pytest.raises(ConfigurationError, match="cannot be loaded"):
+                use(keys.digest)
+    (held / ZKEY).unlink()
+    for use in (ring.check_held, ring.backend):
+        with pytest.raises(ConfigurationError):
+            use(keys.digest)
+    (held / ZKEY).write_bytes(whole)
+    assert ring.backend(keys.digest) is ring.backend(keys.digest)
+
+
+def test_answers_have_their_key_while_a_back_end_is_loaded(
+    tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit, keys: KeyPaths
+) -> None:
+    loading, loaded, opened = threading.Event(), threading.Event(), list[Path]()
+
+    def slow(folder: Path) -> AttestationBackend:
+        opened.append(folder)
+        loading.set()
+        assert loaded.wait(30)
+        return open_backend(built, folder, HERE / "node_modules")
+
+    ring = attestation_keys(tmp_path, tiny, lambda: built.r1cs, slow)
+    shutil.copytree(keys.directory, ring.folder(keys.digest))
+    with ThreadPoolExecutor(3) as pool:
+        both = [pool.submit(ring.backend, keys.digest) for _ in range(2)]
+        try:
+            assert loading.wait(30)
+            assert pool.submit(ring.view, keys.digest).result(10).digest == keys.digest
+        finally:
+            loaded.set()
+        assert both[0].result(30) is both[1].result(30)
+    assert len(opened) == 1, "loaded twice"

@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragseal.kernel.errors import ProofError
+from ragseal.groth16.keys import ZKEY
+from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import operations
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
 from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.storage.state import State
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.opening import ProveBy
@@ -67,6 +70,31 @@ def test_what_is_asked_for_is_proven_at_once_and_each_record_once(tmp_path: Path
             assert [entry.seq for entry in ProofBatch.decode(both[0]).entries] == [0, 1, 2, 3]
             assert ProofBatch.decode(both[0]).entries == ProofBatch.decode(both[1]).entries
             assert next(workers.asked) == 4
+
+    asyncio.run(run())
+
+
+def test_all_asks_together_have_as_many_places_as_there_are_workers(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asked(tmp_path, 6) as serving:
+            digest, gives, mutex, at_once = newest(serving).digest, honest(serving), threading.Lock(), [0, 0]
+
+            def counted(work: Work) -> WorkResult:
+                with mutex:
+                    at_once[0] += 1
+                    at_once[1] = max(at_once)
+                try:
+                    time.sleep(0.1)
+                    return gives(work)
+                finally:
+                    with mutex:
+                        at_once[0] -= 1
+
+            proofs = by(serving, Scripted(counted, places=2))
+            asks = [asyncio.to_thread(lambda s=s: list(proofs.prove_each(digest, s))) for s in ((0, 1, 2), (3, 4, 5))]  # type: ignore[misc]
+            one, two = await asyncio.gather(*asks)
+            assert [entry.seq for entry in (*one, *two)] == [0, 1, 2, 3, 4, 5]
+            assert at_once[1] == 2
 
     asyncio.run(run())
 
@@ -157,6 +185,77 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             await serving.stop()
             provider.close()
             assert time.monotonic() - began < 20, "it waits for a database that is away"
+
+    asyncio.run(run())
+
+
+def test_a_key_that_stops_at_the_last_moment_keeps_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPEC B.12.3: look and entry are one step."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            state, digest, key = serving.provider.state, newest(serving).digest, newest(serving).manifest.key_digest
+            proofs, enter = by(serving, Scripted(honest(serving))), State.transaction
+
+            @contextmanager
+            def after_another_failed(self: State, durable: bool = True) -> Iterator[Any]:
+                monkeypatch.setattr(State, "transaction", enter)
+                stop_key(state, key, "another record failed")
+                with enter(self, durable) as db:
+                    yield db
+
+            monkeypatch.setattr(State, "transaction", after_another_failed)
+            with pytest.raises(ProofError, match="another record failed"):
+                proofs.prove(digest, 0)
+            assert proofs.stored(digest, 0) is None
+
+    asyncio.run(run())
+
+
+def test_an_assignment_waits_until_the_public_sees_its_record(tmp_path: Path) -> None:
+    """Who watches the workers' database would else date each query.  SPEC B.12.6."""
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p")
+        provider.commit(make_policy(), "w1")
+        serving = Serving(provider, ServeOptions(True, 0.0, publish=3600.0))
+        await serving.start()
+        try:
+            await open_window(serving)
+            await Asker("alice", serving).ask("report about topic 5")
+            assert serving.proofs.backlog.status(0.0)["left"] == 0
+            serving.journal.public.reveal()
+            serving._prove_published()
+            assert serving.proofs.backlog.status(0.0)["left"] == 1
+        finally:
+            await serving.stop()
+            provider.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("by_workers", [True, False])
+def test_a_key_file_that_is_away_stops_no_key(tmp_path: Path, by_workers: bool) -> None:
+    """It is opened for the first time when a proof is asked for, and what fails then is the disk."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            provider, digest = serving.provider, newest(serving).digest
+            keys, state = provider.backends.keys, provider.state
+            folder = keys.folder(newest(serving).manifest.key_digest)
+            original = folder.resolve()
+            folder.unlink()  # a link to a key that other tests have as well
+            shutil.copytree(original, folder)
+            (folder / ZKEY).write_bytes((original / ZKEY).read_bytes()[:5000])
+            keys._backends.clear()
+            workers = Scripted(lambda _: WorkResult("honest", b"", "cannot read the proving key"))
+            proofs = provider.new_proofs(workers if by_workers else None)
+            with pytest.raises(ConfigurationError, match="cannot be loaded"):
+                proofs.prove(digest, 0)
+            assert stopped(state, newest(serving).manifest.key_digest) is None
+            assert not workers.dropped
+            shutil.copyfile(original / ZKEY, folder / ZKEY)
+            assert proofs.prove(digest, 0).seq == 0
 
     asyncio.run(run())
 

@@ -111,7 +111,7 @@ def test_the_file_itself_may_be_named_by_the_environment(run: Any, tmp_path: Pat
 
 
 def test_the_check_says_where_each_option_comes_from_and_no_password(run: Any, tmp_path: Path) -> None:
-    text = 'listen = "https://anna:hunter2@host/v1?key=hunter3"\nplaces = 3\nwitness = ["a\\"b"]\n'
+    text = 'listen = "https://anna:a/hunter1@hunter2@host/v1?key=hunter3"\nplaces = 3\nwitness = ["a\\"b"]\n'
     done = run(text, "--check-config", "--tick", "2", RAGSEAL_X_FAILS="plainly")
     assert done.exit_code == 0, done.output
     assert not seen

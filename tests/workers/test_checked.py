@@ -89,3 +89,15 @@ def test_without_a_worker_only_what_is_asked_for_is_proven_here() -> None:
 def test_a_provider_that_stops_proves_nothing_itself() -> None:
     with pytest.raises(StoppingError):
         proved(Scripted(raising(StoppingError())), never)
+
+
+def test_the_provider_loads_its_key_before_it_takes_a_turn() -> None:
+    """It may be a minute, and whoever else proves waits for a turn."""
+    turns, one = Turns(), stated(0)
+
+    def loads() -> Any:
+        assert not turns._taken, "everybody waits while a key is loaded"
+        return backend()
+
+    workers = Scripted(raising(UnreachedError("nobody is there")))
+    one.check(checked_proof(workers, turns, loads, one.work.circuit, one.work.key, one.assignment, one.check, True))

@@ -202,3 +202,9 @@ def test_what_prove_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert default_engine() == "here"
     with pytest.raises(ConfigurationError, match="native module"):
         LocalWorkers(1, tmp_path)
+
+
+def test_a_mistyped_scheme_shows_no_password() -> None:
+    with pytest.raises(ConfigurationError, match="postgress://") as refused:
+        prove_by("postgress://ragseal:hunter2@db/proofs", None)
+    assert "hunter2" not in str(refused.value)

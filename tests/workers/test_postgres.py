@@ -24,11 +24,12 @@ from click.testing import CliRunner
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.prover.__main__ import main
 from ragseal.prover.workers import postgres
+from ragseal.prover.workers import rows as rows_module
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkResult
 from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.postgres import PostgresWorkers
 from ragseal.prover.workers.postgres_worker import PostgresWorker
-from ragseal.prover.workers.rows import Rows
+from ragseal.prover.workers.rows import Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import RowKey
 from ragseal.runtime.keyfile import load_shared
 from tests.workers.scene import fresh_name, held_in, proof_of, stated
@@ -106,7 +107,7 @@ class InBackground:
         self._thread = threading.Thread(target=run)
         self._thread.start()
 
-    def outcome(self, seconds: float = 20.0) -> Any:
+    def outcome(self, seconds: float = 90.0) -> Any:
         self._thread.join(seconds)
         assert self._outcome, "it still waits"
         return self._outcome[0]
@@ -129,7 +130,7 @@ def change(uri: str, key: RowKey, change: str, *values: object) -> int:
         return db.execute(f"UPDATE ragseal_assignments SET {change} WHERE queue = %s", (*values, key.queue)).rowcount
 
 
-def until(what: Callable[[], object], seconds: float = 20.0) -> None:
+def until(what: Callable[[], object], seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it does not come about"
@@ -146,7 +147,7 @@ def test_a_database_sees_ciphertext_and_keeps_nothing(server: str, key: RowKey, 
         until(lambda: rows(server, key))
         ((row, body, proving, provider),) = rows(server, key, "id, body, key, provider")
         assert len(row) == 16
-        assert provider == PROVIDER.hex()
+        assert provider.startswith(PROVIDER.hex() + ":")
         assert proving in keys.held()
         assert len(body) == len(work.encode()) + 28
         values = {work.inputs[at : at + 32] for at in range(0, len(work.inputs), 32)}
@@ -296,18 +297,34 @@ def test_without_workers_nobody_waits_for_ever(server: str, key: RowKey) -> None
         until(lambda: not rows(server, key))
 
 
-def test_others_work_is_no_trouble(server: str, key: RowKey) -> None:
-    """While workers are busy with another provider's assignments, this one's wait."""
+def test_others_work_does_not_hide_that_nobody_takes_mine(server: str, key: RowKey) -> None:
     with engine(server, key, patience=0.6) as workers:
         until(lambda: workers._clean)
         with psycopg.connect(server, autocommit=True) as db:
             db.execute(postgres._PUT, (b"busy" + key.secret[:8], key.queue, "other", "tiny-0", b"x"))
+            db.execute("INSERT INTO ragseal_workers VALUES (%s, 'w', now(), NULL)", (key.queue,))
         change(server, key, "worker = 'w', lease = now() + interval '1 minute'")
-        waiting = InBackground(lambda: workers.prove(stated(0).work))
+        error = InBackground(lambda: workers.prove(stated(0).work)).outcome()
+        assert isinstance(error, UnreachedError)
+        assert "no worker took an assignment" in str(error)
+        until(lambda: workers.status().workers == 1)
+        time.sleep(1.0)
+        assert "no worker took" in workers.status().trouble, "people see it until one is taken"
+
+
+def test_what_is_waited_for_behind_ones_own_work_is_waited_for(server: str, key: RowKey) -> None:
+    with engine(server, key, patience=0.6) as workers:
+        calls = [InBackground(lambda n=n: workers.prove(stated(n).work)) for n in (0, 1)]  # type: ignore[misc]
+        until(lambda: len(rows(server, key)) == 2)
+        with psycopg.connect(server, autocommit=True) as db:
+            db.execute(
+                "UPDATE ragseal_assignments SET worker = 'w', lease = now() + interval '1 minute' WHERE id = %s",
+                rows(server, key, "id")[0],
+            )
         time.sleep(1.5)
         assert workers.status().trouble == ""
         workers.close()
-        assert isinstance(waiting.outcome(), StoppingError)
+        assert all(isinstance(one.outcome(), StoppingError) for one in calls)
 
 
 # --- a database that is hostile, or away -----------------------------------------------------------------------------
@@ -378,14 +395,44 @@ def test_a_result_that_is_none_of_this_row_is_no_result(server: str, key: RowKey
         assert workers.status().dropped == (), "a worker is dropped for what a database did"
 
 
-def test_who_made_a_result_is_what_the_worker_says(server: str, key: RowKey, keys: ProvingKeys) -> None:
-    """Else a database that renames whoever lied has an honest worker dropped."""
+@pytest.mark.parametrize("how", ["the database renames who claimed it", "it was dropped before"])
+def test_a_result_of_somebody_else_is_no_result(server: str, key: RowKey, keys: ProvingKeys, how: str) -> None:
+    """Else a worker that lies goes on under a name that was dropped, or has the bearer of another name dropped."""
+    claimant = "honest" if how.startswith("the database") else "liar"
     with engine(server, key) as workers:
+        if claimant == "liar":
+            workers.drop("liar", "it lied")
         waiting = InBackground(lambda: workers.prove(stated(0).work))
         until(lambda: rows(server, key))
         ((row,),) = rows(server, key, "id")
-        change(server, key, "result = %s, worker = 'honest'", sealed(key, bytes(row), 1, "liar"))
-        assert waiting.outcome().worker == "liar"
+        change(server, key, "result = %s, worker = %s", sealed(key, bytes(row), 1, "liar"), claimant)
+        until(lambda: rows(server, key, "id") not in ([], [(row,)]))
+        with working(server, key, keys) as worker:
+            assert waiting.outcome().worker == worker.name
+
+
+def test_one_liar_after_the_other_ends_the_work_with_workers(server: str, key: RowKey) -> None:
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        for number in range(postgres.BAD):
+            assert "new key" not in workers.status().trouble
+            workers.drop(f"liar-{number}", "it lied")
+        assert "make a new key" in workers.status().trouble
+        with pytest.raises(UnreachedError, match="make a new key"):
+            workers.prove(stated(0).work)
+
+
+def test_what_a_worker_says_steers_no_terminal_and_is_not_told_to_the_database(
+    server: str, key: RowKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    with engine(server, key) as workers:
+        workers.drop("a\x1b[2J", "it says: sealed\x1b]0;x\n")
+        with psycopg.connect(server, autocommit=True) as db:
+            said = db.execute("SELECT dropped FROM ragseal_workers WHERE queue = %s", (key.queue,)).fetchall()
+        assert said == [(postgres.DROPPED,)], "a reason may quote what was sealed"
+        assert "sealed" in workers.status().dropped[0]
+        assert workers.status().dropped[0].isprintable()
+        assert all(one.getMessage().isprintable() for one in caplog.records)
 
 
 @pytest.mark.parametrize("how", ["DELETE FROM ragseal_assignments", "UPDATE ragseal_assignments SET refused = 'no'"])
@@ -411,6 +458,43 @@ def test_a_database_that_is_away_keeps_nobody_waiting(keys: ProvingKeys, key: Ro
     with pytest.raises(TransportError, match="database of proofs"):
         worker.step(threading.Event())
     worker.close()
+
+
+def test_a_database_that_does_not_answer_keeps_nobody_waiting_for_ever(
+    server: str, key: RowKey, keys: ProvingKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there and accepts connections, and each statement waits, here for a lock."""
+    monkeypatch.setattr(rows_module, "DEADLINE", 1.0)
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        with psycopg.connect(server) as db:
+            db.execute("LOCK TABLE ragseal_assignments, ragseal_workers IN ACCESS EXCLUSIVE MODE")
+            error = InBackground(lambda: workers.prove(stated(0).work)).outcome()
+            assert isinstance(error, UnreachedError)
+            until(lambda: "does not answer" in workers.status().trouble)
+            InBackground(workers.close).outcome()  # type: ignore[arg-type]
+
+
+def test_values_of_another_type_are_no_lengths() -> None:
+    """bytes(5000000000) would be as many."""
+    assert bytes_of(5_000_000_000) == b"" == bytes_of("x")
+    assert bytes_of(b"x") == b"x"
+    assert text_of(7, 5) == ""
+    assert text_of("a\x1bbcdef", 4) == "a\\x1bbc"
+
+
+def test_a_copy_leaves_alone_what_the_provider_has_under_way(server: str, key: RowKey) -> None:
+    with engine(server, key) as workers:
+        waiting = InBackground(lambda: workers.prove(stated(0).work))
+        until(lambda: rows(server, key))
+        ((row,),) = rows(server, key, "id")
+        copy = PostgresWorkers(server, key, PROVIDER, cleans=False)
+        copy._look()
+        copy.close()
+        assert rows(server, key, "id") == [(row,)]
+        workers.close()
+        assert isinstance(waiting.outcome(), StoppingError)
+        assert rows(server, key) == [], "a stop deletes what it put in"
 
 
 def test_a_password_is_in_no_message(key: RowKey) -> None:
