@@ -62,11 +62,11 @@ def test_a_provider_tells_its_answers_with_the_ledger_and_in_no_order(tmp_path: 
 
     async def scene() -> None:
         with pytest.raises(AttestationError):
-            async with numbers.answer():
+            async with numbers.answer(True):
                 raise AttestationError(QUERY)
-        async with numbers.answer():
+        async with numbers.answer(True):
             await asyncio.sleep(0.55)
-        async with numbers.answer():
+        async with numbers.answer(True):
             pass
         assert not exporter.get_finished_spans()  # until the coarse tick
         await numbers.settle()
