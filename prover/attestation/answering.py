@@ -350,7 +350,7 @@ class Attestation:
 
     @contextmanager
     def _writing(self, window: Window, account: Account) -> Iterator[None]:
-        """A generator is asked before anything is recorded: where it fails, no query was spent for what it cost.
+        """A generator is asked before anything is recorded: where it fails, no query pays for it.  SPEC A.14.8.
 
         Raises:
             BudgetError: it failed too often at this account's requests; it is not asked.

@@ -26,6 +26,7 @@ from ragseal.prover.metrics import ANSWERED
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build
 from ragseal.verifier.report.page import render
+from tests.embedder.embedding_server import Reply
 from tests.generators.chat_server import chatting
 from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
 from tests.simulator.provider import Asker, TrigramEmbedder, newest
@@ -153,7 +154,7 @@ async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_
 def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with chatting() as server:
         generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
-        server.replies.append((400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
+        server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
         with pytest.raises(TransportError):
             without_documents(generator, QUESTION)
     assert "status 400" in caplog.text
