@@ -14,15 +14,16 @@ request acknowledges the receipt before it: who wants more at once takes more ac
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ragseal.client.client import Client
 from ragseal.client.result import Result, Resumed
 from ragseal.client.retries import ONCE, Retries
-from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.errors import ConfigurationError, TransportError
 
 T = TypeVar("T")
 
@@ -39,8 +40,23 @@ def _close(made: Future[Client]) -> None:
 class _Question:
     """A question on its way."""
 
-    task: asyncio.Future[Result]
-    begun: bool = False  #: its turn has come: a request of it may be signed
+    task: asyncio.Future[Result] = field(init=False)
+    left: threading.Event = field(default_factory=threading.Event)  #: its loop is gone, or nobody waits for it
+    _begun: bool = False
+    _mutex: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> bool:
+        """Its turn has come: from here on a request of it may be signed.  False: nobody waits for it any more."""
+        with self._mutex:
+            self._begun = not self.left.is_set()
+            return self._begun
+
+    def give_up(self) -> bool:
+        """Ask it not at all.  False: it has begun."""
+        with self._mutex:
+            if not self._begun:
+                self.left.set()
+            return not self._begun
 
     @property
     def away(self) -> bool:
@@ -62,8 +78,7 @@ class AsyncClient:
                 pending goes out again, byte for byte.
         """
         self._client, self._retries = client, retries
-        self._thread = ThreadPoolExecutor(1, "ragseal-client")
-        self._turn = asyncio.Lock()  #: of one question with all its retries
+        self._thread = ThreadPoolExecutor(1, "ragseal-client")  #: works on one question with all its retries
         self._left: dict[str, _Question] = {}  #: questions that are asked on though nobody waits
         self._closed = False
 
@@ -108,17 +123,21 @@ class AsyncClient:
             self._thread.shutdown(wait=False)
 
     async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._submit(call))
+
+    def _submit(self, call: Callable[[], T]) -> Future[T]:
         if self._closed:
             raise ConfigurationError("this client is closed: make a new one on the same folder")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return self._thread.submit(call)
 
-    async def ask(self, text: str, timeout: float | None = None) -> Result:
+    async def ask(self, text: str, timeout: float | None = None, *, answer: bool | None = None) -> Result:
         """Ask one question, as :meth:`ragseal.client.client.Client.ask` does.
 
         Args:
             timeout: seconds to wait, its turn and its retries included.  A question whose turn has come is asked on all
                 the same, for its request may be signed already: asked again it costs nothing more and gives that
                 answer.  One that still waits for others is not asked at all.
+            answer: as of Client.ask.
 
         Raises:
             TransportError: nothing came in time, or the provider cannot be reached; ask the same again.
@@ -126,7 +145,7 @@ class AsyncClient:
         """
         question = self._left.pop(text, None)
         if question is None or question.away:
-            question = self._begin(text)
+            question = self._begin(text, answer)
         try:
             return await asyncio.wait_for(asyncio.shield(question.task), timeout)
         except TimeoutError:
@@ -139,20 +158,30 @@ class AsyncClient:
             self._leave(text, question)
             raise
 
-    def _begin(self, text: str) -> _Question:
-        async def run() -> Result:
-            # Its turn ends with its last retry: whoever asked in between would complete the request that is pending,
-            # and the retry would sign another one.
-            async with self._turn:
-                question.begun = True
-                return await self._persist(text)
+    def _begin(self, text: str, answer: bool | None) -> _Question:
+        question = _Question()
+        working = self._submit(lambda: self._persist(question, text, answer))
 
-        question = _Question(asyncio.ensure_future(run()))
+        async def run() -> Result:
+            try:
+                return await asyncio.wrap_future(working)
+            except asyncio.CancelledError:
+                question.left.set()  # the thread need not wait for another attempt
+                raise
+
+        question.task = asyncio.ensure_future(run())
         return question
+
+    def _persist(self, question: _Question, text: str, answer: bool | None) -> Result:
+        """In the account's thread, waits between attempts too: no loop has to run on so that the turn ends."""
+        with self._client.turn:
+            if not question.begin():
+                raise TransportError("nobody waits for this question any more: it was not asked")
+            return self._retries.meet(lambda: self._client.ask(text, answer=answer), question.left.wait)
 
     def _leave(self, text: str, question: _Question) -> bool:
         """Keep a question that nobody waits for any more, if it may cost something; else it is not asked."""
-        if not question.begun:
+        if question.give_up():
             question.task.cancel()
             return False
         while len(self._left) >= MAX_LEFT:  # the account's folder has that answer all the same
@@ -170,29 +199,24 @@ class AsyncClient:
         """Of such questions, those without an answer yet."""
         return [one.task for one in self._left.values() if not one.task.done()]
 
-    async def _persist(self, text: str) -> Result:
-        for wait in self._retries.waits():
-            try:
-                return await self._run(lambda: self._client.ask(text))
-            except AuditError as error:
-                if not self._retries.helps(error):
-                    raise
-                wait += Retries.named(error)
-            await asyncio.sleep(wait)
-        return await self._run(lambda: self._client.ask(text))
-
-    async def ask_many(self, texts: Iterable[str], timeout: float | None = None) -> AsyncIterator[Result]:
-        """The questions in their order, each result as it comes; ``timeout`` is of each.
+    async def ask_many(
+        self, texts: Iterable[str], timeout: float | None = None, *, answer: bool | None = None
+    ) -> AsyncIterator[Result]:
+        """The questions in their order, each result as it comes; ``timeout`` and ``answer`` are of each.
 
         Raises: what :meth:`ask` raises of the question at which it happens; the results before it were given.
         """
         for text in texts:
-            yield await self.ask(text, timeout)
+            yield await self.ask(text, timeout, answer=answer)
 
     async def resume(self, *, again: bool = False) -> Resumed:
         """As :meth:`ragseal.client.client.Client.resume`, after the question under way."""
-        async with self._turn:
-            return await self._run(lambda: self._client.resume(again=again))
+
+        def resume() -> Resumed:
+            with self._client.turn:
+                return self._client.resume(again=again)
+
+        return await self._run(resume)
 
     async def tenant(self) -> str:
         """As :meth:`ragseal.client.client.Client.tenant`."""
@@ -233,17 +257,17 @@ class Pool:
             if one is not None:
                 raise one
 
-    async def ask(self, text: str, timeout: float | None = None) -> Result:
+    async def ask(self, text: str, timeout: float | None = None, *, answer: bool | None = None) -> Result:
         """Ask with the account that has been idle longest; ``timeout`` counts from when there is one.
 
         A question that somebody stopped waiting for stays with its account: asked again it costs nothing more.
         """
         for client in self._clients:
             if client.left(text):
-                return await client.ask(text, timeout)
+                return await client.ask(text, timeout, answer=answer)
         client = await self._idle.get()
         try:
-            return await client.ask(text, timeout)
+            return await client.ask(text, timeout, answer=answer)
         finally:
             self._release(client)
 
@@ -254,12 +278,16 @@ class Pool:
             return
         self._idle.put_nowait(client)
 
-    async def ask_many(self, texts: Iterable[str], timeout: float | None = None) -> list[Result]:
+    async def ask_many(
+        self, texts: Iterable[str], timeout: float | None = None, *, answer: bool | None = None
+    ) -> list[Result]:
         """All questions at once, results in their order.
 
         Raises: the first error by order; what was under way is waited for, and its answers are kept by their accounts.
         """
-        found = await asyncio.gather(*(self.ask(text, timeout) for text in texts), return_exceptions=True)
+        found = await asyncio.gather(
+            *(self.ask(text, timeout, answer=answer) for text in texts), return_exceptions=True
+        )
         results: list[Result] = []
         for one in found:
             if isinstance(one, BaseException):

@@ -113,6 +113,9 @@ class Client:
             LedgerError: another process uses the folder.
         """
         self._mutex, self._closed = threading.Lock(), False
+        #: Whoever asks again after an error holds it from the first call to the last: a question in between would
+        #: complete the request that is pending, whose answer nobody got, and the next call would sign another one.
+        self.turn = threading.Lock()
         self._accept_unchecked = accept_unchecked
         self._entropy, self._clock = entropy, clock
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder

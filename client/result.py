@@ -7,9 +7,9 @@ holds with the public embedder costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +59,18 @@ class Result:
         None  #: the provider's text, of a window of the claim answers; ``opened`` are its keywords then
     )
     unanswered: tuple[str, ...] = ()  #: windows that ended on this question: signed there, refused, asked again here
+    #: Ranks what came while the embedder was away.
+    _later: Callable[[], tuple[Ranked, ...]] | None = field(default=None, repr=False, compare=False)
+
+    def rank(self) -> Result:
+        """The same answer, ranked now if its embedder was away when it came; nobody but the embedder is asked.
+
+        Raises:
+            TransportError: the embedder is away still.
+        """
+        if self.ranked is not None or self._later is None:
+            return self
+        return replace(self, ranked=self._later(), _later=None)
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -130,20 +142,21 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, a
         for slot in answer.openings.slots
         if (found := slot.content) is not None
     )
-    ranked = None
-    if embedder is not None and not answers:
-        with suppress(TransportError):  # the answer is here, checked and paid for
-            ranked = _ranked(exchange, opened, embedder)
-    return Result(
+    result = Result(
         opened=opened,
         returned=tuple(slot.slot for slot in answer.openings.slots),
         withheld=tuple(slot.slot for slot in answer.openings.slots if slot.flag and not slot.texts),
         receipt=answer.receipt,
         record=answer.record,
         checked=exchange.signed.request.checked,
-        ranked=ranked,
+        ranked=None,
         answer=answer.openings.answer if answers else None,
+        _later=None if embedder is None or answers else partial(_ranked, exchange, opened, embedder),
     )
+    try:
+        return result.rank()
+    except TransportError:  # the answer is here, checked and paid for
+        return result
 
 
 def _ranked(exchange: Exchange, opened: Sequence[Opened], embedder: Embedder) -> tuple[Ranked, ...]:

@@ -8,10 +8,14 @@ a provider says is an answer, and is not argued with.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
-from ragseal.kernel.errors import BudgetError, ConfigurationError, MismatchError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, MismatchError, TransportError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,22 @@ class Retries:
     def named(error: Exception) -> float:
         """Seconds that the provider asks for before the next call."""
         return (error.retry_after_ms or 0) / 1000 if isinstance(error, BudgetError) else 0.0
+
+    def meet(self, call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
+        """What ``call`` returns, called again where that may help.
+
+        Args:
+            pause: waits so many seconds; true gives up, with the error that it waited for.
+
+        Raises: what the last call raised.
+        """
+        for wait in self.waits():
+            try:
+                return call()
+            except AuditError as error:
+                if not self.helps(error) or pause(wait + self.named(error)):
+                    raise
+        return call()
 
 
 ONCE = Retries(attempts=1)

@@ -53,6 +53,7 @@ class ChatGenerator:
         sleep: Callable[[float], None] = time.sleep,
         spread: Callable[[], float] = random.random,
         tls: ssl.SSLContext | None = None,
+        quotes: bool = True,
     ) -> None:
         """Nothing is asked yet.
 
@@ -67,6 +68,7 @@ class ChatGenerator:
             progress: called when a request goes out and when its answer is there.
             sleep, spread: how a pause is waited for, and by which share it is lengthened.
             tls: whom to trust; None is the system's authorities.
+            quotes: errors may quote the server, which may quote what it was asked: not where somebody else asked.
 
         Raises:
             ConfigurationError: a URL, model, key or number that cannot be used.
@@ -77,7 +79,7 @@ class ChatGenerator:
             raise ConfigurationError("max_tokens and attempts are at least 1, seconds above 0 and at most 3600")
         self._model = model
         self._max_tokens = max_tokens
-        self._patience = Patience(seconds, attempts, quotes=True)
+        self._patience = Patience(seconds, attempts, quotes)
         self._progress = progress
         self._asked = self._answered = 0
         key = None if key_variable is None else _key(key_variable)

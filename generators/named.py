@@ -13,13 +13,16 @@ EXTRACTIVE = "extractive"
 _CHAT = "chat:"
 
 
-def named_generator(name: str, embedder: Embedder, key_variable: str | None = None) -> Generator:
+def named_generator(
+    name: str, embedder: Embedder, key_variable: str | None = None, *, quotes: bool = True
+) -> Generator:
     """The generator of a name; nothing is asked of it yet.
 
     Args:
         name: "extractive", the best sentence of each text, or "chat:MODEL@URL", a served model.
         embedder: chooses sentences.
         key_variable: the environment variable that holds a served model's key.
+        quotes: its errors may quote its server, which may quote what it was asked.
 
     Raises:
         ConfigurationError: no such name, or a model or URL that cannot be used.
@@ -32,4 +35,4 @@ def named_generator(name: str, embedder: Embedder, key_variable: str | None = No
             f'{name[:200]!r} is no generator: write "{EXTRACTIVE}", or chat:MODEL@URL such as '
             "chat:llama3@http://localhost:8000/v1"
         )
-    return ChatGenerator(url, model, key_variable=key_variable)
+    return ChatGenerator(url, model, key_variable=key_variable, quotes=quotes)

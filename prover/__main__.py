@@ -49,6 +49,7 @@ from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.worker_commands import worker
 from ragseal.prover.workers.opening import FORMS, default_engine, prove_by
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
+from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
@@ -63,6 +64,8 @@ from ragseal.runtime.terminal import (
 from ragseal.runtime.tls import ClientTls, ServerTls
 from ragseal.runtime.tokenbucket import Rate
 from ragseal.runtime.tracing import exporting
+
+TICK = 0.1  #: seconds: which answers leave at multiples of unless the operator says otherwise
 
 log = logging.getLogger("ragseal.provider")
 
@@ -210,7 +213,7 @@ def commit(
               "run`.")  # fmt: skip
 @click.option("--worker-key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="With --prove postgres://...: the key that this provider and its workers share.")  # fmt: skip
-@click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=0.1, show_default=True,
+@click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=TICK, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
               'written by: "extractive", or chat:MODEL@URL, which is asked over the network.')  # fmt: skip
@@ -291,6 +294,7 @@ def serve(
     it through a socket in there.  --config takes all of this from a file; SIGHUP has it read again for the limits, and
     the certificates.
     """
+    ignore_hangups()
     schedule = None
     if next_policy is not None:
         schedule = Schedule(next_policy, seconds_of(every), pattern, agreed, auditor_seats(seats))
@@ -327,7 +331,12 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        provider.write_with(named_generator(generator, provider.backends.embedder, generator_key))
+        if generator != EXTRACTIVE and tick <= TICK:
+            log.warning(
+                "a served model takes longer for every document that takes part, and answers leave each %g s: how many "
+                "take part shows in how long an answer takes; give --tick that covers the slowest", tick,
+            )  # fmt: skip
+        provider.write_with(named_generator(generator, provider.backends.embedder, generator_key, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:

@@ -3,7 +3,8 @@
 
 n_max charges answers.  A Prepare that is never followed by its Retrieve, and a Retrieve that is not the account's next
 query, cost the provider an embedding, a signature or the loading of a window, and would otherwise be free.  The buckets
-are an account key's over all windows.  An account's next query takes nothing from any of them.
+are an account key's over all windows.  An account's next query takes nothing from any of them once it is
+answered.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from ragseal.kernel.errors import BudgetError
 
 REPEATS, REPEATS_A_SECOND = 64, 8.0  #: an account's Retrieves that are no next query: at once, in the long run
+UNWRITTEN, UNWRITTEN_A_SECOND = 4, 1 / 30  #: its next queries that the generator was asked for and that got no answer
 RETRIEVES_AT_ONCE = 64  #: its Retrieves under way, those whose caller has gone too: they wait for each other
 LINES, LINES_A_SECOND = 64, 8.0  #: its calls for its own line of a registry
 LOADS, LOADS_A_SECOND = 4, 1 / 60  #: older windows that are loaded for it, because they are not in memory

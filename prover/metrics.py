@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragseal import __version__
+from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, UnprovableError
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.prover.provider import Provider
@@ -63,7 +64,7 @@ class Metrics:
         self._prepares: Counter[str] = Counter()
         self._latencies: Counter[int] = Counter()
         self._proven: set[bytes] = set()  #: closed windows of which nothing is pending any more
-        self._untold: list[tuple[str, int]] = []  #: outcome and ticks of the answers since the last coarse tick
+        self._untold: list[tuple[str, int]] = []  #: of the answers since the last coarse tick: outcome, ticks or 0
         self.spans: Spans | None = None  #: tells each of them, where the operator wants traces
         self.shown = Settled()
 
@@ -74,17 +75,35 @@ class Metrics:
             yield
 
     @asynccontextmanager
-    async def answer(self) -> AsyncIterator[None]:
-        """Around a Retrieve, to the moment in which its answer leaves."""
+    async def answer(self, timed: bool) -> AsyncIterator[None]:
+        """Around a Retrieve, to the moment in which its answer leaves.
+
+        Args:
+            timed: its time may be told, see :meth:`timed`.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with _counted(lambda outcome: self._ended(outcome, loop.time() - began)):
+        async with _counted(lambda outcome: self._ended(outcome, loop.time() - began, timed)):
             yield
 
-    def _ended(self, outcome: str, seconds: float) -> None:
-        ticks = max(1, math.ceil(seconds / self._tick - 0.01))  # an answer leaves a little after its tick
+    def timed(self, request: bytes) -> bool:
+        """Whether the time of a SignedRequest's answer may be told.
+
+        In a window of answers it grows with the documents that take part, whose number nobody is told without noise
+        (SPEC A.14.7).
+        """
+        try:
+            manifest = SignedRequest.decode(request).request.manifest
+            return not self._provider.journal.history.window(manifest).manifest.policy.answers
+        except AuditError:
+            return False
+
+    def _ended(self, outcome: str, seconds: float, timed: bool) -> None:
+        ticks = 0
+        if timed:
+            ticks = max(1, math.ceil(seconds / self._tick - 0.01))  # an answer leaves a little after its tick
         self._answers[outcome] += 1
-        if outcome == ANSWERED:
+        if outcome == ANSWERED and timed:
             self._latencies[ticks] += 1
         if self.spans is not None and len(self._untold) < MOST_SPANS:
             self._untold.append((outcome, ticks))
@@ -94,12 +113,13 @@ class Metrics:
         journal = self._provider.journal
         entries, window = journal.public.size, journal.history.open
         counted = dict(self._answers), dict(self._prepares), dict(self._latencies)
-        ended, self._untold = self._untold, []
+        untold = len(self._untold)
         records = 0 if window is None else journal.published_records(window)
         queries = None if window is None else window.manifest.accounts * window.manifest.policy.n_max - records
         public = [(one, journal.published_records(one)) for one in journal.history.windows.values()]
         pending, stopped = await asyncio.to_thread(self._measured, public)
         self.shown = Settled(*counted, entries, records, queries, pending, stopped)
+        ended, self._untold = self._untold[:untold], self._untold[untold:]  # now: whoever is cancelled above loses none
         if self.spans is not None:
             shown_at = coarse(self._provider.environment.clock())
             for outcome, ticks in sorted(ended):  # not in the order in which they were asked for
@@ -173,7 +193,7 @@ class Metrics:
         edges = [(f"{ticks * self._tick:g}", up_to(ticks)) for ticks in EDGES]
         return core.HistogramMetricFamily(
             "ragseal_answer_seconds",
-            "From a Retrieve to its answer, in whole ticks of `serve --tick`, up to the last coarse tick.",
+            "From a Retrieve to its documents, in whole ticks of `serve --tick`, up to the last coarse tick.",
             buckets=[*edges, ("+Inf", up_to(math.inf))],
             sum_value=sum(at * number for at, number in latencies.items()) * self._tick,
         )

@@ -136,7 +136,7 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
 
     @answers
     async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
-        async with self._serving.metrics.answer():
+        async with self._serving.metrics.answer(self._serving.metrics.timed(request.canonical)):
             answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
         path = await asyncio.to_thread(self._serving.consistency, request.known_size, answer.size)
         return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path)

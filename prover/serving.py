@@ -43,6 +43,7 @@ from ragseal.prover.workers.opening import ProveBy
 from ragseal.runtime.tokenbucket import Rate, Throttle
 from ragseal.runtime.tracing import Spans
 
+LIVE_SECONDS = 10.0  #: between two times at which traces are told where no coarse tick is
 FOLLOWING_SECONDS = 1.0  #: between two looks for another window, once one could not be opened
 ASIDE = 2  #: threads for what an operator wants done: a window is committed while documents are embedded
 
@@ -187,7 +188,12 @@ class Serving:
     async def _publish(self) -> None:
         """Show the public what is in the log, on the coarse tick (SPEC B.3)."""
         tick = self.serve_options.publish
-        while tick > 0:
+        while tick <= 0:  # every record is public at once: here only what answers left for the traces is told
+            await asyncio.sleep(LIVE_SECONDS)
+            if self.metrics.spans is None:
+                continue  # whoever scrapes settles for itself
+            await self._settle()
+        while True:
             await asyncio.sleep(tick - time.time() % tick)
             try:
                 await self.ticks.publish()
@@ -239,6 +245,8 @@ class Serving:
         self._aside.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._purging.shutdown, True, cancel_futures=True)
         await self.attestation.drain()
+        if self.journal.public.live:  # else the ledger has not shown yet of what there would be to tell
+            await self._settle()
         await asyncio.to_thread(self.proofs.stop)
 
     async def _retire(self) -> None:

@@ -37,7 +37,7 @@ class Certificates:
         self._tls = tls
         self._stamp = self._now()
         self._newest = tls.configuration()
-        self._fresh: grpc.ServerCertificateConfiguration | None = None  #: what gRPC has not fetched yet
+        self._given = self._newest  #: what gRPC fetched last
         self._followers: list[Callable[[ssl.SSLContext], None]] = []
         self._bad: Stamp | None = None  #: files that did not do at the last look
         self._told: Stamp | None = None  #: of which that was said
@@ -51,8 +51,11 @@ class Certificates:
         return made
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        fresh, self._fresh = self._fresh, None
-        return fresh
+        newest = self._newest  # read once: look() may put another one there at any moment, for the next call
+        if newest is self._given:
+            return None
+        self._given = newest
+        return newest
 
     def follow(self, use: Callable[[ssl.SSLContext], None]) -> None:
         """Hand every new certificate to an HTTP server as well."""
@@ -77,7 +80,7 @@ class Certificates:
                 _log.error("THE NEW CERTIFICATE IS NOT TAKEN: %s; the server goes on with the old one", error)
             self._bad = stamp
             return False
-        self._stamp, self._newest, self._fresh = stamp, newest, newest
+        self._stamp, self._newest = stamp, newest
         for use, context in contexts:
             if context is not None:
                 use(context)

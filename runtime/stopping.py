@@ -18,6 +18,15 @@ def asked_to_stop() -> asyncio.Event:
     return stop
 
 
+def ignore_hangups() -> None:
+    """From here to :func:`on_hangup`: what a program has not read yet it need not read again, and it must not end.
+
+    For the main thread; elsewhere, and where there are no such signals, it does nothing.
+    """
+    with contextlib.suppress(AttributeError, ValueError):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 def on_hangup(do: Callable[[], object]) -> None:
     """Call ``do`` in the running loop at each SIGHUP from here on."""
     with contextlib.suppress(NotImplementedError):

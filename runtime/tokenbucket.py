@@ -56,6 +56,12 @@ class TokenBuckets:
             said = f"{self._refusal}: ask again in {wait:.{1 if wait < 10 else 0}f} s"
             raise BudgetError(said, retry_after_ms=math.ceil(1000 * wait))
 
+    def give_back(self, caller: Hashable) -> None:
+        """A call of ``caller`` is charged elsewhere: its token comes back."""
+        left, since = self._left.get(caller, (self._burst, 0.0))
+        if left < self._burst:
+            self._left[caller] = (min(self._burst, left + 1), since)
+
     def change(self, burst: int, per_second: float) -> None:
         """Other numbers from now on; what is in the buckets stays, up to the new burst."""
         self._burst, self._rate = float(burst), per_second

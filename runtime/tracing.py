@@ -62,7 +62,7 @@ class Spans:
         Args:
             outcome: "answered", or why there was none.
             since: seconds since 1970, a coarse tick.
-            seconds: how long it took, in whole ticks.
+            seconds: how long it took, in whole ticks; 0 where that is not told.
         """
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind, StatusCode

@@ -73,7 +73,7 @@ class RagsealRetriever:
         Raises: as :meth:`ragseal.client.Client.ask`.
         """
         choice = self._choice(top_k, score_threshold, filters)
-        return {"documents": [_document(one) for one in choice.of(self._asking.ask(query))]}
+        return {"documents": [_document(one) for one in choice.of(self._asking.ask(query, choice.scored))]}
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
     async def run_async(
@@ -85,7 +85,7 @@ class RagsealRetriever:
     ) -> dict[str, list[Document]]:
         """As :meth:`run`, awaited."""
         choice = self._choice(top_k, score_threshold, filters)
-        return {"documents": [_document(one) for one in choice.of(await self._asking.ask_async(query))]}
+        return {"documents": [_document(one) for one in choice.of(await self._asking.ask_async(query, choice.scored))]}
 
     def to_dict(self) -> dict[str, Any]:
         """For a pipeline's file.  Raises ConfigurationError: this was made from a client."""

@@ -67,11 +67,11 @@ class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LangChain 
     def _get_relevant_documents(self, query: str, *, run_manager: Any, **given: Any) -> list[Document]:
         """``given``: k, score_threshold or filters of this call alone."""
         choice = self._of_call(given)
-        return [_document(one) for one in choice.of(self._asking.ask(query))]
+        return [_document(one) for one in choice.of(self._asking.ask(query, choice.scored))]
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **given: Any) -> list[Document]:
         choice = self._of_call(given)
-        return [_document(one) for one in choice.of(await self._asking.ask_async(query))]
+        return [_document(one) for one in choice.of(await self._asking.ask_async(query, choice.scored))]
 
     def _of_call(self, given: dict[str, Any]) -> Choice:
         given.pop("verbose", None)  # of the callbacks

@@ -57,10 +57,14 @@ class RagsealRetriever(BaseRetriever):  # type: ignore[misc]  # where LlamaIndex
         self._choice.check(self._asking.embeds)
 
     def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
-        return [_node(one) for one in self._choice.of(self._asking.ask(query_bundle.query_str))]
+        result = self._asking.ask(query_bundle.query_str, self._choice.scored)
+        return [_node(one) for one in self._choice.of(result)]
 
     async def _aretrieve(self, query_bundle: Any) -> list[NodeWithScore]:
-        return [_node(one) for one in self._choice.of(await self._asking.ask_async(query_bundle.query_str))]
+        return [
+            _node(one)
+            for one in self._choice.of(await self._asking.ask_async(query_bundle.query_str, self._choice.scored))
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """What :meth:`from_dict` takes: the account's folder is named there, its key stays in the folder.

@@ -52,6 +52,11 @@ class Choice:
         if least is not None and not (number and -1 <= least <= 1):
             raise EncodingError(f"the least score is a cosine from -1 to 1, or None for any: not {least!r}")
 
+    @property
+    def scored(self) -> bool:
+        """Whether documents without scores are of no use."""
+        return self.least_score is not None
+
     def check(self, embeds: bool) -> None:
         """Raises ConfigurationError: a least score where nothing computes scores; before anything is asked."""
         if self.least_score is not None and not embeds:
@@ -65,7 +70,7 @@ class Choice:
 
         Raises:
             ConfigurationError: the window gives answers in words, which have no documents to hand on.
-            TransportError: a least score, and an embedder that could not be reached.
+            TransportError: a least score, and a result without scores; :meth:`Asking.ask` with ``scored`` keeps those.
         """
         found = passages(result)
         if self.keep is not None:

@@ -70,7 +70,10 @@ def make_tools(gateway: Gateway) -> MCPServer[Any]:
 
     server.add_tool(
         search,
-        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False, idempotent_hint=False),
+        # No read: every call spends budget, which a program that asks its user only before changes must not hide.
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, open_world_hint=False, idempotent_hint=False
+        ),
         structured_output=True,
     )
     return server

@@ -87,15 +87,16 @@ def without_documents(generator: Generator, question: str) -> str:
 
     Raises:
         EncodingError: a question that no generator is asked.
-        TransportError: the generator fails.  What it says goes to the operator: it may quote a server of its own, whose
-            words, with a piece of the key in them now and then, are none of the account's business.
+        TransportError: the generator fails.  The account learns no more.  The operator's log gets what the generator
+            says unless that holds the question; `serve` makes one that does not quote its server.
     """
     asked = question[:MAX_QUESTION]
     check_asked(asked, (), ())
     try:
         return zero_shot(generator, asked)
     except Exception as error:
-        log.error("the generator does not answer: %s", error if isinstance(error, AuditError) else type(error).__name__)
+        said = str(error) if isinstance(error, AuditError) else ""
+        log.error("the generator does not answer: %s", said if said and asked not in said else type(error).__name__)
         raise TransportError(
             "this provider cannot write answers now: send the same request again later, it costs nothing until then"
         ) from None

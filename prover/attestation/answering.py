@@ -48,7 +48,14 @@ from ragseal.prover.attestation.retrieval import (
 from ragseal.prover.commitment.enrolling import check_enrolled
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.registry import window_account
-from ragseal.prover.limits import REPEATS, REPEATS_A_SECOND, RETRIEVES_AT_ONCE, Prepares
+from ragseal.prover.limits import (
+    REPEATS,
+    REPEATS_A_SECOND,
+    RETRIEVES_AT_ONCE,
+    UNWRITTEN,
+    UNWRITTEN_A_SECOND,
+    Prepares,
+)
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
@@ -149,6 +156,9 @@ class Attestation:
         self._fixer = EmbeddingCommitter(tools.group, tools.embedder, kept)
         self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
         self._unpaid = TokenBuckets(REPEATS, REPEATS_A_SECOND, "this account sends what is no next query too often")
+        self._unwritten = TokenBuckets(
+            UNWRITTEN, UNWRITTEN_A_SECOND, "no answer could be written to this account's last requests"
+        )
         self._prepares = Prepares()
         self.asked = Throttle("this account asks too often")  #: new Prepares, where the operator limits them
 
@@ -284,7 +294,8 @@ class Attestation:
 
         Raises:
             AttestationError: whatever in the request does not hold.
-            BudgetError: more than n_max queries, too many requests that are no next query, or too many at once.
+            BudgetError: more than n_max queries, too many requests that are no next query or that no answer could be
+                written to, or too many at once.
             UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
         message = SignedRequest.decode(canonical)
@@ -337,6 +348,20 @@ class Attestation:
             self._unpaid.take(account.public_key)
             raise
 
+    @contextmanager
+    def _writing(self, window: Window, account: Account) -> Iterator[None]:
+        """A generator is asked before anything is recorded: where it fails, no query pays for it.  SPEC A.14.8.
+
+        Raises:
+            BudgetError: it failed too often at this account's requests; it is not asked.
+        """
+        if not window.manifest.policy.answers:
+            yield
+            return
+        self._unwritten.take(account.public_key)
+        yield
+        self._unwritten.give_back(account.public_key)
+
     async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
         """Of an account's next query.  Its window is open, so nobody's bucket is asked."""
         self._journal.refuse_frozen()
@@ -346,7 +371,8 @@ class Attestation:
             await self._enrolled(window, request.account, request.index_digest)
             await self._check_acknowledgement(window, secrets, account, message)
         version = await self._version(window, secrets, account, request.index_digest)
-        kept = await self._fix_secrets(_Job(window, secrets, version, message, pending))
+        with self._writing(window, account):
+            kept = await self._fix_secrets(_Job(window, secrets, version, message, pending))
         entry, record = await self._append(window, account, message, kept)
         answer = self._answers.make(secrets, version, record, entry, kept)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()

@@ -13,6 +13,7 @@ import pytest
 
 from ragseal.client import AsyncClient, Pool, Retries, asynchronous
 from ragseal.client import retries as retrying
+from ragseal.client.adapters.asking import Asking
 from ragseal.kernel.errors import (
     AttestationError,
     BudgetError,
@@ -102,7 +103,7 @@ def test_a_lost_connection_sends_the_same_bytes_again(bench: Any, call: str, mon
 def test_only_transport_errors_are_met_with_another_call(bench: Any, error: Exception, calls: int) -> None:
     client, count = bench.client(), 0
 
-    def ask(text: str) -> Any:
+    def ask(text: str, *, answer: bool | None = None) -> Any:
         nonlocal count
         count += 1
         raise error
@@ -127,10 +128,10 @@ def test_nobody_pays_twice_for_what_he_stopped_waiting_for(
         async with AsyncClient(bench.client()) as client:
             if how == "time":
                 with pytest.raises(TransportError, match="ask the same question again"):
-                    await client.ask("json", timeout=0.01)
+                    await client.ask("json", timeout=0.2)
             else:
                 asking = asyncio.ensure_future(client.ask("json"))
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.2)
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await asking
@@ -149,7 +150,7 @@ def test_closing_waits_for_what_is_under_way(bench: Any, monkeypatch: pytest.Mon
     async def run() -> None:
         client = AsyncClient(bench.client())
         with pytest.raises(TransportError):
-            await client.ask("json", timeout=0.01)
+            await client.ask("json", timeout=0.2)
         threading.Timer(0.05, go.set).start()
         await client.close()
         await client.close()
@@ -197,6 +198,79 @@ def test_nothing_comes_between_a_question_and_its_retry(
     assert len(set(sent)) == (2 if other == "ask" else 1)
 
 
+@pytest.mark.parametrize("other", ["loop", "resume", "retriever", "same loop"])
+def test_nothing_from_anywhere_else_comes_between_either(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """Every AsyncClient and retriever of one client shares one turn; who blocks the loop meanwhile ends nothing."""
+    sent = failing(bench, monkeypatch, 1)
+    monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
+    client, failed = bench.client(), threading.Event()
+    real = client.ask
+
+    def ask(text: str, *, answer: bool | None = None) -> Any:
+        try:
+            return real(text, answer=answer)
+        except TransportError:
+            failed.set()
+            raise
+
+    monkeypatch.setattr(client, "ask", ask)
+
+    async def first() -> Any:
+        asking = asyncio.ensure_future(AsyncClient(client, Retries(attempts=3, first=0.4, most=0.4)).ask("json"))
+        assert await asyncio.to_thread(failed.wait, 20)
+        if other == "same loop":
+            assert Asking(client).ask("xml").receipt.body.seq == 1
+        return await asking
+
+    def second() -> None:
+        assert failed.wait(20)
+        if other == "loop":
+            asyncio.run(AsyncClient(client).ask("xml"))
+        elif other == "resume":
+            assert asyncio.run(AsyncClient(client).resume()).results == ()
+        elif other == "retriever":
+            Asking(client).ask("xml")
+
+    beside = threading.Thread(target=second)
+    beside.start()
+    assert asyncio.run(first()).receipt.body.seq == 0
+    beside.join(20)
+    assert len(set(sent)) == (1 if other == "resume" else 2)
+
+
+def test_a_loop_that_ends_takes_no_retries_along(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn is free again at once, and the account's next question is not held up."""
+    failing(bench, monkeypatch, 1)
+    monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
+    client = bench.client()
+
+    async def run() -> None:
+        with pytest.raises(TransportError):
+            await AsyncClient(client, Retries(attempts=3, first=30.0, most=30.0)).ask("json", timeout=0.3)
+
+    asyncio.run(run())
+    assert client.turn.acquire(timeout=5)
+
+
+@pytest.mark.parametrize("answer", [True, False, None])
+def test_what_is_wanted_reaches_the_client(bench: Any, monkeypatch: pytest.MonkeyPatch, answer: bool | None) -> None:
+    client, wanted = bench.client(), []
+    monkeypatch.setattr(client, "ask", lambda text, *, answer=None: wanted.append(answer))
+
+    async def run() -> None:
+        async with AsyncClient(client) as one:
+            await one.ask("json", answer=answer)
+            [_ async for _ in one.ask_many(["xml"], answer=answer)]
+            pool = Pool([one])
+            await pool.ask("yaml", answer=answer)
+            await pool.ask_many(["toml"], answer=answer)
+
+    asyncio.run(run())
+    assert wanted == [answer] * 4
+
+
 @pytest.mark.parametrize("how", ["time", "cancel"])
 def test_a_question_that_waits_for_others_is_not_asked_when_nobody_waits_for_it(
     bench: Any, monkeypatch: pytest.MonkeyPatch, how: str
@@ -209,10 +283,10 @@ def test_a_question_that_waits_for_others_is_not_asked_when_nobody_waits_for_it(
             await asyncio.sleep(0)
             if how == "time":
                 with pytest.raises(TransportError, match="it was not asked"):
-                    await client.ask("xml", timeout=0.01)
+                    await client.ask("xml", timeout=0.2)
             else:
                 asking = asyncio.ensure_future(client.ask("xml"))
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.2)
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await asking
@@ -238,7 +312,7 @@ def test_an_outage_that_nobody_was_told_of_is_not_told_later(bench: Any, monkeyp
     async def run() -> None:
         async with AsyncClient(bench.client()) as client:
             with pytest.raises(TransportError, match="ask the same"):
-                await client.ask("json", timeout=0.01)
+                await client.ask("json", timeout=0.2)
             (under_way,) = client.under_way()
             go.set()
             await asyncio.wait([under_way])
@@ -254,7 +328,7 @@ def test_closing_is_not_hindered_by_who_stops_waiting_meanwhile(bench: Any, monk
     async def run() -> None:
         client = AsyncClient(bench.client())
         with pytest.raises(TransportError):
-            await client.ask("json", timeout=0.01)
+            await client.ask("json", timeout=0.2)
         other = asyncio.ensure_future(client.ask("xml", timeout=0.05))
         await asyncio.sleep(0)
         threading.Timer(0.15, go.set).start()
@@ -332,8 +406,9 @@ class Account:
     def __init__(self, together: list[int], go: threading.Event | None = None) -> None:
         self.asked: list[str] = []
         self._together, self._go = together, go
+        self.turn = threading.Lock()
 
-    def ask(self, text: str) -> Any:
+    def ask(self, text: str, *, answer: bool | None = None) -> Any:
         self._together[0] += 1
         self._together[1] = max(self._together)
         if self._go is not None:
@@ -376,9 +451,9 @@ def test_a_pool_keeps_a_question_with_its_account() -> None:
     async def run() -> None:
         async with pool_of(*accounts) as pool:
             with pytest.raises(TransportError):
-                await pool.ask("json", timeout=0.01)
+                await pool.ask("json", timeout=0.2)
             waiting = [asyncio.ensure_future(pool.ask(text)) for text in ("json", "xml")]
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
             go.set()
             assert await asyncio.gather(*waiting) == ["json", "xml"]
 
@@ -405,16 +480,13 @@ def test_a_refusal_that_says_when_to_come_again_is_waited_out(bench: Any, monkey
             raise BudgetError("this account asks too often", retry_after_ms=refusals.pop(0))
         return real(*sent)
 
-    async def sleep(seconds: float, _: Any = asyncio.sleep) -> None:
-        slept.append(seconds)
-        await _(0)
-
+    met = Retries.meet
+    monkeypatch.setattr(Retries, "meet", lambda self, call, _: met(self, call, slept.append))
     monkeypatch.setattr(bench.provider, "prepare", early)
     monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
 
     async def run() -> None:
         async with AsyncClient(bench.client(), Retries(attempts=3, first=0.01, most=0.5)) as client:
-            monkeypatch.setattr("ragseal.client.asynchronous.asyncio.sleep", sleep)
             await client.ask("json")
             assert slept == [0.01 + 0.25, 0.02 + 0.5]
             for wait in (600, None):

@@ -3,26 +3,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from ragseal.generators.named import named_generator
 from ragseal.kernel.attestation import MAX_ANSWER_BYTES
-from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.statement import Returned
-from ragseal.prover.answers.attested import written
+from ragseal.prover.answers.attested import without_documents, written
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
+from ragseal.prover.limits import UNWRITTEN
+from ragseal.prover.metrics import ANSWERED
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build
 from ragseal.verifier.report.page import render
+from tests.embedder.embedding_server import Reply
+from tests.generators.chat_server import chatting
 from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
-from tests.simulator.provider import Asker, newest
+from tests.simulator.provider import Asker, TrigramEmbedder, newest
 
 pytestmark = pytest.mark.slow
 
@@ -119,6 +126,60 @@ async def test_what_a_generator_says_of_itself_stays_with_the_operator(
         assert serving.provider.state.rows("SELECT * FROM participations") == []
         generator.at = "nothing has this"
         assert (await alice.ask(QUESTION)).record.seq == 0  # the same request, byte for byte
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_path: Path) -> None:
+    """Requests that get no text spend no query: a few of them, then it is not even asked.  Answers count nothing."""
+    generator = Failing(fault=TransportError("away"))
+    async with answering_on(tmp_path, generator=generator) as serving:
+        alice, bob = Asker("alice", serving), Asker("bob", serving)
+        for _ in range(UNWRITTEN - 1):
+            with pytest.raises(TransportError):
+                await alice.ask(QUESTION)
+        generator.at = "nothing has this"
+        for number in range(4):
+            assert (await alice.ask(QUESTION)).record.seq == number
+        generator.at = ""
+        for _ in range(UNWRITTEN):
+            with pytest.raises(TransportError):
+                await bob.ask(QUESTION)
+        generator.at, asked = "nothing has this", len(generator.asked)
+        with pytest.raises(BudgetError, match="no answer could be written") as refused:
+            await bob.ask(QUESTION)
+        assert refused.value.retry_after_ms
+        assert len(generator.asked) == asked
+
+
+def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    with chatting() as server:
+        generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
+        server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
+        with pytest.raises(TransportError):
+            without_documents(generator, QUESTION)
+    assert "status 400" in caplog.text
+    assert QUESTION not in caplog.text
+    caplog.clear()
+    with pytest.raises(TransportError):
+        without_documents(Failing(fault=TransportError(f"what about {QUESTION}")), QUESTION)
+    assert "does not answer: TransportError" in caplog.text
+    assert QUESTION not in caplog.text
+
+
+def test_metrics_and_traces_tell_no_times_of_answers_in_words(tmp_path: Path) -> None:
+    live = AnsweringLive(tmp_path)
+    try:
+        told: list[tuple[str, float]] = []
+        metrics = live.server.serving.metrics
+        metrics.spans = SimpleNamespace(tell=lambda outcome, _, seconds: told.append((outcome, seconds)))  # type: ignore[assignment]
+        with live.client() as client:
+            client.ask(QUESTION, answer=True)
+        live.call(metrics.settle())
+        assert metrics.shown.answers == {ANSWERED: 1}
+        assert metrics.shown.latencies == {}
+        assert told == [(ANSWERED, 0)]
+    finally:
+        live.end()
 
 
 def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:

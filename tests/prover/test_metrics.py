@@ -116,7 +116,7 @@ def test_a_window_in_numbers_and_whether_it_answers(tmp_path: Path) -> None:
             window = await open_window(serving)
             alice = Asker("alice", serving)
             for query in (QUERY, "two", "three"):
-                async with serving.metrics.answer():
+                async with serving.metrics.answer(True):
                     await alice.ask(query)
             stop_key(provider.state, b"k" * 32, "a reason that names /a/file")
             book = CosignatureBook(provider.state.ledger_directory, provider.journal.public)
@@ -168,10 +168,10 @@ def test_what_an_answer_moves_waits_for_the_coarse_tick(tmp_path: Path) -> None:
             await serving.metrics.settle()
             before = (await get(where, "/metrics"))[1]
             alice = Asker("alice", serving)
-            async with serving.metrics.prepare(), serving.metrics.answer():
+            async with serving.metrics.prepare(), serving.metrics.answer(True):
                 await alice.ask(QUERY)
             with pytest.raises(AttestationError):
-                async with serving.metrics.answer():
+                async with serving.metrics.answer(True):
                     raise AttestationError("no")
             assert (await get(where, "/metrics"))[1] == before
             serving.journal.public.reveal()
@@ -199,7 +199,7 @@ def test_the_coarse_tick_shows_records_and_numbers_together(tmp_path: Path, monk
         serving = server.serving
         try:
             await open_window(serving)
-            async with serving.metrics.answer():
+            async with serving.metrics.answer(True):
                 await Asker("alice", serving).ask(QUERY)
             async with asyncio.timeout(10):
                 while serving.metrics.shown.answers.get(ANSWERED) != 1:
@@ -212,7 +212,7 @@ def test_the_coarse_tick_shows_records_and_numbers_together(tmp_path: Path, monk
 
             monkeypatch.setattr(serving.metrics, "settle", fails)
             size = serving.journal.public.size
-            async with serving.metrics.answer():
+            async with serving.metrics.answer(True):
                 await Asker("bob", serving).ask(QUERY)
             async with asyncio.timeout(10):  # the ledger goes on where the numbers cannot be had
                 while serving.journal.public.size == size:
@@ -232,7 +232,7 @@ async def test_outcomes_and_latencies_are_coarse() -> None:
                            (UnprovableError("x"), UNPROVABLE), (asyncio.CancelledError(), GONE),
                            (KeyError("x"), FAILED)):  # fmt: skip
         with pytest.raises(type(error)):
-            async with numbers.answer():
+            async with numbers.answer(True):
                 raise error
         assert numbers._answers[outcome] == 1
     assert not numbers._latencies
@@ -241,7 +241,7 @@ async def test_outcomes_and_latencies_are_coarse() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.asyncio, "get_running_loop", lambda: loop)
         for seconds in (0.001, 0.4, 0.502, 0.9, 700.0):
-            async with numbers.answer():
+            async with numbers.answer(True):
                 clock[0] += seconds
     assert numbers._latencies == {1: 3, 2: 1, 1400: 1}
     family = numbers._histogram(prometheus_core(), dict(numbers._latencies))

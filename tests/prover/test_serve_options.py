@@ -41,17 +41,42 @@ def serve_options_of(
 ) -> tuple[ServeOptions | None, str]:
     """What the command hands to the server with these options, and what it says."""
     found: list[ServeOptions] = []
+    quoting: list[dict[str, bool]] = []
 
     async def run(provider: Any, serve_options: ServeOptions, *_: Any) -> None:
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
     monkeypatch.setattr(program.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
-    monkeypatch.setattr(program, "named_generator", lambda *_: None)
+    monkeypatch.setattr(program, "named_generator", lambda *_, **more: quoting.append(more))
     monkeypatch.setattr(program.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
+    assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
+
+
+def test_a_hangup_while_the_program_starts_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_state(tmp_path / "s").close()
+    ended: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: ended.append(number))
+    try:
+        monkeypatch.setattr(program, "prove_by", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
+        serve_options_of(tmp_path / "s", monkeypatch)
+        assert ended == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_served_model_wants_a_tick_that_covers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    new_state(tmp_path / "s").close()
+    model = "--generator", "chat:m@http://localhost:1/v1"
+    for options, warned in (((), False), (model, True), ((*model, "--tick", "30"), False)):
+        caplog.clear()
+        serve_options_of(tmp_path / "s", monkeypatch, *options)
+        assert ("give --tick that covers the slowest" in caplog.text) == warned, options
 
 
 def test_named_observers_reach_the_beacon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ import os
 import shutil
 import socket
 import ssl
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -125,6 +127,36 @@ async def test_another_authority_of_callers_is_taken_too(tmp_path: Path) -> None
             await asyncio.to_thread(name_at, port, "h2", mine)
     finally:
         await server.stop(0)
+
+
+def test_a_renewal_while_grpc_fetches_is_not_lost(tmp_path: Path) -> None:
+    """A thread of gRPC's fetches in the moment in which the next certificate comes: the next call gets that one."""
+    ours = Authority(tmp_path, "ours")
+    first, second = (ours.certificate(name) for name in ("first", "second"))
+    files = tmp_path / "tls.pem", tmp_path / "tls.key"
+    put(first, files)
+    certificates = Certificates(ServerTls(*files))
+    assert certificates._fetch() is None, "it was given at the start"
+    put(second, files)
+    assert certificates.look()
+    given: list[object] = []
+
+    def between(frame: Any, event: str, _: object) -> Any:
+        """Before every line of the fetch, and once behind its last, another renewal."""
+        if frame.f_code is Certificates._fetch.__code__:
+            certificates._newest = certificates._tls.configuration()
+            return between
+        return None
+
+    sys.settrace(between)
+    try:
+        given.append(certificates._fetch())
+    finally:
+        sys.settrace(None)
+    given.append(certificates._fetch())
+    assert None not in given
+    assert given[-1] is certificates._newest
+    assert certificates._fetch() is None
 
 
 def test_without_files_there_is_nothing_to_look_at(tmp_path: Path) -> None:

@@ -36,6 +36,19 @@ def test_a_bucket_fills_with_time_and_says_how_long() -> None:
         buckets.take("alice")
 
 
+def test_a_token_that_comes_back_is_there_at_once_and_never_more_than_the_burst() -> None:
+    buckets = TokenBuckets(2, 0.001, clock=Time())
+    buckets.give_back("alice")
+    for _ in range(5):
+        buckets.take("alice")
+        buckets.give_back("alice")
+        buckets.give_back("alice")
+    buckets.take("alice")
+    buckets.take("alice")
+    with pytest.raises(BudgetError):
+        buckets.take("alice")
+
+
 def test_a_refused_call_costs_nothing() -> None:
     clock = Time()
     buckets = TokenBuckets(1, 1 / 300, clock=clock)

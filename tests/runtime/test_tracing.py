@@ -13,6 +13,7 @@ import pytest
 
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.prover import serving
 from ragseal.prover.metrics import Metrics
 from ragseal.runtime import tracing
 from ragseal.runtime.tracing import Spans, retrieval
@@ -62,11 +63,11 @@ def test_a_provider_tells_its_answers_with_the_ledger_and_in_no_order(tmp_path: 
 
     async def scene() -> None:
         with pytest.raises(AttestationError):
-            async with numbers.answer():
+            async with numbers.answer(True):
                 raise AttestationError(QUERY)
-        async with numbers.answer():
+        async with numbers.answer(True):
             await asyncio.sleep(0.55)
-        async with numbers.answer():
+        async with numbers.answer(True):
             pass
         assert not exporter.get_finished_spans()  # until the coarse tick
         await numbers.settle()
@@ -81,6 +82,30 @@ def test_a_provider_tells_its_answers_with_the_ledger_and_in_no_order(tmp_path: 
     assert all(one.parent is None for one in found)
     assert len({one.context.trace_id for one in found}) == 3
     assert all(QUERY not in one.to_json() for one in found)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("how", ["timer", "stop"])
+async def test_without_coarse_ticks_traces_are_told_all_the_same(
+    tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Nobody scrapes: they are told now and then, and at the end."""
+    exporter, tracer = exported
+    provider = open_provider(tmp_path / "p", Clock())
+    if how == "timer":
+        monkeypatch.setattr(serving, "LIVE_SECONDS", 0.05)
+    made = serving.Serving(provider, serving.ServeOptions(publish=0.0, spans=Spans(tracer)))
+    await made.start()
+    try:
+        async with made.metrics.answer(True):
+            pass
+        async with asyncio.timeout(20):
+            while how == "timer" and not exporter.get_finished_spans():
+                await asyncio.sleep(0.02)
+    finally:
+        await made.stop()
+        provider.close()
+    assert len(exporter.get_finished_spans()) == 1
 
 
 def test_without_the_packages_questions_are_asked_and_traces_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from ragseal.client import AsyncClient, Pool
 from ragseal.client.adapters import Account
 from ragseal.client.adapters import account as accounts
 from ragseal.client.adapters.asking import Asking
+from ragseal.client.adapters.passages import Choice
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from tests.client.test_asynchronous import hold
 from tests.client.test_witnesses import LINES
@@ -167,8 +168,15 @@ def test_documents_alone_are_asked_for(bench: Any, monkeypatch: pytest.MonkeyPat
         client, "ask", lambda text, *, answer=None: (wanted.append(answer), real(text, answer=answer))[1]
     )
     Asking(client).ask("json")
-    asyncio.run(Asking(client).ask_async("xml"))
-    assert wanted == [False, False]
+
+    async def run() -> None:
+        await Asking(client).ask_async("xml")
+        async with AsyncClient(client) as awaited:
+            await Asking(awaited).ask_async("yaml")
+            await Asking(Pool([awaited])).ask_async("toml")
+
+    asyncio.run(run())
+    assert wanted == [False] * 4
 
 
 def test_what_can_only_be_awaited_says_so(bench: Any) -> None:
@@ -209,6 +217,34 @@ def test_a_cancelled_question_is_paid_once(bench: Any, monkeypatch: pytest.Monke
         assert (await asking.ask_async("json")).record.seq == 1
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_an_answer_without_scores_is_kept_until_the_embedder_is_back(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, awaited: bool
+) -> None:
+    client, choice = bench.client(), Choice(least_score=-1.0)
+    asking, embedder = Asking(client), client._embedder
+    real, away = embedder.embed, [True]
+
+    def embed(texts: Any, role: str) -> Any:
+        if role == "document" and away[0]:
+            raise TransportError("nobody answers")
+        return real(texts, role=role)
+
+    monkeypatch.setattr(embedder, "embed", embed)
+
+    def ask() -> Any:
+        return asyncio.run(asking.ask_async("json", True)) if awaited else asking.ask("json", True)
+
+    for _ in range(2):
+        with pytest.raises(TransportError, match=r"nobody answers.* costs nothing more"):
+            ask()
+    away[0] = False
+    result = ask()
+    assert result.record.seq == 0, "one question was paid for"
+    assert [one.score for one in choice.of(result)] == [one.cosine for one in result.ranked]
+    assert ask().record.seq == 1, "the next one is a new question"
 
 
 @pytest.mark.parametrize("awaited", [False, True])
