@@ -64,9 +64,9 @@ class History:
         new = found.turns[len(self._log.keys) - 1 :]
         if new:
             shown = open_checkpoint(note, found).checkpoint
-            for proof in map(TurnProof.decode, proofs):
-                if any(proof.turn.body() == turn.body() for turn in new):
-                    self._in_this_history(proof, shown, found, evidence)
+            for one in map(TurnProof.decode, proofs):
+                if any(one.turn.body() == turn.body() for turn in new):
+                    self._in_this_history(one, shown, found, evidence)
             self._state.keep_turns(found, proofs)
             self._log = found
 

@@ -43,8 +43,8 @@ def test_only_what_is_not_proven_is_proven_and_a_stop_loses_nothing(
     window, real = closed.window, Proofs._make
     made: list[int] = []
 
-    def counted(self: Proofs, of: Any, secrets: Any, seq: int, asked: bool) -> Any:
-        found = real(self, of, secrets, seq, asked)
+    def counted(self: Proofs, *given: Any) -> Any:
+        found, seq = real(self, *given), given[2].record.seq
         made.append(seq)
         if len(made) == 2:
             closed.server.serving.retiring.stop()
