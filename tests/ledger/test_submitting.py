@@ -126,8 +126,11 @@ async def test_checkpoints_get_the_policys_quorum_while_the_log_grows(world: Wor
             assert (signed.checkpoint.size, len(signed.witnesses)) == (size, 3)
     finally:
         await submitter.stop()
-    again = CosignatureBook(world.folder / "ledger", world.public, policy=policy)
-    assert again.latest() == world.book.latest()
+
+    def again() -> bytes | None:
+        return CosignatureBook(world.folder / "ledger", world.public, policy=policy).latest()
+
+    await until(lambda: again() == world.book.latest())  # it is kept a moment after it is shown
 
 
 @pytest.mark.asyncio
