@@ -171,9 +171,10 @@ def test_a_copy_that_the_log_has_passed_is_not_put_back(serving: Live) -> None:
     (left / "ledger" / "checkpoint").rename(left / "ledger" / "kept")
     with pytest.raises(LedgerError, match=lost):
         put_back(folder, own, remains=left, nothing_newer=True)
+    (left / "ledger" / "kept").rename(left / "ledger" / "checkpoint")
     with without(GOES_BACK):
         put_back(folder, serving.folder / "elsewhere", remains=left, nothing_newer=True)
-    (left / "ledger" / "kept").rename(left / "ledger" / "checkpoint")
+    (left / COPY).unlink()
     os.rename(left / "toml", left / "provider.toml")
     left.rename(own)
     serving.restart_after_stop()

@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from ragseal.runtime import retry_info
 from ragseal.runtime.retry_info import MAX_BYTES, TYPE, details, seconds_of
 
 
@@ -32,19 +31,20 @@ def test_the_published_package_reads_them() -> None:
 
 
 def test_what_is_no_such_wait_is_none() -> None:
-    status, info = retry_info._messages()
-
     def of(value: bytes, kind: str = TYPE) -> bytes:
-        made = status(code=8)
-        made.details.add(type_url=kind, value=value)
-        return bytes(made.SerializeToString())
+        packed = bytes([0x0A, len(kind)]) + kind.encode() + bytes([0x12, len(value)]) + value
+        return bytes([0x08, 8, 0x1A, len(packed)]) + packed
 
-    def wait(seconds: int, nanos: int = 0) -> bytes:
-        return bytes(info(retry_delay={"seconds": seconds, "nanos": nanos}).SerializeToString())
+    def wait(delay: bytes) -> bytes:
+        return bytes([0x0A, len(delay)]) + delay
 
-    assert seconds_of(of(wait(3))) == 3
-    for bad in (b"", b"\xff" * 40, of(b"\xff\xff"), of(wait(3), "type.googleapis.com/google.rpc.Help"),
-                of(wait(-1)), of(wait(0, -1)), of(wait(1 << 62)), of(wait(3)) + b"\x00" * MAX_BYTES):  # fmt: skip
+    less = b"\xff" * 9 + b"\x01"  # -1
+    assert seconds_of(of(wait(b"\x08\x03"))) == 3
+    assert seconds_of(of(wait(b"\x08\x03\x7d1234"))) == 3, "fields of a newer version"
+    for bad in (b"", b"\xff" * 40, of(b"\xff\xff"), of(wait(b"\x08\x03"), "type.googleapis.com/google.rpc.Help"),
+                of(wait(b"\x08" + less)), of(wait(b"\x10" + less)), of(wait(b"\x08" + b"\xff" * 8 + b"\x3f")),
+                of(wait(b"\x0a\x01x")), of(wait(b"\x08\x03")) + b"\x00" * MAX_BYTES,
+                of(wait(b"\x08\x03"))[:-1]):  # fmt: skip
         assert seconds_of(bad) is None
     draw = random.Random(1)
     for _ in range(300):
