@@ -35,6 +35,7 @@ from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.slot_text import Characters, MetadataValue
 from ragseal.kernel.statement import Layout
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.ledger.turns import KeptTurns, TurnProof
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "web" / "verify" / "src" / "generated"
@@ -46,7 +47,7 @@ KINDS: Sequence[type[Message]] = (
     attestation.Prepare, attestation.Prepared, attestation.Record, attestation.SealedAnswer, attestation.Answer,
     proofs.ProofBatch, thinning.ThinnedFile, emptied.EmptiedFile, certificate.SignedLinks, certificate.BlockBatch,
     *inquiry.ASKS, inquiry.Delivery, inquiry.Refusal, InclusionBundle,
-    EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry,
+    EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry, TurnProof, KeptTurns,
 )  # fmt: skip
 SMALL = 6  #: bytes of an integer that JavaScript's numbers hold exactly
 

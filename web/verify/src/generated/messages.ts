@@ -233,6 +233,13 @@ export interface IndexUpdate {
   readonly registry_root: Uint8Array;
 }
 
+export interface KeptTurns {
+  readonly tag: "kept-turns";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly turns: readonly Rotation[];
+}
+
 export interface LateMembership {
   readonly tag: "late-membership";
   /** The whole encoding, tag and version included. */
@@ -628,6 +635,15 @@ export interface Thinning {
   readonly tenants: readonly ThinnedIndex[];
 }
 
+export interface TurnProof {
+  readonly tag: "turn-proof";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly turn: Rotation;
+  readonly path: readonly Uint8Array[];
+  readonly checkpoint: Uint8Array;
+}
+
 export interface UpdatedIndex {
   readonly tag: "updated-index";
   /** The whole encoding, tag and version included. */
@@ -695,6 +711,7 @@ export interface Messages {
   readonly "inclusion": InclusionBundle;
   readonly "index-file": IndexFile;
   readonly "index-update": IndexUpdate;
+  readonly "kept-turns": KeptTurns;
   readonly "late-membership": LateMembership;
   readonly "link-list": LinkList;
   readonly "link-opening": SameEmbeddingOpening;
@@ -731,6 +748,7 @@ export interface Messages {
   readonly "thinned-file": ThinnedFile;
   readonly "thinned-index": ThinnedIndex;
   readonly "thinning": Thinning;
+  readonly "turn-proof": TurnProof;
   readonly "updated-index": UpdatedIndex;
   readonly "verdict-entry": VerdictEntry;
   readonly "window-close": WindowClose;
@@ -872,6 +890,9 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["time", ["uint", 8]],
     ["tenants", ["many", ["message", "updated-index"], 256]],
     ["registry_root", ["fixed", 32]],
+  ],
+  "kept-turns": [
+    ["turns", ["many", ["message", "log-rotation"], 64]],
   ],
   "late-membership": [
     ["account", ["message", "account"]],
@@ -1123,6 +1144,11 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   "thinning": [
     ["manifest", ["fixed", 32]],
     ["tenants", ["many", ["message", "thinned-index"], 256]],
+  ],
+  "turn-proof": [
+    ["turn", ["message", "log-rotation"]],
+    ["path", ["many", ["fixed", 32], 63]],
+    ["checkpoint", ["blob", 65536]],
   ],
   "updated-index": [
     ["tenant", ["name", 128]],
