@@ -28,12 +28,7 @@ def save_key(path: Path, key: Ed25519PrivateKey) -> None:
         ConfigurationError: the file exists (a key is never overwritten) or cannot be written.
     """
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    try:
-        write_durably(path, pem, mode=0o600, replace=False)
-    except FileExistsError:
-        raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
-    except OSError as error:
-        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+    _write_new(path, pem)
 
 
 def load_key(path: Path) -> Ed25519PrivateKey:
@@ -56,12 +51,7 @@ def load_key(path: Path) -> Ed25519PrivateKey:
 
 def save_shared(path: Path, key: bytes) -> None:
     """Write a new file (0600) with a key of 32 bytes that two processes share.  Raises as :func:`save_key`."""
-    try:
-        write_durably(path, key.hex().encode() + b"\n", mode=0o600, replace=False)
-    except FileExistsError:
-        raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
-    except OSError as error:
-        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+    _write_new(path, key.hex().encode() + b"\n")
 
 
 def load_shared(path: Path) -> bytes:
@@ -92,3 +82,12 @@ def _private(path: Path) -> bytes:
     finally:
         os.close(descriptor)
     return data
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    try:
+        write_durably(path, data, mode=0o600, replace=False)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None

@@ -13,12 +13,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
@@ -26,6 +24,7 @@ from ragseal.kernel.slot_text import MAX_VALUE
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Delete
+from ragseal.prover.postgres_uri import secrets_of
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.postgres_outbox import Outbox, Position
 from ragseal.prover.sources.reading import read_row
@@ -78,7 +77,7 @@ class PostgresSource:
     """
 
     def __init__(self, conninfo: str, table: str, columns: Columns, where: str | None = None) -> None:
-        self._secrets = _secrets(conninfo)
+        self._secrets = secrets_of(conninfo, FORM)
         self._columns = columns
         self._table = sql.Identifier(*table.split("."))
         self._where = where
@@ -255,13 +254,3 @@ def _vector_of(value: Any, kind: str, where: str) -> Any:
     if len(entries) != int.from_bytes(value[:2], "big"):
         raise EncodingError(f"{where}: its vector is not in pgvector's form")
     return entries.astype(np.float32)
-
-
-def _secrets(conninfo: str) -> list[str]:
-    """What of a connection URI no message may show; ConfigurationError: it is none."""
-    try:
-        found = conninfo_to_dict(conninfo)
-    except psycopg.Error:  # its message quotes the URI
-        raise ConfigurationError(f"that is no connection URI of PostgreSQL; the form is {FORM}") from None
-    secret = [str(found[name]) for name in ("password", "sslpassword") if found.get(name)]
-    return [*secret, *(quote(one, safe="") for one in secret)]

@@ -83,7 +83,8 @@ def prove_by(engine: str, key_file: Path | None) -> ProveBy:
     if not database or key_file is None:
         return ProveBy(engine)
     need_driver()
-    from ragseal.prover.workers.rows import secrets_of
+    from ragseal.prover.postgres_uri import secrets_of
+    from ragseal.prover.workers.rows import FORM
 
-    secrets_of(engine)
+    secrets_of(engine, FORM)
     return ProveBy(engine, load_shared(key_file))

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.kernel.printable import printable
+from ragseal.prover.postgres_uri import secrets_of
 
 CONNECT_SECONDS = 10
 DEADLINE = 30.0  #: seconds for one statement; keepalives say nothing of a server that stands still or waits for a lock
@@ -37,16 +37,6 @@ CREATE INDEX IF NOT EXISTS ragseal_assignments_in_turn ON ragseal_assignments (q
 CREATE TABLE IF NOT EXISTS ragseal_workers (
   queue text NOT NULL, worker text NOT NULL, seen timestamptz NOT NULL, dropped text, PRIMARY KEY (queue, worker));
 """
-
-
-def secrets_of(conninfo: str) -> list[str]:
-    """What of a connection URI no message may show; ConfigurationError: it is none."""
-    try:
-        found = conninfo_to_dict(conninfo)
-    except psycopg.Error:  # its message quotes the URI
-        raise ConfigurationError(f"that is no connection URI of PostgreSQL; the form is {FORM}") from None
-    secret = [str(found[name]) for name in ("password", "sslpassword") if found.get(name)]
-    return [*secret, *(quote(one, safe="") for one in secret)]
 
 
 def text_of(value: object, most: int) -> str:
@@ -70,7 +60,7 @@ class Rows:
 
     def __init__(self, conninfo: str) -> None:
         """Raises ConfigurationError: no connection URI.  Connects to nothing yet."""
-        self._secrets, self._conninfo = secrets_of(conninfo), conninfo
+        self._secrets, self._conninfo = secrets_of(conninfo, FORM), conninfo
         self.place = place_of(conninfo)
         self._mutex = threading.Lock()
         self._db: psycopg.Connection[Any] | None = None

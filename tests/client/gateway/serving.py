@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ragseal.client import AsyncClient
 from ragseal.client.gateway.app import Gateway, make_app
 from ragseal.client.gateway.commands import hosts_of
@@ -66,3 +68,14 @@ async def _stdio(folder: Path) -> None:
 
 if __name__ == "__main__":  # what `ragseal-client mcp` does, over the tests' provider
     asyncio.run(_stdio(Path(sys.argv[1])))
+
+
+def lie(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the provider changes the last byte of what it answers."""
+    real = bench.provider.retrieve
+
+    def other(*sent: Any) -> Any:
+        found = real(*sent)
+        return type(found)(found.answer[:-1] + bytes([found.answer[-1] ^ 1]), found.consistency)
+
+    monkeypatch.setattr(bench.provider, "retrieve", other)

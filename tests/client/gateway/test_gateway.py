@@ -26,7 +26,7 @@ from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import BudgetError, ConfigurationError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from tests.client.gateway.serving import KEY, served
+from tests.client.gateway.serving import KEY, lie, served
 
 
 @pytest.fixture
@@ -149,13 +149,7 @@ def test_a_wrong_request_is_told_why_and_spends_nothing(bench: Any, url: str, bo
 
 
 def test_a_lie_is_answered_with_where_the_evidence_lies(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = bench.provider.retrieve
-
-    def other(*sent: Any) -> Any:
-        found = real(*sent)
-        return type(found)(found.answer[:-1] + bytes([found.answer[-1] ^ 1]), found.consistency)
-
-    monkeypatch.setattr(bench.provider, "retrieve", other)
+    lie(bench, monkeypatch)
     with served(bench.client(), bench.state) as url:
         status, said, _ = call(f"{url}/v1/search", {"query": "json"})
     assert status == 502

@@ -24,7 +24,7 @@ from ragseal.client.gateway.search import Search, openai_form, own_form
 from ragseal.client.gateway.tools import Found
 from ragseal.client.receipts import kept
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, TransportError
-from tests.client.gateway.serving import KEY, gateway_of, served
+from tests.client.gateway.serving import KEY, gateway_of, lie, served
 from tests.client.gateway.test_gateway import call
 
 HOST = "127.0.0.1"
@@ -211,13 +211,7 @@ def test_a_receipt_that_there_cannot_be(bench: Any, which: str) -> None:
 
 
 def test_a_failed_check_tells_no_folder(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = bench.provider.retrieve
-
-    def other(*sent: Any) -> Any:
-        found = real(*sent)
-        return type(found)(found.answer[:-1] + bytes([found.answer[-1] ^ 1]), found.consistency)
-
-    monkeypatch.setattr(bench.provider, "retrieve", other)
+    lie(bench, monkeypatch)
     with served(bench.client(), bench.state) as url:
         status, said, _ = call(f"{url}/v1/search", {"query": "json"})
     assert status == 502
