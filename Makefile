@@ -27,11 +27,11 @@ demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=s
 check: lint test-fast  ## linters and the fast tests: before each commit
 
 test-fast: setup  ## the tests that take seconds: what runs while one works
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --max-worker-restart=0 -m "not slow"
 
 test: setup  ## the whole test suite, Python and Rust
 	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras
