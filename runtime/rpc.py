@@ -49,6 +49,9 @@ CHANNEL_OPTIONS: Sequence[tuple[str, int]] = (
 
 T = TypeVar("T")
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)  # unreadable answers are errors of ours, see _read
+# Of a server that was dropped unstopped gRPC logs, while it frees it, a debug record that holds it: whoever keeps that
+# record, as a queue of records does, reads freed memory, and the process dies at some later moment.
+logging.getLogger("grpc._cython.cygrpc").setLevel(logging.INFO)
 
 
 # --- handlers and calls

@@ -252,8 +252,8 @@ def test_a_worker_that_never_finishes_is_dropped(server: str, key: RowKey, keys:
         until(lambda: workers.status().dropped)
         (said,) = workers.status().dropped
         assert said == "sleeper: it made no proof in 0.5 s"
-        free.set()
         until(lambda: rows(server, key, "worker") == [(None,)])
+        free.set()
         with pytest.raises(ConfigurationError, match="gives this worker nothing more"):
             sleeper.step(threading.Event())
         assert sleeper.made == 0, "what it has at last is nobody's any more"
