@@ -40,8 +40,8 @@ def _py_ecc() -> Any:
         from py_ecc import optimized_bn128
     except ImportError:
         raise ConfigurationError(
-            "checking keys and proofs without the native module, and a ceremony's contributions anyway, needs "
-            "py_ecc: `pip install 'ragseal[pure]'`, or run `make setup` for both"
+            "checking keys, proofs and contributions without the native module needs py_ecc: "
+            "`pip install 'ragseal[pure]'`, or run `make setup` for both"
         ) from None
     finally:
         sys.setrecursionlimit(limit)  # py_ecc lifts it for all of the process when it is imported

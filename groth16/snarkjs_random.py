@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from ragseal.groth16 import pairing
+from ragseal.groth16 import fast_pairing
 from ragseal.groth16.pairing import TWIST, G2Point
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.msm import Point
@@ -86,7 +86,7 @@ class Drawn:
             y0, y1 = found
             if _negative(y1 or y0) != bool(greater):
                 y0, y1 = -y0 % P, -y1 % P
-            point = pairing.combination([(x0, x1, y0, y1)], [COFACTOR])
+            point = fast_pairing.multiple((x0, x1, y0, y1), COFACTOR)
             if point is None:
                 raise ProofError("the seed gives the identity")  # nobody finds such a seed
             return point

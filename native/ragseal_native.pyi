@@ -34,6 +34,15 @@ def g1_fold(points: bytes, u: bytes) -> bytes:
     Identity points are allowed in and out; u is not 0.
     """
 
+def pairings_cancel(g1: bytes, g2: bytes) -> bool:
+    """Whether the product of e(P_i, Q_i) is 1; identities are allowed in G1, every Q_i is proper."""
+
+def g2_check(point: bytes) -> None:
+    """The point is canonical, on the twist, in the subgroup and not the identity."""
+
+def g2_multiply(point: bytes, n: bytes) -> bytes:
+    """n * Q of a point on the twist, in the subgroup or not, for any n of 256 bits; zeros are the identity."""
+
 def hash_to_curve(domain: bytes, count: int) -> bytes:
     """``count`` generators by try-and-increment over SHA-512(domain || u32be(index) || u32be(attempt))."""
 

@@ -163,18 +163,30 @@ pub fn g1s_bytes(points: &[G1]) -> Vec<u8> {
 
 /// A point of G2 in the prime-order subgroup and not the identity: x.c1 || x.c0 || y.c1 || y.c0 (EIP-197).
 pub fn g2_proper(bytes: &[u8]) -> Result<G2> {
+    let p = g2_be(bytes)?;
+    p.check_g2()?;
+    Ok(p)
+}
+
+/// As [`g2_proper`] of a point that may lie outside the subgroup.
+pub fn g2_on_twist(bytes: &[u8]) -> Result<G2> {
+    let p = g2_be(bytes)?;
+    ensure!(!p.is_identity(), "the G2 identity is refused");
+    ensure!(p.on_twist(), "a G2 point is not on the curve");
+    Ok(p)
+}
+
+fn g2_be(bytes: &[u8]) -> Result<G2> {
     ensure!(
         bytes.len() == G2_BYTES,
         "a G2 point has {G2_BYTES} bytes, not {}",
         bytes.len()
     );
     let part = |i: usize| base_be(&bytes[32 * i..32 * i + 32]);
-    let p = Pt {
+    Ok(Pt {
         x: Fq2::new(part(1)?, part(0)?),
         y: Fq2::new(part(3)?, part(2)?),
-    };
-    p.check_g2()?;
-    Ok(p)
+    })
 }
 
 pub fn g2_bytes(p: &G2) -> [u8; 128] {

@@ -5,6 +5,7 @@ mod circuit;
 mod engine;
 mod groth16;
 mod group;
+mod pairing;
 mod powers;
 
 use crate::error::NativeError;
@@ -19,5 +20,6 @@ fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     circuit::register(m)?;
     groth16::register(m)?;
     group::register(m)?;
+    pairing::register(m)?;
     powers::register(m)
 }
