@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 P = 21888242871839275222246405745257275088548364400416034343698204186575808495617
@@ -17,6 +18,11 @@ P = 2188824287183927522224640574525727508854836440041603434369820418657580849561
 Linear = tuple[tuple[int, int], ...]  #: (wire, coefficient)
 Row = tuple[Linear, Linear, Linear]
 Plan = list[tuple[int, int]]  #: (row, the wire that it determines), in order
+
+
+@lru_cache(maxsize=1 << 16)  # most slopes are coefficients, the same in thousands of rows
+def _inverse(value: int) -> int:
+    return pow(value, -1, P)
 
 
 def _value(form: Linear, witness: Sequence[int]) -> int:
@@ -122,7 +128,7 @@ class R1cs:
             slope = (a0 * b1 + a1 * b0 - c1) % P
             if slope:
                 rest = c0 - a0 * b0
-                witness[w] = rest * (slope if slope in (1, P - 1) else pow(slope, -1, P)) % P
+                witness[w] = rest * _inverse(slope) % P
         return witness
 
 
