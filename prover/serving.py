@@ -24,7 +24,8 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
-from ragseal.prover.attestation.answering import AnsweringContext, Attestation
+from ragseal.prover.attestation.answering import Attestation
+from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules

@@ -30,7 +30,7 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
-from ragseal.prover.attestation import answering
+from ragseal.prover.attestation import answer_secrets
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.serving import Serving
@@ -277,7 +277,8 @@ def test_a_request_that_cannot_be_proven_fails_alone(tmp_path: Path, monkeypatch
 
     async def scene(serving: Serving) -> None:
         alice, bob, carol = (Asker(name, serving) for name in ("alice", "bob", "carol"))
-        real, compute = answering.answer_query, serving.attestation._fixing_secrets._work
+        together = serving.attestation._answer_secrets._together
+        real, compute = answer_secrets.answer_query, together._work
 
         def answer(*arguments: object) -> object:
             if arguments[6] == crooked.embedding:
@@ -290,15 +291,15 @@ def test_a_request_that_cannot_be_proven_fails_alone(tmp_path: Path, monkeypatch
             hold.wait(30)
             return compute(jobs)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(answering, "answer_query", answer)
-        monkeypatch.setattr(serving.attestation._fixing_secrets, "_work", work)
+        monkeypatch.setattr(answer_secrets, "answer_query", answer)
+        monkeypatch.setattr(together, "_work", work)
         crooked = await bob.prepare(bob.message("the unlucky one"))
         first = asyncio.create_task(carol.ask("a first question"))
         await asyncio.to_thread(began.wait, 30)
         others = [
             asyncio.create_task(one.ask(text)) for one, text in ((alice, "a lucky one"), (bob, "the unlucky one"))
         ]
-        while len(serving.attestation._fixing_secrets._waiting) < 2:
+        while len(together._waiting) < 2:
             await asyncio.sleep(0.001)
         hold.set()
         lucky, unlucky = await asyncio.gather(*others, return_exceptions=True)
