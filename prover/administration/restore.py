@@ -31,11 +31,13 @@ from ragseal.prover.committing import Told
 from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.admitted import admitted
+from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import RecordCheck
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import COPY, DATABASE, LEDGER, SETTINGS, Settings, State, schema_of_another
+from ragseal.prover.storage.schema import schema_of_another
+from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.face import when
 
 

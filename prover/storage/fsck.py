@@ -43,12 +43,13 @@ from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
 from ragseal.prover.storage import log_keys, participation_check, retired_check
+from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.dropped import half_dropped, is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retired_check import dropped_problems
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
+from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
