@@ -27,7 +27,7 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.log import Log
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment import documents, index, manifest, registry
 from ragseal.prover.commitment.coin_placement import placed_afresh
@@ -46,6 +46,7 @@ from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Window

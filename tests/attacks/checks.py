@@ -41,7 +41,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
-from ragseal.prover.attestation import answering_versions
+from ragseal.prover.attestation import answering_versions, statements
 from ragseal.prover.attestation import proofs as worker_proofs
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
@@ -130,7 +130,7 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
-WORKER_PROOF = Check(worker_proofs._Proving, "check")
+WORKER_PROOF = Check(statements.Proving, "check")
 STOPPED_MEANWHILE = Check(worker_proofs.Proofs, "_require_working")
 
 # --- step 1: the log -------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from ragseal.prover.administration import access
 from ragseal.prover.administration.operations import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
-from ragseal.prover.attestation.proofs import stop_key
 from ragseal.prover.commitment import documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import Thinned
@@ -33,6 +32,7 @@ from ragseal.prover.provider import Backends
 from ragseal.prover.storage import erasure, fsck, retired_check, window_secrets
 from ragseal.prover.storage.retirement import DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key
 from ragseal.verifier.steps.sample import Sample
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard

@@ -20,9 +20,10 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import operations
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.opening import ProveBy

@@ -20,13 +20,13 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofErro
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
-from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply, new_period
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (

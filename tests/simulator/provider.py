@@ -47,7 +47,6 @@ from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
-from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
@@ -59,6 +58,7 @@ from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import Backends, Environment, Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import Settings, State, create
+from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
