@@ -23,14 +23,15 @@ from ragseal.ledger.policy import Policy
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote, service
 from ragseal.prover.account_commands import accounts
-from ragseal.prover.administration import operations
 from ragseal.prover.administration.access import administration
+from ragseal.prover.administration.status import identity
 from ragseal.prover.auditor_commands import auditors
 from ragseal.prover.backup_commands import backup, restore
 from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.document_commands import documents
+from ragseal.prover.fsck_command import fsck
 from ragseal.prover.key_commands import fetch_keys, release_key
 from ragseal.prover.log_commands import log as log_group
 from ragseal.prover.options import STATE, auditor_seats, hexadecimal
@@ -42,7 +43,7 @@ from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.provider import Provider
 from ragseal.prover.rollover import Schedule, seconds_of
 from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage import fsck
+from ragseal.prover.storage.fsck import check_start
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
@@ -116,7 +117,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
         directory, Settings(origin, class_name, embedder), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     )
     with State(directory) as state:
-        found = operations.identity(state)
+        found = identity(state)
     tell_result(
         as_json, found, f"made {directory}\nprovider key  {found['provider_key']}\nledger key    {found['ledger_key']}"
     )
@@ -340,7 +341,7 @@ def serve(
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:
-            fsck.check_start(provider, progress)
+            check_start(provider, progress)
         its_own = ServerTls(plain=True) if metrics_plain else own
         options = service.Listening(listen, own, reflection, public, metrics, its_own)
         asyncio.run(service.run(provider, replace(serve_options, spans=spans), options, ready, schedule, rates))
@@ -396,7 +397,7 @@ def status(directory: Path, as_json: bool) -> None:
 main.add_command(worker)
 main.add_command(backup)
 main.add_command(restore)
-for command in (release_key, plan, calibrate, fsck.fsck):
+for command in (release_key, plan, calibrate, fsck):
     main.add_command(command)
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path, write_files
-from ragseal.prover.administration.operations import Progress
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
+from ragseal.runtime.progress import Progress
 
 
 def export(provider: Provider, proofs: Proofs, folder: Path, name: str, progress: Progress) -> Told:

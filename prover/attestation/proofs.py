@@ -2,8 +2,8 @@
 """Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
 
 Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly in the background,
-or when an audit asks; by this process, or by workers (SPEC B.12).  Every proof and opening is verified exactly as the auditor does
-before anyone sees it; a failure stops the key.
+or when an audit asks; by this process, or by workers (SPEC B.12).  Every proof and opening is verified as the
+auditor does, before anyone sees it; a failure stops the key.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ragseal.kernel.thinning import ThinnedFile
 from ragseal.prover import retiring
 from ragseal.prover.__main__ import main
 from ragseal.prover.administration import access
-from ragseal.prover.administration.operations import Reading
+from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
 from ragseal.prover.commitment import documents
@@ -30,6 +30,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import Thinned
 from ragseal.prover.provider import Backends
 from ragseal.prover.storage import erasure, fsck, retired_check, window_secrets
+from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.retirement import DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key
@@ -89,7 +90,7 @@ async def looked(made: Live) -> None:
     await made.server.serving.retire_due()
 
 
-def examine_coined(folder: Path) -> fsck.Report:
+def examine_coined(folder: Path) -> Report:
     provider = scene.open_provider(folder, coins=True)
     try:
         return fsck.examine(provider, whole=True)

@@ -17,7 +17,7 @@ import pytest
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import operations
+from ragseal.prover.administration import status
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.proofs import Proofs
@@ -172,7 +172,7 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             assert answer.openings.slots
             while not serving.proofs.backlog.status(0.0)["trouble"]:
                 await asyncio.sleep(0.02)
-            told = operations.status(provider, proving=serving.proofs.backlog.status(0.0))
+            told = status.status(provider, proving=serving.proofs.backlog.status(0.0))
             assert told.text.startswith(
                 "NO PROOFS ARE MADE BY WORKERS: the database of proofs at postgres://127.0.0.1/"
             )
