@@ -24,7 +24,7 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.prover import __main__ as program
-from ragseal.prover import service
+from ragseal.prover import serve_command, service
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.check_report import Report
@@ -48,10 +48,10 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(program.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
-    monkeypatch.setattr(program, "named_generator", lambda *_, **more: quoting.append(more))
-    monkeypatch.setattr(program.Provider, "write_with", lambda *_: None)
-    monkeypatch.setattr(program, "check_start", lambda *_: None)
+    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
+    monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
+    monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
+    monkeypatch.setattr(serve_command, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
@@ -62,7 +62,7 @@ def test_a_hangup_while_the_program_starts_does_not_end_it(tmp_path: Path, monke
     ended: list[int] = []
     before = signal.signal(signal.SIGHUP, lambda number, _: ended.append(number))
     try:
-        monkeypatch.setattr(program, "prove_by", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
+        monkeypatch.setattr(serve_command, "prove_by", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
         serve_options_of(tmp_path / "s", monkeypatch)
         assert ended == []
     finally:
