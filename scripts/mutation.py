@@ -164,6 +164,7 @@ TESTS: dict[str, list[str]] = {
     "client/repeat.py": ["client/test_client.py", "client/test_sealed.py"],
     "client/link.py": ["client/test_client.py", "client/test_against_provider.py"],
     "client/client.py": ["client/test_client.py", "client/test_sealed.py", "client/test_tampering.py"],
+    "client/exchanges.py": ["client/test_client.py", "client/test_sealed.py", "client/test_tampering.py"],
     "ledger/published.py": ["ledger/test_published.py"],
     "ledger/receipt.py": ["ledger/test_receipt.py", "client/test_tampering.py"],
     "ledger/entries.py": ["ledger/test_page.py", "fuzz/test_decoders.py"],

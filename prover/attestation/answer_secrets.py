@@ -13,7 +13,6 @@ from ragseal.kernel.attestation import Prepare, SignedRequest
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.prover.answers.attested import histogram, near_documents, without_documents, written
 from ragseal.prover.attestation.answering_context import AnsweringContext
-from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.pending import Pending
 from ragseal.prover.attestation.retrieval import (
     QUERY_KEY,
@@ -30,6 +29,7 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.runtime.group_commit import Batches
 
 MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 

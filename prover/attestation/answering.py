@@ -26,7 +26,6 @@ from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.answering_versions import AnsweringVersions
 from ragseal.prover.attestation.answers import Answers
-from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
@@ -51,6 +50,7 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
 
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
