@@ -71,7 +71,7 @@ def _keys(provider: Provider, window: Window) -> dict[str, bytes]:
     digest = window.manifest.key_digest
     found = {key_path(digest): provider.backends.keys.view(digest).vk.to_bytes()}
     for coin in window.manifest.coins:
-        found[key_path(coin.key_digest)] = provider.thinning_keys().view(coin.key_digest).vk.to_bytes()
+        found[key_path(coin.key_digest)] = provider.coins.keys().view(coin.key_digest).vk.to_bytes()
     return found
 
 

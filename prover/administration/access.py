@@ -18,11 +18,13 @@ from ragseal.prover import assembly, committing, publishing
 from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
+from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import Environment, Provider, refuse_rollback
+from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import Retiring
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import State
 from ragseal.runtime.progress import Progress
 

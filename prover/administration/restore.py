@@ -28,7 +28,6 @@ from ragseal.prover.administration import remains, sealed_copy
 from ragseal.prover.administration.backup import built, copy_file, mark
 from ragseal.prover.administration.remains import LEDGER_DATABASE, Remains
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.admitted import admitted
 from ragseal.prover.storage.check_report import Report
@@ -37,6 +36,7 @@ from ragseal.prover.storage.history import History
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import RecordCheck
 from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.schema import schema_of_another
 from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.face import when

@@ -19,7 +19,8 @@ from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover import assembly
-from ragseal.prover.provider import Backends, Provider
+from ragseal.prover.backends import Backends
+from ragseal.prover.provider import Provider
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.files_check import check_files, check_matrices

@@ -15,10 +15,11 @@ from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.backends import Backends
 from ragseal.prover.commitment.columns import commit_columns
 from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
-from ragseal.prover.provider import Backends, Provider
+from ragseal.prover.provider import Provider
 from ragseal.prover.storage import participation_check, retired_check
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.dropped import half_dropped, is_dropped

@@ -8,7 +8,8 @@ from pathlib import Path
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.prover import assembly
-from ragseal.prover.provider import Backends, Provider
+from ragseal.prover.backends import Backends
+from ragseal.prover.provider import Provider
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.state import State

@@ -25,10 +25,10 @@ from ragseal.prover.administration import access
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
+from ragseal.prover.backends import Backends
 from ragseal.prover.commitment import documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import Thinned
-from ragseal.prover.provider import Backends
 from ragseal.prover.storage import erasure, fsck, retired_check, window_secrets
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.retirement import DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain

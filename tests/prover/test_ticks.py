@@ -17,11 +17,11 @@ from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import backup, status
+from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.index import Columns
-from ragseal.prover.provider import Environment
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.journal import read_entries
