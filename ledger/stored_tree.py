@@ -45,7 +45,7 @@ def compared(tree: SqliteTree, signed: Checkpoint) -> int:
         LedgerError: fewer or other entries than were signed, or storage fails.
     """
     with storage("open the ledger"):
-        size = tree.get_size()
+        size: int = tree.get_size()
         if size < signed.size:
             raise LedgerError(
                 f"the database has {size} entries, but {signed.size} were signed: it was rolled back. "
