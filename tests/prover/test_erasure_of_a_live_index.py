@@ -12,7 +12,7 @@ import pytest
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.storage.check_report import Report
-from tests.prover.test_erasure import examine_coined, silent
+from tests.prover.erasure_scene import examine_coined, silent
 from tests.simulator.marked import MARK, found_in, marks, texts
 from tests.simulator.ticking import Ticking, ticking
 
