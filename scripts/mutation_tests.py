@@ -58,7 +58,8 @@ TESTS: dict[str, list[str]] = {
         "native/test_plain_python.py", "attacks/test_estimate.py",
     ],
     "client/attestation.py": [
-        "client/test_attestation.py", "client/test_tampering.py", "client/test_signed_lies.py", "client/test_commands.py",
+        "client/test_attestation.py", "client/test_tampering.py", "client/test_signed_lies.py",
+        "client/test_commands.py",
     ],
     "client/commitment.py": [
         "client/test_opening.py", "client/test_announced.py", "client/test_signed_lies.py", "client/test_tampering.py",
