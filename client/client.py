@@ -29,9 +29,7 @@ from typing import Literal
 from ragseal.backends.group import default_group
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
-from ragseal.client.attestation import (
-    Window,
-)
+from ragseal.client.attestation import Window
 from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence

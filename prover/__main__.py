@@ -32,15 +32,7 @@ from ragseal.prover.serve_command import serve
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.worker_commands import worker
-from ragseal.runtime.terminal import (
-    CONTEXT,
-    JSON,
-    Teaching,
-    client_tls,
-    named_bars,
-    tell_result,
-    version,
-)
+from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 
 

@@ -11,10 +11,7 @@ from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.commitment import SignedManifest, WindowClose
-from ragseal.kernel.errors import (
-    CommitmentError,
-    ConfigurationError,
-)
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.attestation.proofs import Proofs

@@ -31,13 +31,7 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.workers.opening import FORMS, default_engine, prove_by
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.stopping import ignore_hangups
-from ragseal.runtime.terminal import (
-    JSON,
-    named_bars,
-    nothing_told,
-    server_tls,
-    tell_result,
-)
+from ragseal.runtime.terminal import JSON, named_bars, nothing_told, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import Rate
 from ragseal.runtime.tracing import exporting

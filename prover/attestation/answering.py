@@ -29,10 +29,7 @@ from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
-from ragseal.prover.attestation.retrieval import (
-    QuerySecrets,
-    decode_embedding,
-)
+from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import (
     REPEATS,

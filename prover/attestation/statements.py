@@ -19,13 +19,7 @@ from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.proofs import ProofEntry, Statement
 from ragseal.prover.attestation.batch_openings import Case, hint_blinders
-from ragseal.prover.attestation.retrieval import (
-    QUERY_KEY,
-    QuerySecrets,
-    decode_embedding,
-    query_key,
-    record_scores,
-)
+from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import require_kept

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from ragseal.kernel.errors import (
-    LedgerError,
-)
+from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.log import Log
 from ragseal.prover.storage.state import State
 

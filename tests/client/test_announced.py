@@ -11,11 +11,7 @@ import pytest
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import SealedAnswer
-from ragseal.kernel.commitment import (
-    Membership,
-    WindowClose,
-    WindowOpen,
-)
+from ragseal.kernel.commitment import Membership, WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import CommitmentError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import open_checkpoint

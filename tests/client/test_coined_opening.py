@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from ragseal.client import opening
-from ragseal.kernel.commitment import (
-    CoinCommitment,
-    ThinnedIndex,
-    Thinning,
-)
+from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.policy import UNTIL_DELIVERED

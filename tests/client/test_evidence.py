@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.attestation import Answer, Receipt, SealedAnswer
-from ragseal.kernel.errors import (
-    AttestationError,
-    AuditError,
-    LedgerError,
-    TransportError,
-)
+from ragseal.kernel.errors import AttestationError, AuditError, LedgerError, TransportError
 
 
 def test_a_forked_log_is_refused_with_evidence(bench: Any, tmp_path: Path) -> None:

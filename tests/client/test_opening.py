@@ -15,10 +15,7 @@ from ragseal.kernel.beacon import (
     BeaconOpening,
     beacon_value,
 )
-from ragseal.kernel.commitment import (
-    WindowClose,
-    WindowOpen,
-)
+from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import CommitmentError
 from tests.attacks.checks import without as without_check

@@ -12,13 +12,7 @@ from ragseal.client.link import Retrieved
 from ragseal.client.result import Resumed
 from ragseal.client.window import WindowState
 from ragseal.kernel.attestation import Prepared, SignedRequest
-from ragseal.kernel.errors import (
-    AttestationError,
-    AuditError,
-    BudgetError,
-    ConfigurationError,
-    TransportError,
-)
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError, TransportError
 
 NOTHING = Resumed((), (), given_up=0)
 

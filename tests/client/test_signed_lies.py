@@ -11,14 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature, statement
-from ragseal.kernel.attestation import (
-    Answer,
-    Openings,
-    Prepared,
-    Receipt,
-    Record,
-    SignedRequest,
-)
+from ragseal.kernel.attestation import Answer, Openings, Prepared, Receipt, Record, SignedRequest
 from ragseal.kernel.commitment import Membership, SignedManifest, embedding_commitment
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, LedgerError
 from ragseal.kernel.params import CircuitClass

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.attestation import (
-    Answer,
-    Prepared,
-    SealedAnswer,
-    sealed_digest,
-)
+from ragseal.kernel.attestation import Answer, Prepared, SealedAnswer, sealed_digest
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, TransportError

@@ -12,21 +12,11 @@ import pytest
 from pymerkle import SqliteTree
 
 from ragseal.kernel.attestation import Prepare, Prepared, Record
-from ragseal.kernel.errors import (
-    AttestationError,
-    LedgerError,
-)
+from ragseal.kernel.errors import AttestationError, LedgerError
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.serving import Serving
 from tests.prover.test_attestation import play, refused
-from tests.simulator.provider import (
-    Asker,
-    newest,
-    open_provider,
-    opened,
-    retrieved,
-    serving_on,
-)
+from tests.simulator.provider import Asker, newest, open_provider, opened, retrieved, serving_on
 
 pytestmark = pytest.mark.slow
 

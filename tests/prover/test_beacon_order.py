@@ -13,27 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel import commitment as kernel
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, beacon_value
-from ragseal.kernel.errors import (
-    AttestationError,
-    CommitmentError,
-    LedgerError,
-)
+from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
 from ragseal.kernel.verdict import log_digest
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Stage, Window
-from tests.simulator.provider import (
-    AUDITOR_KEY,
-    NOW,
-    Asker,
-    Clock,
-    Participant,
-    make_policy,
-    open_provider,
-    serving_on,
-)
+from tests.simulator.provider import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, serving_on
 
 pytestmark = pytest.mark.slow
 

@@ -20,12 +20,7 @@ from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
 )
-from ragseal.kernel.errors import (
-    AttestationError,
-    CommitmentError,
-    ConfigurationError,
-    ProofError,
-)
+from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version

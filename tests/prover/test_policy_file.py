@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from ragseal.circuits.circuit import class_digest
-from ragseal.kernel.errors import (
-    PolicyError,
-)
+from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import assembly
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
-from tests.simulator.provider import (
-    DIMENSION,
-    NOW,
-    make_policy,
-)
+from tests.simulator.provider import DIMENSION, NOW, make_policy
 
 pytestmark = pytest.mark.slow
 
