@@ -29,35 +29,19 @@ from typing import Literal
 from ragseal.backends.group import default_group
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
-from ragseal.client.attestation import (
-    NONCE_BYTES,
-    Window,
-    build_request,
-    check_answer,
-    check_budget,
-    check_prepared,
-    encode_embedding,
-)
+from ragseal.client.attestation import Window
 from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence
-from ragseal.client.history import History, Shown
-from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Retrieved, Stage, links, refusable
-from ragseal.client.result import Owed, Ranked, Result, Resumed, make_result
-from ragseal.client.versions import Versions
-from ragseal.client.window import Exchange, WindowState
+from ragseal.client.exchanges import Exchanges
+from ragseal.client.history import History
+from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage, links
+from ragseal.client.result import Owed, Ranked, Result, Resumed
+from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
-from ragseal.embedder import Embedder, load_embedder, quantise
-from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
+from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.commitment import generators
-from ragseal.kernel.errors import (
-    AttestationError,
-    AuditError,
-    ConfigurationError,
-    TransportError,
-)
-from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
+from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
@@ -116,12 +100,9 @@ class Client:
         #: Whoever asks again after an error holds it from the first call to the last: a question in between would
         #: complete the request that is pending, whose answer nobody got, and the next call would sign another one.
         self.turn = threading.Lock()
-        self._accept_unchecked = accept_unchecked
-        self._entropy, self._clock = entropy, clock
+        self._clock = clock
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
-        self._group = group if group is not None else default_group()
         self._class_of = class_of if class_of is not None else known_class
-        self._generators: dict[int, bytes] = {}
         self._current: tuple[Window, WindowState] | None = None
         self._stage: Stage = "preparing"
         self._where = provider if isinstance(provider, str) else ""
@@ -133,7 +114,16 @@ class Client:
                 self.state.pin_provider(provider_key)
             self._provider, self._ledger = links(provider, ledger, tls, timeout)
             self._history = History(self.state, self._log, self._ledger)
-            self._versions = Versions(self._history)
+            self._exchanges = Exchanges(
+                self.state,
+                self._provider,
+                self._history,
+                self._embedder,
+                group if group is not None else default_group(),
+                self._evidence,
+                entropy,
+                accept_unchecked,
+            )
             self._acceptance = Acceptance(
                 self.state,
                 self._log,
@@ -272,12 +262,12 @@ class Client:
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
         pending = memory.pending()
         if pending is not None:
-            result = self._finish(window, memory, pending)
+            result = self._exchanges.finish(window, memory, pending)
             if pending.prepare.query == text:
                 return result
-        exchange = self._prepare(window, memory, text)
+        exchange = self._exchanges.begin(window, memory, self._stage, text)
         memory.begin(exchange)
-        return self._finish(window, memory, exchange)
+        return self._exchanges.finish(window, memory, exchange)
 
     def resume(self, *, again: bool = False) -> Resumed:
         """Complete what is pending in every window, closed ones too, oldest first.
@@ -322,7 +312,7 @@ class Client:
             if not again and memory.given_up is not None:
                 return "given up"
             try:
-                return self._finish(self._remembered(memory), memory, pending)
+                return self._exchanges.finish(self._remembered(memory), memory, pending)
             except RefusedError as refusal:
                 reason = refusal.reason
             if self._lost(memory, windows, reason):
@@ -369,105 +359,7 @@ class Client:
             self._current = window, memory
         return self._current
 
-    # --- phase B ---
-
-    def _own_embedding(self, text: str) -> list[int] | None:
-        if self._embedder is None:
-            return None
-        return [int(x) for x in quantise(self._embedder.embed([text], role="query"))[0]]
-
-    def _prepare(self, window: Window, memory: WindowState, text: str) -> Exchange:
-        if self._stage == "preparing":
-            raise TransportError(f"window {window.manifest.window!r} is not open yet: ask again in a moment")
-        if self._stage == "closed":
-            raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
-        own = self._own_embedding(text)
-        ctr = memory.answered + 1
-        refusable(lambda: check_budget(window, ctr))  # as a refusal: the next window may be open already
-        prepare = Prepare(
-            manifest=window.digest,
-            account=window.account.pseudonym,
-            request_id=self._entropy(16),
-            salt=self._entropy(32),
-            query=text,
-            embedding=b"" if own is None else encode_embedding(own),
-        )
-        body = prepare.encode()
-        signature = self.state.key.sign("prepare", body)
-        evidence = self._evidence(memory)
-        evidence.add("sent-prepare", body)
-        evidence.add("sent-prepare-signature", signature)
-        received = evidence.add("received-prepared", refusable(lambda: self._provider.prepare(body, signature)))
-        with evidence.on_failure():
-            prepared = Prepared.decode(received)
-            bases = self._bases(window.manifest.policy.dimension)
-            window = self._versions.prepared(window, memory, prepared, evidence)
-            checked = check_prepared(self._group, bases, window, prepare, prepared, own)
-            if own is not None and not checked and not self._accept_unchecked:
-                raise AttestationError(
-                    "the provider committed to an embedding different from the one this client computed and sent"
-                )
-        seal_secret = self._entropy(SEAL_KEY_BYTES)
-        request = build_request(
-            window,
-            prepare,
-            prepared,
-            ctr=ctr,
-            checked=checked,
-            nonce=self._entropy(NONCE_BYTES),
-            last_receipt=memory.acknowledgement(),
-            seal_key=public_of(seal_secret),
-        )
-        signed = SignedRequest(request, self.state.key.sign("request", request.encode()))
-        return Exchange(prepare, signature, prepared, signed, seal_secret)
-
-    def _finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result:
-        mine = exchange.signed
-        evidence = self._evidence(memory)
-        evidence.add("sent-prepare", exchange.prepare.encode())
-        evidence.add("received-prepared", exchange.prepared.encode())
-        sent = evidence.add("sent-request", mine.encode())
-        received = self._retrieve(window, exchange, sent, evidence)
-        evidence.add("received-answer", received.answer)
-        last = memory.last()
-        with evidence.on_failure():
-            answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
-            previous = None if last is None else last.receipt
-            self._history.learn(answer.receipt.body.checkpoint, evidence)
-            window = self._versions.signed(window, memory, mine.request.index_digest)
-            checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
-            newest = self._history.agrees(checkpoint, evidence, received.consistency)
-        self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
-        memory.complete(answer)
-        return make_result(exchange, answer, self._embedder, window.manifest.policy.answers)
-
-    def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
-        """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
-        proof, size = self.state.key.sign("retrieve", sent), self._history.size
-        try:
-            return self._provider.retrieve(sent, proof, size)
-        except TransportError:
-            raise
-        except AuditError as reason:
-            refusal = RefusedError(reason)
-        again = refusable(
-            lambda: self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature), refusal
-        )
-        evidence.add("received-prepared-again", again)
-        with evidence.on_failure():
-            same = Prepared.decode(again)
-            if window.manifest.policy.version_every:  # it may name a newer version by now: what was signed stays
-                same = replace(same, index_digest=exchange.prepared.index_digest, update=exchange.prepared.update)
-            if same != exchange.prepared:
-                raise AttestationError("the provider answers the same Prepare with bytes different from before")
-        return refusable(lambda: self._provider.retrieve(sent, proof, size))
-
     # --- parts ---
-
-    def _bases(self, dimension: int) -> bytes:
-        if dimension not in self._generators:
-            self._generators[dimension] = generators(self._group, dimension)
-        return self._generators[dimension]
 
     def _evidence(self, memory: WindowState | None = None) -> Evidence:
         facts = {"account": self.state.name, "public_key": self.state.key.public.hex(), "log_key": self._log.vkey()}

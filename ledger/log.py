@@ -9,25 +9,28 @@ that a commit needs is open from the start: a program whose descriptors stranger
 Every entry is answered with the checkpoint of the size at which it is the last one: its proof is a function of the
 log alone, so that whoever asks again, after whatever crash, gets the same bytes.
 
+Appending, turning the key and reading stand in one file, because each of them answers for the checkpoint signed last.
+
 Trust: whoever can change these files can stop the log, and is caught by :meth:`Log.fsck`, by the comparison at start,
 and by every witness and receipt; only the private key can make another history look signed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.rotation import Rotation
+from ragseal.ledger import stored_tree
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
 from ragseal.ledger.note import ED25519, NoteSigner, NoteVerifier
@@ -37,6 +40,7 @@ from ragseal.ledger.storage import TransientError, connect, storage
 from ragseal.ledger.turned_tree import TURNS_INDEX, Roots, read_turns
 from ragseal.ledger.turns import TurnProof, is_turn
 from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
+from ragseal.runtime.group_commit import Batches
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
 MAX_BATCH = 256  #: appends that share one commit
@@ -60,12 +64,6 @@ class Appended:
         return self.bundle.index
 
 
-@dataclass(slots=True)
-class _Waiting:
-    build: Builder
-    future: asyncio.Future[Appended]
-
-
 class Log:
     """One open log.  Make it with :meth:`create` once, :meth:`open` afterwards, and :meth:`close` it.
 
@@ -77,15 +75,14 @@ class Log:
         """For :meth:`create` and :meth:`open`."""
         self._signer, self._lock, self._tree, self._note = signer, lock, tree, note
         self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
-        self._frontier = self._read_frontier(self._checkpoint.size)
+        self._frontier = stored_tree.frontier(tree, self._checkpoint.size)
         with storage("open the ledger"):
             self._file = DurableFile(directory / _CHECKPOINT)
         self._watcher: Watcher = lambda size, note: None
         self._writing = threading.Lock()
         self._failure: str | None = None
-        self._waiting: list[_Waiting] = []
-        self._drain: asyncio.Task[None] | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ledger")
+        self._queue: Batches[Builder, Appended] = Batches(self._commit_queued, MAX_BATCH, self._worker)
 
     # --- open and close
 
@@ -154,18 +151,7 @@ class Log:
                 turns = read_turns(tree)
             known = LogSigner.among((signer, *others), turns, directory)
             signed = open_checkpoint(note, known.verifier).checkpoint
-            with storage("open the ledger"):
-                size = tree.get_size()
-                if size < signed.size:
-                    raise LedgerError(
-                        f"the database has {size} entries, but {signed.size} were signed: it was rolled back. "
-                        "Restore the newest database; appending to this one would fork the log"
-                    )
-                if tree.get_root(signed.size) != signed.root:
-                    raise LedgerError(
-                        f"the first {signed.size} entries are not those that were signed: the database was replaced "
-                        "or changed. Restore the right one"
-                    )
+            size = stored_tree.compared(tree, signed)
             if size > signed.size and frozen is not None:
                 raise LedgerError(
                     f"the ledger in {directory} goes on behind its checkpoint, from {signed.size} to {size} entries: "
@@ -181,19 +167,9 @@ class Log:
             lock.release()
             raise
 
-    def _read_frontier(self, size: int) -> Frontier:
-        """The perfect subtrees of the first ``size`` entries."""
-        roots, start = [], 0
-        with storage("open the ledger"), self._tree.lock:
-            for height in reversed(range(size.bit_length())):
-                if size >> height & 1:
-                    roots.append(self._tree._get_root(start, start + (1 << height)))
-                    start += 1 << height
-        return Frontier(size, roots)
-
     def _sign_tail(self, size: int) -> None:
         """Sign what a crash left stored and unsigned."""
-        frontier = self._read_frontier(size)
+        frontier = stored_tree.frontier(self._tree, size)
         self._publish(frontier, self._signer.note(Checkpoint(self.origin, size, frontier.root())))
 
     def watch(self, watcher: Watcher) -> None:
@@ -206,7 +182,7 @@ class Log:
     def close(self) -> None:
         """Finish what is being written, then let go of the directory.  Appends still waiting get LedgerError."""
         self._failure = self._failure or "the ledger is closed"
-        self._refuse_waiting()
+        self._queue.refuse(LedgerError(self._failure))
         self._worker.shutdown(wait=True)
         with self._writing, contextlib.suppress(sqlite3.Error):
             self._tree.close()
@@ -233,12 +209,7 @@ class Log:
             LedgerError: storage failed, so nothing of this batch was signed, or the log is closed or stopped.
         """
         self._check_usable()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Appended] = loop.create_future()
-        self._waiting.append(_Waiting(build, future))
-        if self._drain is None or self._drain.done():
-            self._drain = loop.create_task(self._drain_queue())
-        return await future
+        return await self._queue.submit(build)
 
     def append_now(self, builders: Sequence[Builder]) -> list[Appended | Exception]:
         """Append a batch from this thread: per builder what it appended, or what it raised.
@@ -292,29 +263,18 @@ class Log:
         over = self._signer.over(self.size)
         for number in over:
             if self._signer.key(self._signer.log.keys[number].public_key) is not None:
-                self._signer.keep_lines(number, Roots(self._read_frontier, self.leaf_hashes, self.size).at)
+                self._signer.keep_lines(
+                    number, Roots(partial(stored_tree.frontier, self._tree), self.leaf_hashes, self.size).at
+                )
         return [self._signer.log.keys[number].public_key for number in over]
 
-    async def _drain_queue(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch = [item for item in self._waiting[:MAX_BATCH] if not item.future.done()]
-            del self._waiting[:MAX_BATCH]
-            if not batch:
-                continue
-            outcomes: Sequence[Appended | Exception]
-            try:
-                outcomes = await loop.run_in_executor(self._worker, self._commit, [item.build for item in batch])
-            except Exception as error:  # whatever it is, nobody may wait for ever
-                failure = error if isinstance(error, AuditError) else LedgerError(f"append: {error}")
-                outcomes = [failure] * len(batch)
-            for item, outcome in zip(batch, outcomes, strict=True):
-                if item.future.done():
-                    continue
-                if isinstance(outcome, Exception):
-                    item.future.set_exception(outcome)
-                else:
-                    item.future.set_result(outcome)
+    def _commit_queued(self, builders: Sequence[Builder]) -> list[Appended | Exception]:
+        try:
+            return self._commit(builders)
+        except AuditError:
+            raise
+        except Exception as error:
+            raise LedgerError(f"append: {error}") from error
 
     def _commit(self, builders: Sequence[Builder]) -> list[Appended | Exception]:
         """One transaction and one checkpoint for all builders that give an entry."""
@@ -388,12 +348,6 @@ class Log:
         if self._failure is not None:
             raise LedgerError(self._failure)
 
-    def _refuse_waiting(self) -> None:
-        for item in self._waiting:
-            if not item.future.done():
-                item.future.set_exception(LedgerError(self._failure or "the ledger is closed"))
-        self._waiting.clear()
-
     # --- read: what is signed, never more
 
     @property
@@ -437,21 +391,16 @@ class Log:
 
     def entries(self, start: int, count: int) -> list[bytes]:
         """Entries [start, start + count), all of them.  LedgerError if one is beyond the size."""
-        return self._column("entry", start, count)
+        return self._stored("entry", start, count)
 
     def leaf_hashes(self, start: int, count: int) -> list[bytes]:
         """Leaf hashes of entries [start, start + count) as they are stored; :meth:`fsck` holds them to the entries."""
-        return self._column("hash", start, count)
+        return self._stored("hash", start, count)
 
-    def _column(self, name: str, start: int, count: int) -> list[bytes]:
+    def _stored(self, column: stored_tree.Column, start: int, count: int) -> list[bytes]:
         if start < 0 or count < 1 or start + count > self.size:
             raise LedgerError(f"entries {start} to {start + count - 1} are not all in a log of {self.size}")
-        with storage("read"), self._tree.lock:
-            query = f"SELECT {name} FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
-            found: list[bytes] = self._tree.con.execute(query, (start + 1, start + count)).fetchall()
-        if len(found) != count:
-            raise LedgerError(f"entries {start} to {start + count - 1}: the database gave {len(found)} of {count}")
-        return found
+        return stored_tree.rows(self._tree, column, start, count)
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
         """RFC 9162 inclusion path of entry ``index`` in the first ``size`` entries."""
@@ -473,25 +422,7 @@ class Log:
         Raises:
             LedgerError: the first entry whose stored hash is not its own, or a root that is not the signed one.
         """
-        checkpoint = self._checkpoint
-        frontier = Frontier()
-        query = "SELECT entry, hash FROM leaf WHERE id BETWEEN ? AND ? ORDER BY id"
-        while frontier.size < checkpoint.size:
-            last = min(frontier.size + 1000, checkpoint.size)
-            with storage("check"), self._tree.lock:
-                cursor = self._tree.con.cursor()
-                cursor.row_factory = None
-                rows = cursor.execute(query, (frontier.size + 1, last)).fetchall()
-            if len(rows) != last - frontier.size:
-                raise LedgerError(f"fsck: entries are missing between {frontier.size} and {last - 1}")
-            for entry, stored in rows:
-                if not isinstance(entry, bytes) or leaf_hash(entry) != stored:
-                    raise LedgerError(f"fsck: entry {frontier.size} is not what was appended. Restore the database")
-                frontier.add(stored)
-            if progress is not None:
-                progress(frontier.size, checkpoint.size)
-        if frontier.root() != checkpoint.root:
-            raise LedgerError(f"fsck: {checkpoint.size} entries do not give the signed root. Restore the database")
+        stored_tree.check(self._tree, self._checkpoint, progress)
 
     def _check_size(self, size: int) -> None:
         if not 0 <= size <= self.size:

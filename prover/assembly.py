@@ -33,6 +33,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.prover.backends import Backends
 from ragseal.prover.keys.keyring import (
     AttestationKeys,
     BlockKeys,
@@ -41,7 +42,6 @@ from ragseal.prover.keys.keyring import (
     block_keys,
     thinning_keys,
 )
-from ragseal.prover.provider import Backends
 from ragseal.prover.storage.state import KEY_FILE, State
 from ragseal.runtime.keyfile import load_key
 

@@ -10,8 +10,8 @@ import click
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.access import administration
+from ragseal.prover.backends import Environment
 from ragseal.prover.options import STATE
-from ragseal.prover.provider import Environment
 from ragseal.runtime.terminal import JSON, named_bars, tell_result
 
 MAX_NOTE = 1 << 16

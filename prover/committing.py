@@ -200,7 +200,7 @@ async def commit_while_serving(
         proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditors, new_coins))
         signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditors, new_coins))
         made = Window(signed, signed.manifest.digest(), 0)
-        await asyncio.to_thread(provider.load_thinning_key, made)  # or its beacon ends in nothing
+        await asyncio.to_thread(provider.coins.load_key, made)  # or its beacon ends in nothing
         await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)
         progress("entering the manifest in the ledger")
         await serving.journal.append(lambda: signed)

@@ -18,7 +18,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import administration
-from ragseal.prover.administration.operations import Reading, shape_of
+from ragseal.prover.administration.documents import Reading, shape_of
 from ragseal.prover.commitment import documents as index
 from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
 from ragseal.prover.commitment.corpus_metadata import field_names

@@ -34,7 +34,6 @@ from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, blocks_ask
-from ragseal.prover.attestation.proofs import stop_key, stopped
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.keys.keyring import BlockKeys
@@ -42,6 +41,7 @@ from ragseal.prover.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import is_retired, refusal
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 

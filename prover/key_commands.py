@@ -11,8 +11,8 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import assembly, remote
-from ragseal.prover.attestation import proofs as proofs_of_records
 from ragseal.prover.options import STATE, hexadecimal
+from ragseal.prover.storage import stopped_keys
 from ragseal.prover.storage.state import State
 from ragseal.runtime.terminal import (
     JSON,
@@ -116,7 +116,7 @@ def release_key(directory: Path, digest: str, as_json: bool) -> None:
     """
     key_digest = hexadecimal(digest, 32, "DIGEST")
     with State(directory) as state:
-        if proofs_of_records.stopped(state, key_digest) is None:
+        if stopped_keys.stopped(state, key_digest) is None:
             raise ConfigurationError("no proof under this key has failed: there is nothing to release")
-        proofs_of_records.release(state, key_digest)
+        stopped_keys.release(state, key_digest)
     tell_result(as_json, {"released": digest}, f"key {digest} may be used again")

@@ -10,7 +10,7 @@ import click
 from ragseal.kernel.rotation import MAX_OVERLAP
 from ragseal.ledger.turns import LogKey
 from ragseal.prover.options import STATE
-from ragseal.prover.provider import refuse_rollback
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import State
 from ragseal.runtime.terminal import JSON, Teaching, tell_result
 

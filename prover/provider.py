@@ -4,47 +4,33 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from ragseal.backends.mechanism import Engine
-from ragseal.embedder import Embedder
-from ragseal.generators import ExtractiveGenerator, Generator
-from ragseal.kernel import field, signature
+from ragseal.generators import Generator
+from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
-from ragseal.kernel.bn254 import Group
-from ragseal.kernel.coin import coin_commitment
-from ragseal.kernel.commitment import CoinCommitment, SignedManifest, Thinning, WindowClose
-from ragseal.kernel.errors import (
-    CommitmentError,
-    ConfigurationError,
-    LedgerError,
-    ProofError,
-)
+from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
-from ragseal.ledger.log import Log
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
-from ragseal.prover.commitment import documents, index, manifest, registry
-from ragseal.prover.commitment.coin_placement import placed_afresh
+from ragseal.prover.backends import Backends, Environment
+from ragseal.prover.coins import Coins
+from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
-from ragseal.prover.commitment.thinning import thin_window
 from ragseal.prover.commitment.updates import UpdateTools, make_update
 from ragseal.prover.estimate import Estimates
-from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
@@ -56,57 +42,6 @@ KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside
 KEPT_UPDATES = 2  #: whose matrices stay in memory beside those of the two newest
 
 log = logging.getLogger("ragseal.provider")
-
-
-@dataclass(frozen=True)
-class Environment:
-    """Where secrets and time come from; the operating system outside tests."""
-
-    draw: Draw = secrets.token_bytes
-    clock: Callable[[], float] = time.time
-
-
-@dataclass(frozen=True)
-class Backends:
-    """What computes: curve, mechanism, keys and embedder of this provider."""
-
-    group: Group
-    engine: Engine
-    keys: AttestationKeys
-    embedder: Embedder  #: of queries
-    estimate_keys: Sequence[BlockKeys] = ()
-    thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
-    documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
-    generator: Generator | None = None  #: of answers in words; None: sentences of the texts, chosen by the embedder
-
-    def writer(self) -> Generator:
-        """What answers in words are written by."""
-        return self.generator or ExtractiveGenerator(self.embedder)
-
-
-def refuse_rollback(state: State, ledger: Log) -> None:
-    """The ledger still holds the newest checkpoint that left this provider.
-
-    The ledger's own comparison sees only its own folder: restored whole from a backup it looks sound, and appending
-    to it would fork what others have seen.
-
-    Raises:
-        LedgerError: it does not.
-    """
-    known = state.checkpoint()
-    if known is not None:
-        size, note = known
-        if size > ledger.size:
-            raise LedgerError(
-                f"the ledger has {ledger.size} entries, this provider has signed {size}: its folder was "
-                "rolled back. Restore the newest one; serving this one would fork the log"
-            )
-        if ledger.checkpoint_at(size) != note:
-            raise LedgerError(
-                f"the ledger's first {size} entries are not those that this provider signed: restore the right ones"
-            )
-    if known != ledger.published():
-        state.remember_checkpoint(*ledger.published())
 
 
 class Provider:
@@ -131,6 +66,8 @@ class Provider:
             raise
         self.turns = Turns()  #: of proofs and blocks: each takes every core
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        history = self.journal.history
+        self.coins = Coins(state, history, backends, self.environment.draw, self.windows, self.turns)
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
         self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
@@ -247,7 +184,7 @@ class Provider:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
-            self._place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
+            self.coins.place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
         made = manifest.prepare_window(
             self.state,
             backends.group,
@@ -258,8 +195,8 @@ class Provider:
             seats,
             self.environment.draw,
             progress,
-            self.thinning_keys().newest() if policy.coined else None,
-            None if first is None else CarriedCoins(first.digest, self._coin_seed(first)),
+            self.coins.keys().newest() if policy.coined else None,
+            None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
         )
         self.journal.history.check_manifest(made.signed)
         window_secrets.store_window(self.state, made)
@@ -277,69 +214,10 @@ class Provider:
     def carried(self, policy: Policy, auditors: Sequence[Seat] = ()) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
 
-        It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
-
         Raises:
             ConfigurationError: no auditor's key is known.
         """
-        if not policy.coined:
-            return None
-        first = self.journal.history.carried(policy, self.seats(auditors))
-        return None if first is None or placed_afresh(self.state, first.digest) else first
-
-    def _place_afresh(self, shape: IndexShape) -> None:
-        """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""
-        for tenant, count in index.tenants(self.state):
-            if count:
-                documents.new_period(self.state, tenant, shape, self.environment.draw)
-
-    def _coin_seed(self, window: Window) -> bytes:
-        """Raises CommitmentError: this state holds no such seed, or not the committed one."""
-        found = self.state.row("SELECT coin_seed FROM windows WHERE manifest = ?", (window.digest,))  # also if retired
-        if found is None or found[0] is None:
-            raise CommitmentError(f"this provider's state holds no coins of window {window.manifest.window!r}")
-        if coin_commitment(field.limbs(found[0])) != window.manifest.coin.c_coin:
-            raise CommitmentError(
-                f"the stored coins of window {window.manifest.window!r} are not those it committed to"
-            )
-        return bytes(found[0])
-
-    def thinning_keys(self) -> ThinningKeys:
-        """Raises ConfigurationError: there are none."""
-        keys = self.backends.thinning_keys
-        if keys is None:
-            raise ConfigurationError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
-        return keys
-
-    def load_thinning_key(self, window: Window) -> None:
-        """Load what thins a window, if its claim has a coin.  Raises ConfigurationError: no key."""
-        if window.manifest.policy.coined:
-            self.thinning_keys().backend(window.manifest.coin.key_digest)
-
-    def thin(self, window: Window) -> Thinning:
-        """Empty the slots that a window's coins hide, by its complete beacon.  Blocks.
-
-        Raises:
-            UnprovableError, ProofError: as they say; the window cannot be opened then.
-            CommitmentError: the log names what this window was thinned to: doing it anew would replace that.
-            ConfigurationError: no thinning key.
-        """
-        coin, backends = window.manifest.coin, self.backends
-        with self._thinning_key_in_use(coin), self.turns:
-            if window.thinning is not None:
-                raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
-            made = thin_window(
-                self.state,
-                backends.group,
-                backends.keys.view(window.manifest.key_digest),
-                self.thinning_keys().backend(coin.key_digest),
-                self.window_secrets(window.digest),
-                self._throw(window),
-                self.environment.draw,
-                lambda text: log.info("%s", text),
-            )
-        self.windows.forget(window.digest)
-        return made
+        return self.coins.carried(policy, self.seats(auditors)) if policy.coined else None
 
     def update(self, window: Window, time: int) -> UpdateSecrets:
         """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
@@ -356,17 +234,17 @@ class Provider:
         tools = UpdateTools(
             backends.group,
             backends.keys.view(manifest.key_digest),
-            None if coin is None else self.thinning_keys().backend(coin.key_digest),
+            None if coin is None else self.coins.keys().backend(coin.key_digest),
             self.environment.draw,
         )
         secrets = self.window_secrets(window.digest)
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
-        with self._thinning_key_in_use(coin), self.turns:
+        with self.coins.key_in_use(coin), self.turns:
             made = make_update(
                 self.state,
                 tools,
                 secrets,
-                self._throw(window) if coin else None,
+                self.coins.throw(window) if coin else None,
                 former,
                 number,
                 time,
@@ -376,29 +254,6 @@ class Provider:
             raise CommitmentError("the window went on without this version")
         store_update(self.state, made)
         return made
-
-    @contextmanager
-    def _thinning_key_in_use(self, coin: CoinCommitment | None) -> Iterator[None]:
-        """Refuses a thinning key that a failure stopped, and stops it with the first proof that fails (SPEC A.9.5)."""
-        if coin is None:
-            yield
-            return
-        reason = stopped(self.state, coin.key_digest)
-        if reason is not None:
-            raise ProofError(
-                f"proving under the thinning key was stopped by a failure ({reason}): find out why before `release-key`"
-            )
-        try:
-            yield
-        except ProofError as error:
-            stop_key(self.state, coin.key_digest, str(error))
-            raise
-
-    def _throw(self, window: Window) -> tuple[bytes, int]:
-        """Digest and beacon of the manifest that threw a window's coins."""
-        if window.manifest.coin.thrown_by:
-            return self.journal.history.throw(window.manifest)
-        return window.digest, window.seal_value()
 
     def new_estimates(self) -> Estimates:
         """Phase C over this provider's windows; nothing is read before it is asked for."""

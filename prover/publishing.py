@@ -13,12 +13,12 @@ from pathlib import Path
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path, write_files
-from ragseal.prover.administration.operations import Progress
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
+from ragseal.runtime.progress import Progress
 
 
 def export(provider: Provider, proofs: Proofs, folder: Path, name: str, progress: Progress) -> Told:
@@ -71,7 +71,7 @@ def _keys(provider: Provider, window: Window) -> dict[str, bytes]:
     digest = window.manifest.key_digest
     found = {key_path(digest): provider.backends.keys.view(digest).vk.to_bytes()}
     for coin in window.manifest.coins:
-        found[key_path(coin.key_digest)] = provider.thinning_keys().view(coin.key_digest).vk.to_bytes()
+        found[key_path(coin.key_digest)] = provider.coins.keys().view(coin.key_digest).vk.to_bytes()
     return found
 
 

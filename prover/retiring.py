@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from ragseal.kernel import proofs
 from ragseal.kernel.certificate import SignedLinks
@@ -24,17 +23,12 @@ from ragseal.prover.storage import erasure, retirement
 from ragseal.prover.storage.retirement import LATEST, due_at, is_retired, over, retain_of
 from ragseal.prover.storage.window import Window
 from ragseal.runtime.face import when
+from ragseal.runtime.progress import Progress, nothing
 
 LOOK_SECONDS = 60.0  #: between two looks for what is due
 AGAIN_SECONDS = 3600.0  #: after a window whose proofs could not be made
 
-Progress = Callable[[str, int, int], None]
-
 log = logging.getLogger("ragseal.provider")
-
-
-def silent(doing: str, done: int, total: int) -> None:
-    """No progress shown."""
 
 
 def spoken(seconds: float) -> str:
@@ -106,7 +100,7 @@ class Retiring:
 
     # --- what an audit needs ---
 
-    def prove(self, window: Window, progress: Progress = silent) -> None:
+    def prove(self, window: Window, progress: Progress = nothing) -> None:
         """Make and keep all that a full audit asks for.
 
         Raises:

@@ -24,7 +24,8 @@ from ragseal.kernel.errors import (
 from ragseal.kernel.versions import ANSWERING
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
-from ragseal.prover.attestation.answering import AnsweringContext, Attestation
+from ragseal.prover.attestation.answering import Attestation
+from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.deliveries import Deliveries
 from ragseal.prover.attestation.own_lines import OwnLines
 from ragseal.prover.commitment.beacon import Beacon, BeaconRules
@@ -114,7 +115,7 @@ class Serving:
             state.key,
             serve_options.beacon,
             environment.clock,
-            provider.thin,
+            provider.coins.thin,
             serve_options.publish,
             self.ticks.open,
         )
@@ -165,9 +166,9 @@ class Serving:
             load = keys.backend if self.workers is None else keys.check_held
             await asyncio.to_thread(load, window.manifest.key_digest)
         if history.following is not None:
-            await asyncio.to_thread(self.provider.load_thinning_key, history.following)
+            await asyncio.to_thread(self.provider.coins.load_key, history.following)
         if history.open is not None and history.open.every:
-            await asyncio.to_thread(self.provider.load_thinning_key, history.open)
+            await asyncio.to_thread(self.provider.coins.load_key, history.open)
             for _, update in history.open.updates[-ANSWERING:]:
                 key = update_key(update.manifest, update.number)
                 await asyncio.to_thread(self.provider.updates.get, key)

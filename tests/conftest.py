@@ -25,10 +25,11 @@ sys.setrecursionlimit(_LIMIT)
 
 #: Files with a test of half a minute or more.  Among several workers they begin, so that none runs alone at the end.
 LONG = (
-    "runtime/test_ceremony_commands.py", "attacks/test_ceremony.py", "verifier/test_ceremony.py",
-    "native/test_ceremony.py", "prover/test_without_native.py", "crash/test_rollover.py", "demo/test_end_to_end.py",
-    "crash/test_kill.py", "runtime/test_powers_commands.py", "test_documents.py", "prover/test_rollover.py",
-    "prover/test_defaults.py", "crash/test_clients.py", "attacks/test_timing.py", "prover/test_plan.py",
+    "runtime/test_ceremony_commands.py", "attacks/test_ceremony.py", "attacks/test_ceremony_files.py",
+    "verifier/test_ceremony.py", "native/test_ceremony.py", "prover/test_without_native.py", "crash/test_rollover.py",
+    "demo/test_end_to_end.py", "crash/test_kill.py", "runtime/test_powers_commands.py", "test_documents.py",
+    "prover/test_rollover.py", "prover/test_defaults.py", "crash/test_clients.py", "attacks/test_timing.py",
+    "prover/test_plan.py",
 )  # fmt: skip
 
 

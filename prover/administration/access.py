@@ -15,15 +15,18 @@ from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
 from ragseal.prover import assembly, committing, publishing
-from ragseal.prover.administration import auditors, backup, operations, place
-from ragseal.prover.administration.operations import Progress, Reading
+from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
+from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
+from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import Environment, Provider, refuse_rollback
+from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import Retiring
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import State
+from ragseal.runtime.progress import Progress
 
 
 class Administration(Protocol):
@@ -92,16 +95,16 @@ class Local:
 
     def status(self) -> Told:
         with self._provider() as provider:
-            return operations.status(provider)
+            return status.status(provider)
 
     def add_accounts(self, new: Sequence[Registration]) -> Told:
-        return operations.add_accounts(self._state, new)
+        return accounts.add(self._state, new)
 
     def remove_account(self, name: str) -> Told:
-        return operations.remove_account(self._state, name)
+        return accounts.remove(self._state, name)
 
     def list_accounts(self) -> Told:
-        return operations.list_accounts(self._state)
+        return accounts.listed(self._state)
 
     def admit_auditor(self, name: str, public_key: bytes) -> Told:
         return auditors.admit(self._state, name, public_key, int(Environment().clock()))
@@ -113,15 +116,15 @@ class Local:
         return auditors.listed(self._state)
 
     def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
-        return operations.put_documents(self._state, self._embedder(), tenant, found, progress)
+        return documents.put(self._state, self._embedder(), tenant, found, progress)
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
-        return operations.delete_documents(self._state, self._embedder(), tenant, names)
+        return documents.delete(self._state, self._embedder(), tenant, names)
 
     def erase_document(self, tenant: str, name: str, reason: str) -> Told:
         with self._provider() as provider:
             now = int(provider.environment.clock())
-            told = operations.erase_document(self._state, tenant, name, reason, now)
+            told = erasures.erase(self._state, tenant, name, reason, now)
             retiring = _retiring(provider)
             if retiring.pending:
                 retiring.sweep()
@@ -129,13 +132,13 @@ class Local:
 
     def list_erasures(self, tenant: str, name: str) -> Told:
         with self._provider() as provider:
-            return operations.list_erasures(provider, tenant, name)
+            return erasures.listed(provider, tenant, name)
 
     def list_documents(self, tenant: str) -> Told:
-        return operations.list_documents(self._state, tenant)
+        return documents.listed(self._state, tenant)
 
     def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
-        return operations.sync_documents(self._state, self._embedder(), reading, progress, stop)
+        return documents.sync(self._state, self._embedder(), reading, progress, stop)
 
     def _embedder(self) -> Embedder:
         return load_embedder(self._state.settings.embedder)
@@ -155,16 +158,16 @@ class Local:
 
     def close(self, window: str) -> Told:
         with self._provider() as provider:
-            name = operations.name_to_close(provider, window)
-            return operations.closed(provider, name, provider.end(provider.journal.history.named(name)).index)
+            name = windows.name_to_close(provider, window)
+            return windows.closed(provider, name, provider.end(provider.journal.history.named(name)).index)
 
     def retire(self, window: str, agreed: bool, unproven: bool, progress: Progress) -> Told:
         with self._provider() as provider:
             retiring = _retiring(provider)
             meant = retiring.named(window, agreed)
-            operations.prove_for_audits(retiring, meant, unproven, progress)
+            windows.prove_for_audits(retiring, meant, unproven, progress)
             retiring.retire(meant)
-            return operations.retired(meant, retiring.sweep())
+            return windows.retired(meant, retiring.sweep())
 
     def export_proofs(self, folder: Path, window: str, progress: Progress) -> Told:
         with self._provider() as provider:
@@ -174,7 +177,7 @@ class Local:
         with self._state.open_ledger() as ledger:
             refuse_rollback(self._state, ledger)  # or the copy would look sound
             told = backup.make(self._state, ledger, folder, progress, keys)
-            return operations.copied(self._state, folder, told, int(Environment().clock()))
+            return erasures.copied(self._state, folder, told, int(Environment().clock()))
 
 
 def _retiring(provider: Provider) -> Retiring:

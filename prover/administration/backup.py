@@ -21,12 +21,13 @@ from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.log import Log
 from ragseal.ledger.signing import line_files
 from ragseal.prover.administration import sealed_copy
-from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
 from ragseal.prover.storage import log_keys
+from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.retirement import shred
-from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
+from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.progress import Progress
 
 _PAGE = 512  #: entries of the log that are copied together
 _PIECE = 1 << 20

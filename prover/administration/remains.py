@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.storage.state import COPY, DATABASE, LEDGER
+from ragseal.prover.storage.database import DATABASE
+from ragseal.prover.storage.state import COPY, LEDGER
 from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
 
 CHECKPOINT, LEDGER_DATABASE = "checkpoint", "log.sqlite"

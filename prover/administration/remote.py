@@ -17,10 +17,12 @@ from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.remote import Connection
 from ragseal.prover.administration import place
-from ragseal.prover.administration.operations import Progress, Reading, lines_of
+from ragseal.prover.administration.document_lines import lines_of
+from ragseal.prover.administration.documents import Reading
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told
+from ragseal.runtime.progress import Progress
 from ragseal.runtime.rpc import call
 from ragseal.runtime.statuses import error_of
 from ragseal.runtime.tls import ClientTls

@@ -28,15 +28,19 @@ from ragseal.prover.administration import remains, sealed_copy
 from ragseal.prover.administration.backup import built, copy_file, mark
 from ragseal.prover.administration.remains import LEDGER_DATABASE, Remains
 from ragseal.prover.committing import Told
-from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.admitted import admitted
+from ragseal.prover.storage.check_report import Report
+from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import RecordCheck
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import COPY, DATABASE, LEDGER, SETTINGS, Settings, State, schema_of_another
+from ragseal.prover.storage.rollback import refuse_rollback
+from ragseal.prover.storage.schema import schema_of_another
+from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.face import when
+from ragseal.runtime.progress import nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +168,9 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
     Raises:
         ConfigurationError: something is wrong with them.
     """
-    report, unproven = fsck.Report(), 0
+    report, unproven = Report(), 0
     fsck.check_database(state, True, report)
-    fsck.check_ledger(state, ledger, report, fsck.nothing)
+    fsck.check_ledger(state, ledger, report, nothing)
     for window in history.history.windows.values():
         if is_retired(state, window.digest):
             continue

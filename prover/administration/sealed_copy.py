@@ -23,8 +23,9 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.documents import resting_name
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
+from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.retirement import shred
-from ragseal.prover.storage.state import DATABASE, SEALED, State
+from ragseal.prover.storage.state import SEALED, State
 from ragseal.runtime.durable import write_durably
 
 KEY_BYTES, NONCE_BYTES, HASH_BYTES = 32, 12, 32

@@ -17,12 +17,14 @@ from ragseal.embedder import Embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover import publishing
-from ragseal.prover.administration import auditors, backup, operations, place
-from ragseal.prover.administration.operations import Lines, Progress, Reading
+from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
+from ragseal.prover.administration.document_lines import Lines
+from ragseal.prover.administration.documents import Reading
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage.window import Window
+from ragseal.runtime.progress import Progress
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
@@ -52,7 +54,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         provider, following = self._serving.provider, self._following()
         ticks = self._serving.ticks.status()
         proving = self._serving.proofs.backlog.status(provider.environment.clock())
-        return _result(await asyncio.to_thread(operations.status, provider, following, ticks, proving))
+        return _result(await asyncio.to_thread(status.status, provider, following, ticks, proving))
 
     # --- accounts ---
 
@@ -61,15 +63,15 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         new = [Registration(one.name, one.tenant, bytes(one.public_key)) for one in request.accounts]
         if not new:
             raise EncodingError("name at least one account")
-        return _result(await asyncio.to_thread(operations.add_accounts, self._serving.provider.state, new))
+        return _result(await asyncio.to_thread(accounts.add, self._serving.provider.state, new))
 
     @answers
     async def RemoveAccount(self, request: admin_pb2.RemoveAccountRequest, context: Any) -> Any:
-        return _result(await asyncio.to_thread(operations.remove_account, self._serving.provider.state, request.name))
+        return _result(await asyncio.to_thread(accounts.remove, self._serving.provider.state, request.name))
 
     @answers
     async def ListAccounts(self, request: admin_pb2.ListAccountsRequest, context: Any) -> Any:
-        return _result(await asyncio.to_thread(operations.list_accounts, self._serving.provider.state))
+        return _result(await asyncio.to_thread(accounts.listed, self._serving.provider.state))
 
     # --- auditors without a seat ---
 
@@ -103,7 +105,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         state = self._serving.provider.state
 
         def bring(tell: Progress) -> Told:
-            return operations.put_documents(state, self._embedder(), tenant, lines.all(), tell)
+            return documents.put(state, self._embedder(), tenant, lines.all(), tell)
 
         async def work(tell: Progress) -> Told:
             async with self._documents:
@@ -118,9 +120,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         if not names:
             raise EncodingError("name at least one document")
         return _result(
-            await asyncio.to_thread(
-                operations.delete_documents, provider.state, provider.backends.embedder, request.tenant, names
-            )
+            await asyncio.to_thread(documents.delete, provider.state, provider.backends.embedder, request.tenant, names)
         )
 
     @answers
@@ -128,9 +128,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         serving = self._serving
         state, now = serving.provider.state, int(serving.provider.environment.clock())
         async with serving.committing, serving.ticks.making:  # or it could get into what nobody waits for
-            told = await asyncio.to_thread(
-                operations.erase_document, state, request.tenant, request.id, request.reason, now
-            )
+            told = await asyncio.to_thread(erasures.erase, state, request.tenant, request.id, request.reason, now)
             serving.ticks.make_anew()
         serving.look.set()
         return _result(told)
@@ -138,12 +136,12 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @answers
     async def ListErasures(self, request: admin_pb2.ListErasuresRequest, context: Any) -> Any:
         provider = self._serving.provider
-        return _result(await asyncio.to_thread(operations.list_erasures, provider, request.tenant, request.id))
+        return _result(await asyncio.to_thread(erasures.listed, provider, request.tenant, request.id))
 
     @answers
     async def ListDocuments(self, request: admin_pb2.ListDocumentsRequest, context: Any) -> Any:
         state = self._serving.provider.state
-        return _result(await asyncio.to_thread(operations.list_documents, state, request.tenant))
+        return _result(await asyncio.to_thread(documents.listed, state, request.tenant))
 
     @streams
     async def SyncDocuments(self, request: admin_pb2.SyncDocumentsRequest, context: Any) -> AsyncIterator[Any]:
@@ -162,7 +160,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             raise EncodingError("the serving process has another standard input: use `documents put`, or a file")
 
         async def work(tell: Progress) -> Told:
-            return await _alone(lambda: operations.sync_documents(state, self._embedder(), reading, tell, stop))
+            return await _alone(lambda: documents.sync(state, self._embedder(), reading, tell, stop))
 
         try:
             async for said in _telling(work):
@@ -200,9 +198,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     @answers
     async def EndWindow(self, request: admin_pb2.EndWindowRequest, context: Any) -> Any:
         provider = self._serving.provider
-        name = operations.name_to_close(provider, request.window)
+        name = windows.name_to_close(provider, request.window)
         entry = await asyncio.shield(self._serving.turn(provider.journal.history.named(name)))
-        return _result(operations.closed(provider, name, entry.index))
+        return _result(windows.closed(provider, name, entry.index))
 
     @streams
     async def RetireWindow(self, request: admin_pb2.RetireWindowRequest, context: Any) -> AsyncIterator[Any]:
@@ -210,13 +208,13 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
         def prove(tell: Progress) -> Window:
             window = serving.retiring.named(request.window, request.agreed)
-            operations.prove_for_audits(serving.retiring, window, request.unproven, tell)
+            windows.prove_for_audits(serving.retiring, window, request.unproven, tell)
             return window
 
         async def work(tell: Progress) -> Told:
             window = await serving.purging(lambda: prove(tell))
             await serving.purging(lambda: serving.retiring.retire(window))
-            return operations.retired(window, await serving.sweep())
+            return windows.retired(window, await serving.sweep())
 
         async for said in _telling(work):
             yield said
@@ -245,7 +243,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
         def copy(tell: Progress) -> Told:
             told = backup.make(provider.state, provider.ledger, folder, tell, keys)
-            return operations.copied(provider.state, folder, told, int(provider.environment.clock()))
+            return erasures.copied(provider.state, folder, told, int(provider.environment.clock()))
 
         async def work(tell: Progress) -> Told:
             async with self._serving.copying:

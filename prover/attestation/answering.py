@@ -16,37 +16,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from ragseal.backends.mechanism import Engine
-from ragseal.backends.poseidon import noise_key
-from ragseal.embedder import Embedder
 from ragseal.embedder.declared import DeclaredModel
-from ragseal.generators import Generator
-from ragseal.groth16.keys import KeyView
 from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
-from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import Account
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError
-from ragseal.kernel.versions import ANSWERING
-from ragseal.prover.answers.attested import histogram, near_documents, without_documents, written
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.attestation.admission import Admission, check_version, spent
+from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
+from ragseal.prover.attestation.answering_context import AnsweringContext
+from ragseal.prover.attestation.answering_versions import AnsweringVersions
 from ragseal.prover.attestation.answers import Answers
-from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
-from ragseal.prover.attestation.retrieval import (
-    QUERY_KEY,
-    QuerySecrets,
-    answer_counts,
-    answer_query,
-    decode_embedding,
-    query_key,
-)
-from ragseal.prover.commitment.enrolling import check_enrolled
-from ragseal.prover.commitment.index import Version
+from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import (
     REPEATS,
@@ -56,38 +39,20 @@ from ragseal.prover.limits import (
     UNWRITTEN_A_SECOND,
     Prepares,
 )
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded, Loads
-from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
-from ragseal.prover.storage.vocabularies import stored_vocabulary
+from ragseal.prover.storage.update_secrets import UpdateSecrets
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
 
-MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets share one transaction
 MAX_EMBEDDED = 16  #: queries that share one run of the embedder
-OPENING_SECONDS = 2.0  #: how long an account waits for the first version of an index behind its window's opening
 
 log = logging.getLogger("ragseal.provider")
-
-
-@dataclass(frozen=True)
-class AnsweringContext:
-    """What answering takes besides state: keys, engine, curve, embedder, and the edges' clock and randomness."""
-
-    group: Group
-    key_of: Callable[[bytes], KeyView]  #: key digest -> key
-    engine: Engine
-    embedder: Embedder
-    signing_key: Ed25519PrivateKey
-    draw: Draw
-    clock: Callable[[], float]  #: seconds since 1970
-    generator: Generator | None = None  #: of answers in words; windows of the claim answers need one
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +65,6 @@ class Answered:
     @classmethod
     def of(cls, answer: SealedAnswer) -> Answered:
         return cls(answer.encode(), answer.receipt.body.index + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A request whose answer is to be computed."""
-
-    window: Window
-    secrets: WindowSecrets
-    version: Version
-    message: SignedRequest
-    pending: Pending
 
 
 class Attestation:
@@ -138,12 +92,12 @@ class Attestation:
         self._tools = tools
         self._answers = Answers(state, tools.signing_key)
         self._windows = Loads(windows, "this account asks for answers of too many old windows")
-        self._updates = Loads(updates, "this account asks for answers from too many old versions of the index")
+        loads = Loads(updates, "this account asks for answers from too many old versions of the index")
+        self._versions = AnsweringVersions(state, journal, loads, tools.clock)
         self._proof_mode = proof_mode
         self._on_record = on_record
         self._tick = tick
         self._pending = PendingTable()
-        self._participations = Participations(state, tools.draw)
         self._admission = Admission(journal.history, self._pending, tools.clock)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
@@ -151,7 +105,7 @@ class Attestation:
         self._work = asyncio.Semaphore(2)
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
-        self._fixing_secrets: Batches[_Job, QuerySecrets] = Batches(self._compute_all, MAX_ANSWERED)
+        self._answer_secrets = AnswerSecrets(state, journal.history, tools)
         kept = KeptEmbeddings(state) if isinstance(tools.embedder, DeclaredModel) else None
         self._fixer = EmbeddingCommitter(tools.group, tools.embedder, kept)
         self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
@@ -172,38 +126,6 @@ class Attestation:
 
     async def _window_secrets(self, window: Window, account: Account) -> WindowSecrets:
         return await self._windows.of(window.digest, account.public_key)
-
-    async def _version(self, window: Window, secrets: WindowSecrets, account: Account, digest: bytes) -> Version:
-        """The version of the account's index with this digest."""
-        number = window.number_of(digest)
-        if not number:
-            return secrets.versions[account.tenant]
-        update = await self._updates.of(update_key(window.digest, number), account.public_key)
-        return update.versions[account.tenant]
-
-    async def _opening(self, window: Window) -> None:
-        """Wait for the first version of a window that is just being opened: it is on its way behind the opening."""
-        end = time.monotonic() + OPENING_SECONDS
-        while window.every and window.stage is Stage.OPEN and time.monotonic() < end:
-            if window.updates and window.updates[0][0] < self._journal.public.size:
-                return
-            await asyncio.sleep(0.05)
-
-    def _newest(self, window: Window, tenant: str) -> tuple[bytes, int]:
-        """Digest of the newest version that everybody can see, and where the ledger names it (0: in the manifest).
-
-        Raises:
-            AttestationError: there is none yet, or it is overdue.
-        """
-        if not window.every:
-            return window.manifest.index_of(tenant).digest(), 0
-        shown = [(index, one) for index, one in window.updates[-ANSWERING - 1 :] if index < self._journal.public.size]
-        if not shown or self._tools.clock() >= shown[-1][1].time + ANSWERING * window.every:
-            raise AttestationError(
-                f"the index of window {window.manifest.window!r} is being brought up to date: ask again in a minute"
-            )
-        index, newest = shown[-1]
-        return newest.index_digest(tenant), index
 
     # --- message 1 ---
 
@@ -229,12 +151,12 @@ class Attestation:
                 raise AttestationError("this request id was used for another query: take a fresh random one")
             return await self._brought_up_to_date(window, account, message, known)
         self._journal.refuse_frozen()
-        await self._opening(window)
+        await self._versions.wait_for_first(window)
         self._admission.check_open(window)
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise spent(window, account.name)
-        newest = self._newest(window, account.tenant)
-        await self._enrolled(window, message.account, newest[0])
+        newest = self._versions.newest(window, account.tenant)
+        await self._versions.check_enrolled(window, message.account, newest[0])
         if (message.account, message.request_id) not in window.request_ids:  # else anybody may have sent it again
             self.asked.take(account.public_key)
         self._prepares.charge(window.digest, message.account, window.manifest.policy.n_max)
@@ -258,19 +180,13 @@ class Attestation:
         )
         return reply
 
-    async def _enrolled(self, window: Window, pseudonym: str, digest: bytes) -> None:
-        """Raises AttestationError: the account may not ask over the version with this digest."""
-        if window.every:
-            number = window.number_of(digest)
-            await asyncio.to_thread(check_enrolled, self._state, window.digest, pseudonym, number)
-
     async def _brought_up_to_date(self, window: Window, account: Account, message: Prepare, known: Pending) -> bytes:
         """The reply as it was, but over the newest version once the one that it names gets no answers any more."""
         before = Prepared.decode(known.reply)
         if before.index_digest in window.answering(account.tenant):
             return known.reply
-        digest, index = self._newest(window, account.tenant)
-        await self._enrolled(window, message.account, digest)
+        digest, index = self._versions.newest(window, account.tenant)
+        await self._versions.check_enrolled(window, message.account, digest)
         reply = replace(before, index_digest=digest, update=index).encode()
         made = replace(known, reply=reply)
         self._pending.add(window.digest, message.account, message.request_id, made)
@@ -368,11 +284,11 @@ class Attestation:
         request = message.request
         secrets = await self._window_secrets(window, account)
         with self._charged(account):
-            await self._enrolled(window, request.account, request.index_digest)
+            await self._versions.check_enrolled(window, request.account, request.index_digest)
             await self._check_acknowledgement(window, secrets, account, message)
-        version = await self._version(window, secrets, account, request.index_digest)
+        version = await self._versions.of(window, secrets, account, request.index_digest)
         with self._writing(window, account):
-            kept = await self._fix_secrets(_Job(window, secrets, version, message, pending))
+            kept = await self._answer_secrets.fix(AnswerJob(window, secrets, version, message, pending))
         entry, record = await self._append(window, account, message, kept)
         answer = self._answers.make(secrets, version, record, entry, kept)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
@@ -396,100 +312,6 @@ class Attestation:
             raise AttestationError(
                 "the request does not acknowledge the account's last receipt: send the last request again to get it"
             )
-
-    async def _fix_secrets(self, job: _Job) -> QuerySecrets:
-        """Compute the answer and make durable all that its proof will need.
-
-        Rows are kept by the signed bytes and never replaced: after a storage failure nobody knows which of two requests
-        with one ctr is in the ledger, and the secrets of both must be there.
-        """
-        return await self._fixing_secrets.submit(job)
-
-    def _compute_all(self, jobs: list[_Job]) -> list[QuerySecrets | Exception]:
-        """One transaction, and so one sync, for all that could be computed."""
-        outcomes: list[QuerySecrets | Exception] = []
-        rows: list[tuple[bytes, str, int, bytes, bytes]] = []
-        charges: list[tuple[bytes, tuple[bytes, ...]]] = []  # documents that take part, by manifest, in this batch
-        for job in jobs:
-            place = query_key(job.window.digest, job.message)
-            try:
-                stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
-                if stored is not None:  # stopped between here and the record: same bytes again
-                    outcomes.append(QuerySecrets.decode(stored[0]))
-                    continue
-                documents: tuple[bytes, ...] = ()
-                if job.window.manifest.policy.answers:
-                    kept, documents = self._compute_answer(job, charges)
-                else:
-                    kept = self._compute(job)
-                row = (*place, kept.encode())
-            except Exception as error:  # it is this request's alone
-                outcomes.append(error)
-                continue
-            outcomes.append(kept)
-            rows.append(row)
-            charges.append((job.window.digest, documents))
-        if rows:
-            with self._state.transaction() as db:
-                db.executemany("INSERT INTO queries VALUES (?, ?, ?, ?, ?)", rows)
-                for manifest, documents in charges:
-                    self._participations.charge(db, manifest, documents)
-        return outcomes
-
-    def _compute_answer(
-        self, job: _Job, charges: list[tuple[bytes, tuple[bytes, ...]]]
-    ) -> tuple[QuerySecrets, tuple[bytes, ...]]:
-        """Of a window of the claim answers: the histogram's secrets, and which documents took part.
-
-        Args:
-            charges: of the answers of this batch, which no transaction holds yet.
-        """
-        window, secrets, tools, policy = job.window, job.secrets, self._tools, job.window.manifest.policy
-        generator = tools.generator
-        if window.beacon is None or generator is None:
-            raise ConfigurationError("this provider has no generator of answers, or the window is not open")
-        question = Prepare.decode(job.pending.request).query
-        without = without_documents(generator, question)
-        words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
-        windows = list(self._journal.history.windows.values())  # one may be committed to in another thread meanwhile
-        counts = counted(self._state, counting(windows, policy))
-        for _, documents in charges:
-            counts.update(documents)
-        tenant = job.version.tenant
-        part = [
-            (self._participations.document(tenant, one.name), one.text)
-            for one in near_documents(job.version, decode_embedding(job.pending.embedding), policy.similarity)
-        ]
-        part = [(name, text) for name, text in part if allowed(counts, name, policy.participations)]
-        kept = answer_counts(
-            tools.engine,
-            tools.group,
-            tools.key_of(window.manifest.key_digest),
-            policy,
-            noise_key(secrets.limbs, window.beacon, job.message.request.ctx()),
-            job.pending.embedding,
-            job.pending.blinder,
-            histogram(generator, words, policy, question, [text for _, text in part]),
-            tools.draw,
-        )
-        text = written(generator, words, question, kept.returned, without)
-        return replace(kept, answer=text), tuple(name for name, _ in part)
-
-    def _compute(self, job: _Job) -> QuerySecrets:
-        window, secrets, request, tools = job.window, job.secrets, job.message.request, self._tools
-        if window.beacon is None:
-            raise AttestationError("the window is not open")
-        return answer_query(
-            tools.group,
-            tools.engine,
-            tools.key_of(window.manifest.key_digest),
-            job.version,
-            window.manifest.policy,
-            noise_key(secrets.limbs, window.beacon, request.ctx()),
-            job.pending.embedding,
-            job.pending.blinder,
-            tools.draw,
-        )
 
     async def _append(
         self, window: Window, account: Account, message: SignedRequest, kept: QuerySecrets
@@ -537,5 +359,5 @@ class Attestation:
         """The answer for a record of this account, from what is stored."""
         entry = await asyncio.to_thread(self._journal.entry, window.records[seq])
         named = Record.decode(entry.data).signed.request.index_digest
-        version = await self._version(window, secrets, account, named)
+        version = await self._versions.of(window, secrets, account, named)
         return await asyncio.to_thread(self._answers.again, secrets, version, entry)

@@ -13,7 +13,7 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.opening import Opening, batching_challenge, powers, prove_opening
+from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers, prove_opening
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
@@ -105,45 +105,52 @@ class BatchOpenings:
     def _link(self, version: Version) -> Opening:
         own, cases = self._of(version)
         here = proofs.link_context(self.context, version.tenant, version.digest)
-        weights = powers(batching_challenge("link", here), len(own))
         dimension = version.matrix.shape[1]
-        vectors = []
-        for case in cases:
-            self.wanted_still()
-            vectors.append(field.pack([*decode_embedding(case.kept.embedding), case.kept.blinder, case.kept.rho]))
         generators = embedding_generators(self.group, dimension)
         columns, b = version.in_force.points, self.key.scores.b
-        with self.turns:
-            self.wanted_still()
-            opening = prove_opening(
-                self.group,
-                "link",
-                here,
-                proofs.link_relations(generators, columns, b, own),
-                self.group.combine(vectors, weights),
-                packed_scalars(self.draw, dimension + 2),
-            )
-            proofs.verify_link(self.group, generators, columns, b, here, own, opening)
-        return opening
+        return self._open(
+            "link",
+            here,
+            cases,
+            dimension + 2,
+            lambda kept: [*decode_embedding(kept.embedding), kept.blinder, kept.rho],
+            lambda: proofs.link_relations(generators, columns, b, own),
+            lambda opening: proofs.verify_link(self.group, generators, columns, b, here, own, opening),
+        )
 
     def _histograms(self, version: Version) -> Opening:
         own, cases = self._of(version)
         here = proofs.histogram_context(self.context, version.tenant, version.digest)
-        weights = powers(batching_challenge("histogram", here), len(own))
         scores = self.key.scores
+        return self._open(
+            "histogram",
+            here,
+            cases,
+            scores.capacity + 1,
+            lambda kept: [*map(int, np.frombuffer(kept.counts, dtype=COUNT)), kept.rho],
+            lambda: proofs.histogram_relations(scores, own),
+            lambda opening: proofs.verify_histograms(self.group, scores, here, own, opening),
+        )
+
+    def _open(
+        self,
+        use: str,
+        here: bytes,
+        cases: Sequence[Case],
+        size: int,
+        witness: Callable[[QuerySecrets], list[int]],
+        relations: Callable[[], Sequence[Relation]],
+        verify: Callable[[Opening], None],
+    ) -> Opening:
+        """One opening of these cases' witnesses, ``size`` elements each, weighted by the challenge of its use."""
+        weights = powers(batching_challenge(use, here), len(cases))
         vectors = []
         for case in cases:
             self.wanted_still()
-            vectors.append(field.pack([*map(int, np.frombuffer(case.kept.counts, dtype=COUNT)), case.kept.rho]))
+            vectors.append(field.pack(witness(case.kept)))
         with self.turns:
             self.wanted_still()
-            opening = prove_opening(
-                self.group,
-                "histogram",
-                here,
-                proofs.histogram_relations(scores, own),
-                self.group.combine(vectors, weights),
-                packed_scalars(self.draw, scores.capacity + 1),
-            )
-            proofs.verify_histograms(self.group, scores, here, own, opening)
+            made = self.group.combine(vectors, weights)
+            opening = prove_opening(self.group, use, here, relations(), made, packed_scalars(self.draw, size))
+            verify(opening)
         return opening

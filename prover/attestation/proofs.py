@@ -2,8 +2,8 @@
 """Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
 
 Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly in the background,
-or when an audit asks; by this process, or by workers (SPEC B.12).  Hints are recomputed from the seed, never stored.
-Every proof and opening is verified exactly as the auditor does before anyone sees it; a failure stops the key.
+or when an audit asks; by this process, or by workers (SPEC B.12).  Every proof and opening is verified as the
+auditor does, before anyone sees it; a failure stops the key.
 """
 
 from __future__ import annotations
@@ -14,34 +14,25 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from ragseal.backends.mechanism import Engine
-from ragseal.groth16.assignments import Assignment, assignment_of
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
-from ragseal.kernel import mechanism, proofs
-from ragseal.kernel.attestation import Record
+from ragseal.kernel import proofs
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
-from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.batch_openings import BatchOpenings, Case, hint_blinders
+from ragseal.prover.attestation.batch_openings import BatchOpenings, Case
 from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
-from ragseal.prover.attestation.retrieval import (
-    QUERY_KEY,
-    QuerySecrets,
-    decode_embedding,
-    query_key,
-    record_scores,
-)
+from ragseal.prover.attestation.statements import Statements
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.prover.workers.checked import checked_proof
@@ -50,48 +41,6 @@ from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 
 log = logging.getLogger("ragseal.provider")
-
-
-@dataclass(frozen=True)
-class _Proving:
-    """All that a record's proof is made from and checked with."""
-
-    seq: int
-    digest: bytes
-    c_h: bytes
-    c_w: bytes
-    assignment: Assignment
-    key: KeyView
-
-    def __repr__(self) -> str:
-        return f"_Proving({self.seq})"
-
-    def check(self, proof: bytes) -> None:
-        """As an auditor does; ProofError: it does not hold for this record."""
-        self.key.verify(self.assignment.clear, self.c_w, self.c_h, proof)
-
-    def entry(self, proof: bytes) -> ProofEntry:
-        return ProofEntry(self.seq, self.digest, self.c_h, proof)
-
-
-def stopped(state: State, key_digest: bytes) -> str | None:
-    """Why nothing is proven under a key any more, None if it works.
-
-    It survives restarts: under a crafted key each attempt could tell whoever made it something about the witness.
-    """
-    found = state.row("SELECT reason FROM stopped_keys WHERE key_digest = ?", (key_digest,))
-    return None if found is None else str(found[0])
-
-
-def release(state: State, key_digest: bytes) -> None:
-    """Let a stopped key be used again: the operator knows why it failed."""
-    with state.transaction() as db:
-        db.execute("DELETE FROM stopped_keys WHERE key_digest = ?", (key_digest,))
-
-
-def stop_key(state: State, key_digest: bytes, reason: str) -> None:
-    with state.transaction() as db:
-        db.execute("INSERT OR REPLACE INTO stopped_keys VALUES (?, ?)", (key_digest, reason))
 
 
 class Proofs:
@@ -120,11 +69,9 @@ class Proofs:
         self._state = state
         self._journal = journal
         self._group = group
-        self._engine = engine
-        self._key_of = key_of
+        self._statements = Statements(state, journal, group, engine, key_of, version_of)
         self._backend_of = backend_of
         self._secrets_of = secrets_of
-        self._version_of = version_of
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -236,10 +183,10 @@ class Proofs:
             return known
         require_kept(self._state, manifest)
         window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
-        key_digest = self._key(window).digest
+        key_digest = self._statements.key(window).digest
         self._require_working(key_digest)
         with self._turns:
-            case = self._case(window, secrets, seq)
+            case = self._statements.case(window, secrets, seq)
         own = self._own_ahead(key_digest)
         try:  # from here on a ProofError is the statement's or its proof's, not that of a file that is away
             entry = self._make(window, secrets, case, own, asked)
@@ -260,46 +207,6 @@ class Proofs:
                 f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
             )
 
-    def _case(self, window: Window, secrets: WindowSecrets, seq: int) -> Case:
-        if not 0 <= seq < len(window.records):
-            raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
-        record = Record.decode(self._journal.data(window.records[seq]))
-        request = record.signed.request
-        place = query_key(window.digest, record.signed)
-        stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
-        if stored is None or window.beacon is None:
-            require_kept(self._state, window.digest)
-            raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
-        kept = QuerySecrets.decode(stored[0])
-        if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
-            raise ProofError(f"the stored secrets of record {seq} belong to another record")
-        return Case(
-            record=record,
-            digest=record.digest(),
-            statement=Statement(
-                c_seed=window.manifest.c_seed,
-                beacon=window.beacon,
-                ctx=request.ctx(),
-                hmax=window.manifest.policy.hmax(self._key(window).cls),
-                t_commit=record.t_commit,
-            ),
-            kept=kept,
-            version=self._version_of(window, secrets.account(request.account).tenant, request.index_digest),
-            key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
-        )
-
-    def _hints(self, window: Window, case: Case) -> bytes:
-        policy = window.manifest.policy
-        w = record_scores(policy, self._key(window).cls, case.version, case.kept)
-        return self._engine.hints(case.key, w, case.statement.hmax)
-
-    def _key(self, window: Window) -> KeyView:
-        return self._key_of(window.manifest.key_digest)
-
-    def _c_w(self, window: Window, record: Record) -> bytes:
-        key, policy = self._key(window), window.manifest.policy
-        return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
-
     def _own_ahead(self, key_digest: bytes) -> Callable[[], AttestationBackend]:
         """This process's own back end: without workers loaded now, before it takes a turn; with them, if need be."""
         if self._workers is not None:
@@ -310,10 +217,10 @@ class Proofs:
     def _make(
         self, window: Window, secrets: WindowSecrets, case: Case, own: Callable[[], AttestationBackend], asked: bool
     ) -> ProofEntry:
-        key, workers = self._key(window), self._workers
+        key, workers = self._statements.key(window), self._workers
         with self._turns:
             self._require_working(key.digest)
-            made = self._statement(window, secrets, case)
+            made = self._statements.proving(window, secrets, case)
             if workers is None:
                 proof = own().prove(made.assignment)
                 made.check(proof)
@@ -321,29 +228,6 @@ class Proofs:
         return made.entry(
             checked_proof(workers, self._turns, own, key.cls.name, key.digest, made.assignment, made.check, asked)
         )
-
-    def _statement(self, window: Window, secrets: WindowSecrets, case: Case) -> _Proving:
-        policy, kept, key = window.manifest.policy, case.kept, self._key(window)
-        e, columns = ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
-        try:
-            packed = self._hints(window, case)
-        except (AttestationError, UnprovableError) as error:
-            raise ProofError(f"record {case.record.seq}: {error}") from None
-        blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count)
-        c_h = key.hint_bases.commit(self._group, packed, blinders)
-        c_w = self._c_w(window, case.record)
-        alpha, beta = proofs.challenges(key.digest, case.digest, case.statement, c_w, c_h)
-        clear = (*case.statement.clear(), alpha, beta)
-        assignment = assignment_of(key.cls)(
-            clear=clear,
-            w=tuple(int(x) for x in record_scores(policy, key.cls, case.version, kept)),
-            h=packed,
-            blind=proofs.total_blinder(policy.factor(key.cls), e, columns, kept.rho, scaled_blinder(blinders, beta)),
-            seed=secrets.limbs,
-            t_salt=kept.t_salt,
-        )
-        self._group.check(c_h)
-        return _Proving(case.record.seq, case.digest, c_h, c_w, assignment, key)
 
     # --- batches ---
 
@@ -388,8 +272,8 @@ class Proofs:
         cases, items = [], []
         for entry in entries:
             wanted_still()
-            case = self._case(window, secrets, entry.seq)
-            c_w = self._c_w(window, case.record)
+            case = self._statements.case(window, secrets, entry.seq)
+            c_w = self._statements.c_w(window, case.record)
             cases.append(case)
             items.append(
                 BatchItem(
@@ -397,7 +281,15 @@ class Proofs:
                 )
             )
         opens = BatchOpenings(
-            self._group, self._key(window), items, cases, self._hints, self._draw, self._turns, window, wanted_still
+            self._group,
+            self._statements.key(window),
+            items,
+            cases,
+            self._statements.hints,
+            self._draw,
+            self._turns,
+            window,
+            wanted_still,
         )
         made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints()).encode()
         self._kept.keep(manifest, proofs_ask(wanted), made, always)

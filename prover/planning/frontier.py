@@ -8,7 +8,7 @@ differ.  Quality is measured under the served mechanism (:mod:`ragseal.prover.pl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -27,10 +27,9 @@ from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning.budgets import Budget, Cost, cost, gain_of_return, least_gain
 from ragseal.prover.planning.quality import Measurement, Quality, Setting
 from ragseal.prover.planning.workload import Workload
+from ragseal.runtime.progress import Progress, nothing
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,7 @@ class Planner:
     dimension: int
     draws: int
     seed: int = 1
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = nothing
     _cost: dict[tuple[AttestationClass, int, int, Fraction, float | None], Cost] = field(default_factory=dict)
     _quality: dict[tuple[str, int, int, int, Setting], Quality] = field(default_factory=dict)
 

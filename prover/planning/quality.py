@@ -15,7 +15,7 @@ measured far more exactly than each of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,17 +24,13 @@ import numpy.typing as npt
 from ragseal.kernel.noise import NoiseTable, dithered
 from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.workload import Workload
+from ragseal.runtime.progress import Progress, nothing
 
 RANKS = 10  #: nDCG@10
 _COIN_STREAM = 1  # apart from the noise's generator of the same draw
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Progress = Callable[[str, int, int], None]
-
-
-def quiet(what: str, done: int, total: int) -> None:
-    """No progress."""
 
 
 class TableSampler:
@@ -175,7 +171,7 @@ class Measurement:
         rng = np.random.default_rng([self._seed, draw, _COIN_STREAM])
         return np.asarray(rng.integers(0, 1 << COIN_BITS, size=self._work.documents) < share)
 
-    def quality(self, settings: Sequence[Setting], progress: Progress = quiet) -> list[Quality]:
+    def quality(self, settings: Sequence[Setting], progress: Progress = nothing) -> list[Quality]:
         """Every setting under the same noise and coins; settings that differ in K only share the selection."""
         sums = {setting: np.zeros((3, self._work.queries)) for setting in settings}
         groups: dict[tuple[int, int, int, int], list[Setting]] = {}

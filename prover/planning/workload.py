@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,11 @@ from ragseal.embedder import Embedder, Quantised, quantise
 from ragseal.embedder.interface import Role
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import Document, open_corpus, read_beir_qrels, read_beir_queries
+from ragseal.runtime.progress import Progress, nothing
 
 EMBED_BATCH = 256  #: texts between two progress reports
 SENTENCE_FROM = 1000  #: characters of a document that pseudo-queries are taken from: embedders cut what follows
 SENTENCE_WORDS = (5, 40)
-
-#: ``progress(what, done, total)``.
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def load_workload(
     pseudo: bool = False,
     most: int = 300,
     cache: Path | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = nothing,
 ) -> Workload:
     """Read a corpus, find its queries, embed and score all of it.
 

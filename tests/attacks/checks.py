@@ -41,6 +41,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
+from ragseal.prover.attestation import answering_versions, statements
 from ragseal.prover.attestation import proofs as worker_proofs
 from ragseal.prover.attestation.admission import Admission
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
@@ -129,7 +130,7 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
-WORKER_PROOF = Check(worker_proofs._Proving, "check")
+WORKER_PROOF = Check(statements.Proving, "check")
 STOPPED_MEANWHILE = Check(worker_proofs.Proofs, "_require_working")
 
 # --- step 1: the log -------------------------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ ENROLLED_WITH_A_VERSION = Guard(enrolment, "check_lines", "does not have")
 ENROLLED_OF_A_TENANT = Guard(enrolment, "check_lines", "manifest.index_of")
 CLIENT_LATE_LINE = Guard(client_commitment, "_check_late", "is not in the registry of the update")
 CLIENT_LATE_OF_ITS_WINDOW = Guard(client_commitment, "_check_late", "is another window")
-PROVIDER_ENROLLED = Check(provider.Attestation, "_enrolled", no_wait)
+PROVIDER_ENROLLED = Check(answering_versions.AnsweringVersions, "check_enrolled", no_wait)
 VERSION_FILE_OF_THE_LOG = Guard(versions, "_plain", "not the one that the log names")
 EMPTIED_FILE_OF_THE_LOG = Guard(versions, "_emptied", "not the one that the log names")
 VERSION_COLUMNS = Check(versions, "verify_columns")

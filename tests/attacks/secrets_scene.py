@@ -29,7 +29,7 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
-from ragseal.prover.attestation import answering, proofs
+from ragseal.prover.attestation import answer_secrets, answering, proofs
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.corpora import Document
@@ -125,14 +125,14 @@ def secrets(live: _live.Live, answers: list[Any]) -> dict[str, dict[str, str]]:
 
 def leak_log() -> None:
     """A debug line with a blinder in decimal."""
-    real = answering.answer_query
+    real = answer_secrets.answer_query
 
     def telling(*given: Any) -> Any:
         kept = real(*given)
         log.debug("answering with rho=%d", kept.rho)
         return kept
 
-    answering.answer_query = telling
+    answer_secrets.answer_query = telling
 
 
 def leak_error() -> None:
@@ -256,7 +256,7 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
     """A failure inside, in the middle of an answer: what is logged of it?"""
     serving = live.server.serving
     asker = scene.Asker("bob", serving)
-    real = answering.answer_query
+    real = answer_secrets.answer_query
 
     def failing(*given: Any) -> Any:
         kept = real(*given)
@@ -265,7 +265,7 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
     message = asker.message(QUERIES[1])
     prepared = live.call(asker.prepare(message))
     signed = asker.request(message, prepared)
-    answering.answer_query = failing
+    answer_secrets.answer_query = failing
     try:
         with live.client(name="bob") as client:
             fails(lambda: client.ask(QUERIES[1]))
@@ -274,7 +274,7 @@ def _broken_provider(live: _live.Live, fails: Callable[[Callable[[], Any]], None
         except Exception:
             log.exception("as an operator sees it")
     finally:
-        answering.answer_query = real
+        answer_secrets.answer_query = real
 
 
 def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Callable[[], Any]], None]) -> Verdict:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.prover.attestation import answering
+from ragseal.prover.attestation.answer_secrets import AnswerSecrets
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.serving import ServeOptions, Serving
 from tests.attacks.timing_scene import welch
@@ -93,7 +93,7 @@ def _answers(folder: Path, tick: float) -> list[list[int]]:
 
 def test_the_tick_hides_what_answers_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider that takes longer for hits is found out without the tick, and not with it."""
-    fix = answering.Attestation._fix_secrets
+    fix = AnswerSecrets.fix
 
     def noted(self: Any, job: Any) -> Any:
         if job.message.request.ctr in odd:
@@ -103,7 +103,7 @@ def test_the_tick_hides_what_answers_take(tmp_path: Path, monkeypatch: pytest.Mo
     order = [0, 1] * ROUNDS
     random.Random(3).shuffle(order)
     odd = {number + 1 for number, which in enumerate([0, 1, *order]) if which}
-    monkeypatch.setattr(answering.Attestation, "_fix_secrets", noted)
+    monkeypatch.setattr(AnswerSecrets, "fix", noted)
     plain = welch(_answers(tmp_path / "plain", 0.0))
     hidden = welch(_answers(tmp_path / "hidden", TICK))
     print(f"without tick t = {plain['t']:.1f}, with a tick of {TICK} s t = {hidden['t']:.1f}")

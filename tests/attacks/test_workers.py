@@ -10,7 +10,7 @@ import pytest
 
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.proofs import ProofEntry
-from ragseal.prover.attestation.proofs import stop_key, stopped
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from tests.attacks.checks import STOPPED_MEANWHILE, WORKER_PROOF, without

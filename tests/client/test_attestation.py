@@ -56,7 +56,7 @@ def test_an_answer_comes_after_the_one_before_it(bench: Any) -> None:
     first, second = (client.ask(text) for text in ("json", "csv"))
     memory = client.state.windows()[0]
     answer = memory.answer(2)
-    rest = (client._group, client._current[0], client._log, memory.exchange(2).signed, answer)
+    rest = (client._exchanges._group, client._current[0], client._log, memory.exchange(2).signed, answer)
     check_answer(*rest, first.receipt)
     later = second.receipt.body
     for change in ({"seq": later.seq}, {"index": later.index}, {"seq": later.seq + 1}, {"index": later.index + 1}):

@@ -8,8 +8,10 @@ from pathlib import Path
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.prover import assembly
-from ragseal.prover.provider import Backends, Provider
+from ragseal.prover.backends import Backends
+from ragseal.prover.provider import Provider
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.state import State
 from tests.simulator import provider as scene
 
@@ -20,7 +22,7 @@ def tools(state: State, progress: assembly.Progress) -> Backends:
     return Backends(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
 
 
-def examine(directory: Path, whole: bool = True) -> fsck.Report:
+def examine(directory: Path, whole: bool = True) -> Report:
     return fsck.examine_folder(directory, whole, assemble=tools)
 
 

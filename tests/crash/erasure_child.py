@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ragseal.prover.administration import operations
+from ragseal.prover.administration import erasures
 from ragseal.prover.retiring import Retiring
 from ragseal.prover.storage import erasure, retirement
 from ragseal.prover.storage.state import State
@@ -49,7 +49,7 @@ provider = scene.open_provider(FOLDER, coins=COINS, estimate=True)
 patch()
 retiring = Retiring(provider, provider.new_proofs(), provider.new_estimates())
 window = provider.journal.history.named("w1")
-operations.erase_document(provider.state, "acme", "acme-marked-id-77", "art. 17", scene.NOW)
+erasures.erase(provider.state, "acme", "acme-marked-id-77", "art. 17", scene.NOW)
 retiring.prove(window)
 retiring.retire(window)
 retiring.sweep()

@@ -20,8 +20,10 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import SignedLinks, pack_links
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.prover import fsck_command
 from ragseal.prover.attestation.retrieval import query_key
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.record_check import commitments, request_digest
 from ragseal.prover.storage.state import KEY_FILE
 from ragseal.runtime.keyfile import load_key
@@ -33,7 +35,7 @@ Copy = Callable[..., Path]
 Damage = Callable[[Path], None]
 
 
-def start(directory: Path) -> fsck.Report:
+def start(directory: Path) -> Report:
     """What serve does: open, check, and close again."""
     provider = open_copy(directory)
     try:
@@ -272,18 +274,18 @@ def test_leftovers_are_noted_and_harmless(copy: Copy) -> None:
 
 def test_the_command_prints_words_or_json_and_fails_with_evidence(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     real = fsck.examine_folder
-    monkeypatch.setattr(fsck, "examine_folder", lambda d, whole, told: real(d, whole, told, tools))
+    monkeypatch.setattr(fsck_command, "examine_folder", lambda d, whole, told: real(d, whole, told, tools))
     directory = copy()
-    good = CliRunner().invoke(fsck.fsck, ["--state", str(directory)])
+    good = CliRunner().invoke(fsck_command.fsck, ["--state", str(directory)])
     assert good.exit_code == 0
     assert "all is well" in good.stdout
     sql("state.db", f"DELETE FROM queries WHERE {of('bob')}")(directory)
-    bad = CliRunner().invoke(fsck.fsck, ["--state", str(directory), "--json"])
+    bad = CliRunner().invoke(fsck_command.fsck, ["--state", str(directory), "--json"])
     assert bad.exit_code == 1
     found = json.loads(bad.stdout.splitlines()[-1])
     assert found["ok"] is False
     assert "secrets are missing" in found["findings"][0]
-    words = CliRunner().invoke(fsck.fsck, ["--state", str(directory)])
+    words = CliRunner().invoke(fsck_command.fsck, ["--state", str(directory)])
     assert "WRONG: record 0 of window 'w2'" in words.stdout
 
 

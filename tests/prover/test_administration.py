@@ -23,9 +23,10 @@ from click.testing import CliRunner
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.slot_text import Metadata
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import operations, place, remote
+from ragseal.prover.administration import document_lines, place, remote
 from ragseal.prover.administration.access import administration
-from ragseal.prover.administration.operations import Lines, Reading
+from ragseal.prover.administration.document_lines import Lines, lines_of
+from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
@@ -244,10 +245,10 @@ def test_documents_that_are_none_are_refused(bad: str) -> None:
 
 
 def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "MAX_LINE", 50)
+    monkeypatch.setattr(document_lines, "MAX_LINE", 50)
     with pytest.raises(EncodingError, match="more than 50 bytes"):
         Lines().add(b"x" * 51)
-    monkeypatch.setattr(operations, "MAX_CORPUS", 60)
+    monkeypatch.setattr(document_lines, "MAX_CORPUS", 60)
     lines = Lines()
     lines.add(b'{"id": "a", "text": "b", "metadata": {}}\n')
     with pytest.raises(EncodingError, match="more than 60 bytes of documents"):
@@ -257,7 +258,7 @@ def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_documents_arrive_as_they_were_sent() -> None:
     sent = [Document(f"\u00e4{i}", "line\nbreak \u2028 " + "x" * i) for i in range(3000)]
     lines = Lines()
-    for piece in remote._pieces(operations.lines_of(sent)):
+    for piece in remote._pieces(lines_of(sent)):
         assert len(piece) <= remote.PIECE
         lines.add(piece)
     assert lines.all() == sent

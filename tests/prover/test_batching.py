@@ -19,8 +19,8 @@ from ragseal.kernel import mechanism, statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import R
-from ragseal.prover.attestation.group_commit import Batches
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
+from ragseal.runtime.group_commit import Batches
 
 
 def test_calls_that_wait_share_the_next_batch() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.administration.remote import Remote
-from ragseal.prover.storage import fsck
-from tests.prover.test_erasure import examine_coined, silent
+from ragseal.prover.storage.check_report import Report
+from tests.prover.erasure_scene import examine_coined, silent
 from tests.simulator.marked import MARK, found_in, marks, texts
 from tests.simulator.ticking import Ticking, ticking
 
@@ -69,7 +69,7 @@ def test_out_with_the_next_version_and_gone_with_the_window(tmp_path: Path, coin
 
 
 def problems(folder: Path) -> list[str]:
-    found: fsck.Report = examine_coined(folder)
+    found: Report = examine_coined(folder)
     return found.findings
 
 

@@ -27,10 +27,10 @@ from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
 from ragseal.kernel.estimate import labels_of
 from ragseal.kernel.policy import Policy
-from ragseal.prover.attestation.proofs import release, stopped
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.serving import Serving
+from ragseal.prover.storage.stopped_keys import release, stopped
 from tests.simulator.keys import keys_of
 from tests.simulator.provider import (
     DIMENSION,

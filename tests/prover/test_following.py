@@ -135,14 +135,15 @@ def test_a_request_that_the_end_of_its_window_overtakes_is_not_recorded(tmp_path
             message = alice.message("report about topic 3")
             signed = alice.request(message, await alice.prepare(message))
             await follow(serving)
-            fix = serving.attestation._fix_secrets
+            secrets = serving.attestation._answer_secrets
+            fix = secrets.fix
 
             async def slow(*given: object) -> object:
                 kept = await fix(*given)  # type: ignore[arg-type]
                 await end(serving, first)
                 return kept
 
-            serving.attestation._fix_secrets = slow  # type: ignore[assignment, method-assign]
+            secrets.fix = slow  # type: ignore[assignment, method-assign]
             with pytest.raises(AttestationError, match="'w1' is closed: ask again in the next one"):
                 await alice.retrieve(signed)
             assert first.records == []

@@ -23,7 +23,8 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put
 from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.placement import IndexShape
-from ragseal.prover.storage.state import SCHEMA_VERSION, Settings, State, create
+from ragseal.prover.storage.schema import SCHEMA_VERSION
+from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.metadata import committed
 
 CAPACITY, DIMENSION = 10, 4

@@ -98,7 +98,7 @@ def test_work_whose_caller_has_gone_stops(tmp_path: Path, monkeypatch: pytest.Mo
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("at", ["_case", "_c_w", "_hints"])
+@pytest.mark.parametrize("at", ["case", "c_w", "hints"])
 def test_openings_whose_caller_has_gone_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     """Records that are proven already cost their hints again, for nobody; the next ask waited behind that."""
 
@@ -110,7 +110,8 @@ def test_openings_whose_caller_has_gone_stop(tmp_path: Path, monkeypatch: pytest
                 await alice.ask(f"question {number}")
             await delivered(serving, ProofsAsk(window.digest, NOW, bytes(16), (0, 1, 2, 3)))
             serving.proofs._delivered.clear()
-            begun, gone, done, real = asyncio.Event(), threading.Event(), [], getattr(serving.proofs, at)
+            statements = serving.proofs._statements
+            begun, gone, done, real = asyncio.Event(), threading.Event(), [], getattr(statements, at)
             loop = asyncio.get_running_loop()
 
             def watched(window: Any, *rest: Any) -> Any:
@@ -119,7 +120,7 @@ def test_openings_whose_caller_has_gone_stop(tmp_path: Path, monkeypatch: pytest
                 assert gone.wait(20)
                 return real(window, *rest)
 
-            monkeypatch.setattr(serving.proofs, at, watched)
+            monkeypatch.setattr(statements, at, watched)
             ask = ProofsAsk(window.digest, NOW, b"1" * 16, (0, 1, 2, 3))
             call = asyncio.create_task(serving.deliveries.answer(ask, ask.sign(AUDITOR_KEY)))
             await begun.wait()
@@ -141,13 +142,13 @@ def test_openings_take_turns_with_proofs(tmp_path: Path, monkeypatch: pytest.Mon
             for number in range(3):
                 await alice.ask(f"question {number}")
             making, held = serving.proofs, []
-            hints, verify = making._hints, proofs.verify_link
+            hints, verify = making._statements.hints, proofs.verify_link
 
             def watched(*arguments: Any) -> Any:
                 held.append(making._turns._taken)
                 return hints(*arguments)
 
-            monkeypatch.setattr(making, "_hints", watched)
+            monkeypatch.setattr(making._statements, "hints", watched)
             monkeypatch.setattr(
                 proofs, "verify_link", lambda *rest: (held.append(making._turns._taken), verify(*rest))[1]
             )

@@ -27,9 +27,9 @@ from ragseal.prover.__main__ import main
 from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.backup import make
 from ragseal.prover.administration.restore import Known, restore
-from ragseal.prover.provider import refuse_rollback
 from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
+from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.durable import DurableFile
 from ragseal.runtime.keyfile import save_key

@@ -28,12 +28,12 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.prover import metrics as module
-from ragseal.prover.attestation.proofs import stop_key
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.metrics import ANSWERED, FAILED, GONE, LIMITED, REFUSED, UNPROVABLE, Metrics
 from ragseal.prover.readiness import Readiness
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
+from ragseal.prover.storage.stopped_keys import stop_key
 from ragseal.runtime.logs import JsonFormatter
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.tls import ServerTls

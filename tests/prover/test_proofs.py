@@ -23,8 +23,9 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.batch_openings import hint_blinders
-from ragseal.prover.attestation.proofs import Proofs, release
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving import Serving
+from ragseal.prover.storage.stopped_keys import release
 from ragseal.prover.storage.window import Window
 from tests.simulator.provider import (
     DIMENSION,

@@ -17,12 +17,13 @@ import pytest
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import operations
+from ragseal.prover.administration import status
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
-from ragseal.prover.attestation.proofs import Proofs, stop_key, stopped
+from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.opening import ProveBy
@@ -171,7 +172,7 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             assert answer.openings.slots
             while not serving.proofs.backlog.status(0.0)["trouble"]:
                 await asyncio.sleep(0.02)
-            told = operations.status(provider, proving=serving.proofs.backlog.status(0.0))
+            told = status.status(provider, proving=serving.proofs.backlog.status(0.0))
             assert told.text.startswith(
                 "NO PROOFS ARE MADE BY WORKERS: the database of proofs at postgres://127.0.0.1/"
             )

@@ -17,7 +17,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover import retiring
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.retiring import Retiring, spoken
-from ragseal.prover.storage import state as storage
+from ragseal.prover.storage import database
 from ragseal.prover.storage.state import State
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -98,9 +98,9 @@ def test_a_large_database_is_rewritten_on_disk_and_a_small_one_in_memory(
             rows = [("acme", "mark", index) for index in range(40000)]
             db.execute("CREATE TABLE filler (one TEXT, other TEXT, number INTEGER)")
             db.executemany("INSERT INTO filler VALUES (?, ?, ?)", rows)
-        monkeypatch.setattr(storage, "SCRUBBED_IN_MEMORY", 1 << 40)
+        monkeypatch.setattr(database, "SCRUBBED_IN_MEMORY", 1 << 40)
         assert not scrubbed(state)
-        monkeypatch.setattr(storage, "SCRUBBED_IN_MEMORY", 0)
+        monkeypatch.setattr(database, "SCRUBBED_IN_MEMORY", 0)
         with state.transaction() as db:
             db.execute("PRAGMA cache_size=20")  # or it all stays in the cache of so small a database
         assert scrubbed(state)

@@ -14,7 +14,7 @@ import pytest
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.administration import operations
+from ragseal.prover.administration import status
 from ragseal.prover.rollover import Schedule, name_of, seconds_of
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime.keyfile import save_key
@@ -105,7 +105,7 @@ def test_nothing_is_committed_above_the_epsilon_that_was_named(
                     await asyncio.sleep(0.05)
             await scene.Asker("alice", server.serving).ask("report about topic 3")
             assert "--yes-epsilon-is" in server.rollover.trouble
-            told = operations.status(provider, server.rollover.status())
+            told = status.status(provider, server.rollover.status())
             assert told.text.startswith("NO WINDOW FOLLOWS: ")
             assert told.values["next"]["trouble"]
             assert list(provider.journal.history.windows.values()) == [window]

@@ -24,10 +24,11 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.prover import __main__ as program
-from ragseal.prover import service
+from ragseal.prover import serve_command, service
 from ragseal.prover.service import Listening, Server
 from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage import fsck
+from ragseal.prover.storage.check_report import Report
+from ragseal.prover.storage.files_check import check_files
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.tokenbucket import Rate
@@ -47,10 +48,10 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(program.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
-    monkeypatch.setattr(program, "named_generator", lambda *_, **more: quoting.append(more))
-    monkeypatch.setattr(program.Provider, "write_with", lambda *_: None)
-    monkeypatch.setattr(program.fsck, "check_start", lambda *_: None)
+    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
+    monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
+    monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
+    monkeypatch.setattr(serve_command, "check_start", lambda *_: None)
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
     assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
@@ -61,7 +62,7 @@ def test_a_hangup_while_the_program_starts_does_not_end_it(tmp_path: Path, monke
     ended: list[int] = []
     before = signal.signal(signal.SIGHUP, lambda number, _: ended.append(number))
     try:
-        monkeypatch.setattr(program, "prove_by", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
+        monkeypatch.setattr(serve_command, "prove_by", lambda *_: os.kill(os.getpid(), signal.SIGHUP))
         serve_options_of(tmp_path / "s", monkeypatch)
         assert ended == []
     finally:
@@ -177,8 +178,8 @@ async def test_a_provider_gets_its_log_witnessed_and_shows_it(tmp_path: Path) ->
             assert head.startswith(b"HTTP/1.1 200 OK")
             assert policy.open(body, log.verifier).checkpoint.size == 1
         assert (provider.state.ledger_directory / "quorum").exists()
-        report = fsck.Report()
-        fsck.check_files(provider.state.directory, report)
+        report = Report()
+        check_files(provider.state.directory, report)
         assert not [note for note in report.notes if "quorum" in note]  # it is one of a provider's files
     finally:
         await server.stop()

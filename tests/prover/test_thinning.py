@@ -20,13 +20,13 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofErro
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
-from ragseal.prover.attestation.proofs import stopped
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply, new_period
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck
+from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (
@@ -158,9 +158,9 @@ def test_a_state_that_does_not_hold_the_thinning_of_the_log_is_not_served(tmp_pa
         provider = serving.provider
         window = newest(serving)
         with pytest.raises(CommitmentError, match="thinned already"):
-            provider.thin(window)
+            provider.coins.thin(window)
         entry, window.thinning = window.thinning, None
-        other = provider.thin(window)  # as a run before it had
+        other = provider.coins.thin(window)  # as a run before it had
         window.thinning = entry
         assert other != entry
         with pytest.raises(CommitmentError, match="restore the newest state"):
@@ -184,7 +184,7 @@ def test_a_run_that_broke_off_before_its_entry_thins_anew_with_the_same_coins(
         provider.commit(coined_policy(), "w1")
         async with serving_on(provider) as serving:
             window = newest(serving)
-            thin = provider.thin
+            thin = provider.coins.thin
 
             def broken(window: Window) -> Thinning:
                 made = thin(window)

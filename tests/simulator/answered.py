@@ -22,12 +22,13 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from ragseal.prover import assembly
+from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Backends, Environment, Provider
+from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary

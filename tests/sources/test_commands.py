@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.prover.__main__ import main
-from ragseal.prover.storage.state import DATABASE, State
+from ragseal.prover.storage.database import DATABASE
+from ragseal.prover.storage.state import State
 from tests.sources.scene import held
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -17,10 +18,20 @@ class Batches(Generic[Item, Outcome]):
     A lone item is worked on at once.  Whatever ``work`` raises, every item of its list gets.
     """
 
-    def __init__(self, work: Callable[[list[Item]], Sequence[Outcome | Exception]], limit: int) -> None:
-        """``work`` gives an outcome for each of at most ``limit`` items; one that is an exception fails its item."""
+    def __init__(
+        self,
+        work: Callable[[list[Item]], Sequence[Outcome | Exception]],
+        limit: int,
+        executor: Executor | None = None,
+    ) -> None:
+        """
+        Args:
+            work: gives an outcome for each of at most ``limit`` items; one that is an exception fails its item.
+            executor: whose thread works; None: one of the event loop's.
+        """
         self._work = work
         self._limit = limit
+        self._executor = executor
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._drain: asyncio.Task[None] | None = None
 
@@ -33,6 +44,13 @@ class Batches(Generic[Item, Outcome]):
             self._drain = loop.create_task(self._run())
         return await future
 
+    def refuse(self, error: Exception) -> None:
+        """Fail every item that waits; what is being worked on gets its outcome."""
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting.clear()
+
     async def _run(self) -> None:
         while self._waiting:
             batch = [(item, future) for item, future in self._waiting[: self._limit] if not future.done()]
@@ -40,7 +58,7 @@ class Batches(Generic[Item, Outcome]):
             if not batch:
                 continue
             try:
-                outcomes = await asyncio.to_thread(self._work, [item for item, _ in batch])
+                outcomes = await self._worked([item for item, _ in batch])
                 for (_, future), outcome in zip(batch, outcomes, strict=True):
                     if future.done():
                         continue
@@ -52,3 +70,8 @@ class Batches(Generic[Item, Outcome]):
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(error)
+
+    async def _worked(self, items: list[Item]) -> Sequence[Outcome | Exception]:
+        if self._executor is None:
+            return await asyncio.to_thread(self._work, items)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._work, items)

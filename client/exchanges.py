@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One question's messages: Prepare, signed request, sealed answer, each checked before the next.  SPEC B.1 to B.4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ragseal.client.account import AccountState
+from ragseal.client.attestation import (
+    NONCE_BYTES,
+    Window,
+    build_request,
+    check_answer,
+    check_budget,
+    check_prepared,
+    encode_embedding,
+)
+from ragseal.client.evidence import Evidence
+from ragseal.client.history import History, Shown
+from ragseal.client.link import ProviderLink, RefusedError, Retrieved, Stage, refusable
+from ragseal.client.result import Result, make_result
+from ragseal.client.versions import Versions
+from ragseal.client.window import Exchange, WindowState
+from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import generators
+from ragseal.kernel.errors import AttestationError, AuditError, TransportError
+from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
+
+
+class Exchanges:
+    """Exchanges of one account with one provider.  Belongs to one thread at a time."""
+
+    def __init__(
+        self,
+        state: AccountState,
+        provider: ProviderLink,
+        history: History,
+        embedder: Embedder | None,
+        group: Group,
+        evidence: Callable[[WindowState | None], Evidence],
+        entropy: Callable[[int], bytes],
+        accept_unchecked: bool,
+    ) -> None:
+        """
+        Args:
+            evidence: begins the evidence of what is about to be exchanged in a window.
+            accept_unchecked: sign also when the provider commits to another e than this client's own.
+        """
+        self._state, self._provider, self._history = state, provider, history
+        self._versions = Versions(history)
+        self._embedder, self._group, self._evidence = embedder, group, evidence
+        self._entropy, self._accept_unchecked = entropy, accept_unchecked
+        self._generators: dict[int, bytes] = {}
+
+    def begin(self, window: Window, memory: WindowState, stage: Stage, text: str) -> Exchange:
+        """Prepare a question and sign its request; it is to be kept before anything else is sent.
+
+        Raises:
+            RefusedError: the provider refuses the Prepare, or the window's budget is used up.
+            AttestationError, EncodingError, CommitmentError: the window is closed, or a check failed.
+            TransportError: the provider cannot be reached, or the window is not open yet.
+        """
+        if stage == "preparing":
+            raise TransportError(f"window {window.manifest.window!r} is not open yet: ask again in a moment")
+        if stage == "closed":
+            raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
+        own = self._own_embedding(text)
+        ctr = memory.answered + 1
+        refusable(lambda: check_budget(window, ctr))  # as a refusal: the next window may be open already
+        prepare = Prepare(
+            manifest=window.digest,
+            account=window.account.pseudonym,
+            request_id=self._entropy(16),
+            salt=self._entropy(32),
+            query=text,
+            embedding=b"" if own is None else encode_embedding(own),
+        )
+        body = prepare.encode()
+        signature = self._state.key.sign("prepare", body)
+        evidence = self._evidence(memory)
+        evidence.add("sent-prepare", body)
+        evidence.add("sent-prepare-signature", signature)
+        received = evidence.add("received-prepared", refusable(lambda: self._provider.prepare(body, signature)))
+        with evidence.on_failure():
+            prepared = Prepared.decode(received)
+            bases = self._bases(window.manifest.policy.dimension)
+            window = self._versions.prepared(window, memory, prepared, evidence)
+            checked = check_prepared(self._group, bases, window, prepare, prepared, own)
+            if own is not None and not checked and not self._accept_unchecked:
+                raise AttestationError(
+                    "the provider committed to an embedding different from the one this client computed and sent"
+                )
+        seal_secret = self._entropy(SEAL_KEY_BYTES)
+        request = build_request(
+            window,
+            prepare,
+            prepared,
+            ctr=ctr,
+            checked=checked,
+            nonce=self._entropy(NONCE_BYTES),
+            last_receipt=memory.acknowledgement(),
+            seal_key=public_of(seal_secret),
+        )
+        signed = SignedRequest(request, self._state.key.sign("request", request.encode()))
+        return Exchange(prepare, signature, prepared, signed, seal_secret)
+
+    def finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result:
+        """Fetch the answer to a signed request, check and keep it.
+
+        Raises:
+            RefusedError: the provider refuses it.
+            AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed.
+            TransportError: the provider or its ledger cannot be reached.
+        """
+        mine = exchange.signed
+        evidence = self._evidence(memory)
+        evidence.add("sent-prepare", exchange.prepare.encode())
+        evidence.add("received-prepared", exchange.prepared.encode())
+        sent = evidence.add("sent-request", mine.encode())
+        received = self._retrieve(window, exchange, sent, evidence)
+        evidence.add("received-answer", received.answer)
+        last = memory.last()
+        with evidence.on_failure():
+            answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
+            previous = None if last is None else last.receipt
+            self._history.learn(answer.receipt.body.checkpoint, evidence)
+            window = self._versions.signed(window, memory, mine.request.index_digest)
+            checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
+            newest = self._history.agrees(checkpoint, evidence, received.consistency)
+        self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
+        memory.complete(answer)
+        return make_result(exchange, answer, self._embedder, window.manifest.policy.answers)
+
+    def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
+        """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
+        proof, size = self._state.key.sign("retrieve", sent), self._history.size
+        try:
+            return self._provider.retrieve(sent, proof, size)
+        except TransportError:
+            raise
+        except AuditError as reason:
+            refusal = RefusedError(reason)
+        again = refusable(
+            lambda: self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature), refusal
+        )
+        evidence.add("received-prepared-again", again)
+        with evidence.on_failure():
+            same = Prepared.decode(again)
+            if window.manifest.policy.version_every:  # it may name a newer version by now: what was signed stays
+                same = replace(same, index_digest=exchange.prepared.index_digest, update=exchange.prepared.update)
+            if same != exchange.prepared:
+                raise AttestationError("the provider answers the same Prepare with bytes different from before")
+        return refusable(lambda: self._provider.retrieve(sent, proof, size))
+
+    def _own_embedding(self, text: str) -> list[int] | None:
+        if self._embedder is None:
+            return None
+        return [int(x) for x in quantise(self._embedder.embed([text], role="query"))[0]]
+
+    def _bases(self, dimension: int) -> bytes:
+        if dimension not in self._generators:
+            self._generators[dimension] = generators(self._group, dimension)
+        return self._generators[dimension]

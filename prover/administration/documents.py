@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A tenant's documents, as an operator brings and takes them.  All of it blocks."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import numpy as np
+
+from ragseal.embedder import Embedder, quantise
+from ragseal.prover import assembly
+from ragseal.prover.commitment import documents as index_documents
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.commitment.documents import Applied, Embed, Put
+from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.committing import Told
+from ragseal.prover.sources import sync as source_sync
+from ragseal.prover.sources.opening import open_source
+from ragseal.prover.sources.vectors import VectorRule
+from ragseal.prover.storage.state import State
+from ragseal.runtime.progress import Progress
+
+EMBED_BATCH = 16  #: texts between two words to whoever waits
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What of a source is brought into a tenant's index, as ``documents sync`` takes it."""
+
+    tenant: str
+    source: str  #: specification
+    vectors: str = "embed"
+    keep_missing: bool = False
+    chunk: int | None = None
+    metadata: tuple[str, ...] = ()
+    follow: bool = False
+    every: float = 60.0  #: seconds between two looks
+
+
+def shape_of(state: State, embedder: Embedder) -> IndexShape:
+    """What the provider's class and embedder make of an index."""
+    return IndexShape(assembly.circuit_class(state.settings.class_name).N, embedder.dimension)
+
+
+def put(state: State, embedder: Embedder, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
+    """Put documents into a tenant's index, all or none.  Raises as ``apply`` of the commitment does."""
+    puts = [Put(one) for one in found]
+    embed = _embedding(embedder, tenant, progress)
+    return _applied(
+        tenant, index_documents.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state, embedder))
+    )
+
+
+def delete(state: State, embedder: Embedder, tenant: str, names: Sequence[str]) -> Told:
+    """Delete documents by id, all or none.  Raises as ``delete`` of the commitment does."""
+    done = index_documents.delete(state, tenant, names, secrets.token_bytes, shape_of(state, embedder))
+    return Told({"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {done.deleted} documents deleted")
+
+
+def listed(state: State, tenant: str) -> Told:
+    """A tenant's documents, by id."""
+    found = index_documents.listed(state, tenant)
+    values = {"tenant": tenant, "documents": [{"id": d.id, "bytes": d.bytes, "source": d.source} for d in found]}
+    lines = "\n".join(f"{d.id}  {d.bytes}  {d.source}".rstrip() for d in found)
+    return Told(values, lines or f"tenant {tenant} has no documents")
+
+
+def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
+    """Bring a tenant's documents to what a source holds, once or until ``stop``.  Raises as
+    :func:`ragseal.prover.sources.sync.sync` does."""
+    rule, notes = VectorRule.parse(reading.vectors), Notes()
+    target = source_sync.Target(
+        state,
+        reading.tenant,
+        shape_of(state, embedder),
+        embedder,
+        _embedding(embedder, reading.tenant, progress),
+        secrets.token_bytes,
+        rule,
+        reading.keep_missing,
+        reading=lambda count: progress(f"reading for {reading.tenant}", count, 0),
+    )
+    opened = partial(open_source, reading.source, rule.check is not None, notes, reading.chunk, reading.metadata)
+    if not reading.follow:
+        with closing(opened()) as source:
+            return _applied(reading.tenant, source_sync.sync(target, source), notes.lines())
+    total = Applied()
+
+    def tell(done: Applied) -> None:
+        nonlocal total
+        total += done
+        progress(f"{total.added} added, {total.changed} changed, {total.deleted} deleted", 0, 0)
+
+    source_sync.follow(target, opened, stop, reading.every, tell)
+    return _applied(reading.tenant, total)
+
+
+def _embedding(embedder: Embedder, tenant: str, progress: Progress) -> Embed:
+    def embed(texts: Sequence[str]) -> Matrix:
+        parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
+        for at in range(0, len(texts), EMBED_BATCH):
+            progress(f"embedding for {tenant}", at, len(texts))
+            parts.append(quantise(embedder.embed(list(texts[at : at + EMBED_BATCH]))))
+        progress(f"embedding for {tenant}", len(texts), len(texts))
+        return np.concatenate(parts)
+
+    return embed
+
+
+def _applied(tenant: str, done: Applied, notes: Sequence[str] = ()) -> Told:
+    told = [f"{done.added} documents added", f"{done.changed} changed", f"{done.deleted} deleted"]
+    text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
+    if done.erased:
+        text += f"; {done.erased} were erased here and stay out, though the source has them"
+    return Told({"tenant": tenant, **asdict(done), "notes": list(notes)}, "\nnote: ".join([text, *notes]))

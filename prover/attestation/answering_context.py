@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What answering takes besides state.  SPEC B."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.backends.mechanism import Engine
+from ragseal.embedder import Embedder
+from ragseal.generators import Generator
+from ragseal.groth16.keys import KeyView
+from ragseal.kernel.bn254 import Group
+from ragseal.prover.randomness import Draw
+
+
+@dataclass(frozen=True)
+class AnsweringContext:
+    """Keys, engine, curve, embedder, and the edges' clock and randomness."""
+
+    group: Group
+    key_of: Callable[[bytes], KeyView]  #: key digest -> key
+    engine: Engine
+    embedder: Embedder
+    signing_key: Ed25519PrivateKey
+    draw: Draw
+    clock: Callable[[], float]  #: seconds since 1970
+    generator: Generator | None = None  #: of answers in words; windows of the claim answers need one
