@@ -325,16 +325,19 @@ class Provider:
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self.backends
+        # out here: an attestation key whose file is wrong says nothing of the thinning key (SPEC A.9.5)
+        key, backend = backends.keys.view(window.manifest.key_digest), self.thinning_keys().backend(coin.key_digest)
+        secrets, throw = self.window_secrets(window.digest), self._throw(window)
         with self._thinning_key_in_use(coin), self.turns:
             if window.thinning is not None:
                 raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
             made = thin_window(
                 self.state,
                 backends.group,
-                backends.keys.view(window.manifest.key_digest),
-                self.thinning_keys().backend(coin.key_digest),
-                self.window_secrets(window.digest),
-                self._throw(window),
+                key,
+                backend,
+                secrets,
+                throw,
                 self.environment.draw,
                 lambda text: log.info("%s", text),
             )
