@@ -270,6 +270,10 @@ def test_the_backup_waits_for_the_provider() -> None:
     """Else it holds the folder's lock when the provider starts, which ends and is not started again."""
     unit = (UNITS / "ragseal-backup.service").read_text().splitlines()
     assert {"After=ragseal-provider.service", "Requisite=ragseal-provider.service"} <= set(unit)
+    chart = (DEPLOY / "helm" / "ragseal" / "templates" / "statefulset.yaml").read_text().splitlines()
+    lines = [line for line in [*unit, *chart] if "ragseal-provider backup" in line]
+    assert len(lines) == 2
+    assert all("backup --serving " in line for line in lines), "a provider that only starts does not serve yet"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on the PATH")
