@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ from ragseal.client.folder import need
 from ragseal.client.options import connection, make_client
 from ragseal.client.receipts import KeptReceipt, kept
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls, is_loopback
 
@@ -103,7 +106,9 @@ def gateway(
 
     Callers show the key that is made in the account's folder (gateway.key), as a bearer token.
     Each query costs one of the account's; filters and thresholds choose among what came back.
+    SIGHUP takes renewed certificate files at once.
     """
+    ignore_hangups()
     name, port = _listening(listen, own)
     key, kept_in = gateway_key(directory)
     asyncio.run(_serve(name, port, key, kept_in, hosts, own, directory, timeout, as_json, where))
@@ -148,7 +153,15 @@ async def _serve(
                 click.echo(f"{url} searches {serves.tenant}; callers show the key in {kept_in}; Ctrl-C ends it")
             allowed = hosts_of(name, at, hosts)
             app = make_app(serves, key, allowed, mcp_app(serves, allowed))
-            await make_server(app, own).serve(sockets=[listener])
+            server, certificates, renewals = make_server(app, own), Certificates(own), set[asyncio.Task[None]]()
+
+            def renew(context: ssl.SSLContext) -> None:
+                renewals.add(task := asyncio.create_task(server.renew(context)))
+                task.add_done_callback(renewals.discard)
+
+            certificates.follow(renew)
+            async with renewing(certificates):
+                await server.serve(sockets=[listener])
 
 
 @click.command()
