@@ -22,8 +22,8 @@ MAX_NOTE = 1 << 16
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there yet.")
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False),
               help="Encrypt the copy, and write its keys to this file, in the place of an older one.")  # fmt: skip
-@click.option("--serving", is_flag=True, help="Only while the provider serves: no other process that starts is kept from "
-              "its folder.")  # fmt: skip
+@click.option("--serving", is_flag=True,
+              help="Only of a provider that serves: one that starts is never kept from its folder.")  # fmt: skip
 @JSON
 def backup(directory: Path, folder: Path, keys: Path | None, serving: bool, as_json: bool) -> None:
     """Copy everything this provider keeps, as of one checkpoint of its log; it may be serving meanwhile.

@@ -422,6 +422,77 @@ def test_one_liar_after_the_other_ends_the_work_with_workers(server: str, key: R
             workers.prove(stated(0).work)
 
 
+def test_results_of_those_that_were_dropped_do_not_hide_that_one_liar_follows_the_other(
+    server: str, key: RowKey
+) -> None:
+    """Else who has the worker key pads its lies with results that nobody takes, and each lie costs a proof here."""
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        for number in range(postgres.BAD):
+            workers.drop(name := f"liar-{number}", "it lied")
+            for claimant in (name, "another"):
+                for _ in range(postgres.PLACES + 1):
+                    with pytest.raises(postgres._UnreadableError):
+                        workers._of_its_claimant(WorkResult(name, proof_of(0), ""), claimant)
+        assert "make a new key" in workers.status().trouble
+        with pytest.raises(UnreachedError, match="make a new key"):
+            workers.prove(stated(0).work)
+
+
+def test_workers_rest_after_liars_and_are_tried_again(
+    server: str, key: RowKey, keys: ProvingKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No worker that comes, and no database that was away, ends the rest early; then one result ends the trouble."""
+    monkeypatch.setattr(postgres, "REST", 3.0)
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        for number in range(postgres.BAD):
+            workers.drop(f"liar-{number}", "it lied")
+        with working(server, key, keys) as worker:
+            until(lambda: workers.status().workers)
+            workers._away = "the database went away"
+            until(lambda: not workers._away)
+            with pytest.raises(UnreachedError, match="make a new key"):
+                workers.prove(stated(0).work)
+            assert rows(server, key) == [], "an assignment was put in"
+            until(lambda: time.monotonic() > workers._shut[""])
+            assert "make a new key" in workers.status().trouble, "people see it until a worker gave a result"
+            made = workers.prove(stated(0).work)
+            assert made.worker == worker.name
+            assert workers.status().trouble == ""
+
+
+def test_an_assignment_has_a_longest_time_whatever_the_database_says(
+    server: str, key: RowKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that always looks new, by a worker that always looks alive."""
+    monkeypatch.setattr(postgres, "LONGEST", 1.0)
+    with engine(server, key) as workers:
+        waiting = InBackground(lambda: workers.prove(stated(0).work))
+        until(lambda: rows(server, key))
+        change(
+            server,
+            key,
+            "worker = 'w', claims = 1, claimed = now() + interval '1 day', lease = now() + interval '1 day'",
+        )
+        error = waiting.outcome(30)
+        assert isinstance(error, UnreachedError)
+        assert "no proof came back in 1 s" in str(error)
+        assert "no proof came back in 1 s" in workers.status().trouble
+        assert rows(server, key) == []
+        with pytest.raises(UnreachedError, match="no proof came back"):  # so that what is asked for is made here
+            workers.prove(stated(0).work)
+
+
+def test_a_worker_keeps_nothing_of_keys_that_it_does_not_have(keys: ProvingKeys) -> None:
+    """Who has the worker key could name as many circuits as there are numbers."""
+    known = dict(keys._rings)
+    for capacity in range(1, 20):
+        said = keys.prove(Work(f"thinning-{capacity}", bytes(32), bytes(32)), "w").failure
+        assert "does not hold the key" in said
+    assert keys._rings == known
+
+
 def test_what_a_worker_says_steers_no_terminal_and_is_not_told_to_the_database(
     server: str, key: RowKey, caplog: pytest.LogCaptureFixture
 ) -> None:

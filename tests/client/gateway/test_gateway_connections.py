@@ -47,7 +47,7 @@ def listening(
     async def run() -> None:
         made = make_server(app, own)
         made.config.lifespan = "off"
-        server += [made, asyncio.get_running_loop()]
+        server.extend((made, asyncio.get_running_loop()))
         ready.set()
         await made.serve(sockets=[listener])
 
@@ -182,7 +182,10 @@ def test_a_renewed_certificate_is_shown_to_new_connections_only(tmp_path: Path, 
 
     def asked(connection: ssl.SSLSocket) -> bytes:
         connection.sendall(f"{HEAD}\r\n".encode())
-        return connection.recv(4096)
+        got = b""
+        while not got.endswith(b"read"):
+            got += connection.recv(4096) or b"\nit was closed: read"
+        return got
 
     with listening(own=own, server=server) as connect, context.wrap_socket(connect(), server_hostname=HOST) as early:
         port = early.getpeername()[1]
