@@ -98,12 +98,17 @@ class Renewable(uvicorn.Server):
         while not self.started:
             await asyncio.sleep(0.1)
         loop, former, made = asyncio.get_running_loop(), self.servers, list[asyncio.Server]()
-        try:
-            for listener in (one for server in former for one in server.sockets):
-                made.append(await loop.create_server(self._protocol, sock=listener.dup(), ssl=context))
-        except OSError as error:  # no descriptor is free
-            log.error("THE NEW CERTIFICATE IS NOT TAKEN: %s", error)
-            former, made = made, former
+        for listener in (one for server in former for one in server.sockets):
+            twin = None
+            try:
+                twin = listener.dup()
+                made.append(await loop.create_server(self._protocol, sock=twin, ssl=context))
+            except OSError as error:  # no descriptor is free
+                log.error("THE NEW CERTIFICATE IS NOT TAKEN: %s", error)
+                if twin is not None:
+                    twin.close()
+                former, made = made, former
+                break
         self.servers = made
         for server in former:
             server.close()
