@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragseal.client.folder import need
+from ragseal.client.folder import write
 from ragseal.client.options import connection, make_client
 from ragseal.client.receipts import KeptReceipt, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.certificates import Certificates, renewing
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.keyfile import read_private
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls, is_loopback
@@ -37,13 +37,14 @@ def gateway_key(directory: Path) -> tuple[str, str]:
     """The key that callers show, made at first, and where it stands.
 
     Raises:
-        ConfigurationError: a key that is too short to be secret, or a folder that cannot be written.
+        ConfigurationError: a key that is too short to be secret or open to other users, or a folder that cannot be
+            written.
     """
     named = os.environ.get(KEY_VARIABLE)
     path = directory / KEY_FILE
     if named is None and not path.exists():
-        write_durably(path, f"{secrets.token_urlsafe(32)}\n".encode(), mode=0o600)
-    key = (need(path).decode("ascii", "replace") if named is None else named).strip()
+        write(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    key = (read_private(path).decode("ascii", "replace") if named is None else named).strip()
     where = str(path) if named is None else f"${KEY_VARIABLE}"
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {where} needs at least {LEAST_KEY} printable ASCII characters: remove it")

@@ -246,7 +246,7 @@ class PostgresWorkers:
         self._present(alive if isinstance(alive, int) else 0)
         for name, row in waiting.items():
             if found.get(name, (None,))[0] is not None:
-                self._is_taken(row.folder, now)
+                self._is_taken(row, now)
         for name, row in waiting.items():
             self._looked(row, found.get(name), now)
 
@@ -260,8 +260,11 @@ class PostgresWorkers:
         if back:
             log.info("the database of proofs is there again")
 
-    def _is_taken(self, folder: str, now: float) -> None:
+    def _is_taken(self, row: _Row, now: float) -> None:
+        folder = row.folder
         with self._mutex:
+            if row.trouble:  # given up meanwhile: what was read of it is older than why
+                return
             self._taken[folder] = now
             self._shut.pop(folder, None)
             if self._unmet.pop(folder, None):

@@ -482,6 +482,10 @@ def test_an_assignment_has_a_longest_time_whatever_the_database_says(
         assert rows(server, key) == []
         with pytest.raises(UnreachedError, match="no proof came back"):  # so that what is asked for is made here
             workers.prove(stated(0).work)
+        former = postgres._Row("tiny-0", trouble="given up")
+        workers._shut[former.folder] = time.monotonic() + 60
+        workers._is_taken(former, time.monotonic())  # as a look that read the row before it was given up
+        assert former.folder in workers._shut
 
 
 def test_a_worker_keeps_nothing_of_keys_that_it_does_not_have(keys: ProvingKeys) -> None:
