@@ -572,6 +572,24 @@ def test_a_copy_leaves_alone_what_the_provider_has_under_way(server: str, key: R
         assert rows(server, key) == [], "a stop deletes what it put in"
 
 
+def test_tables_that_somebody_made_otherwise_fill_no_memory(server: str) -> None:
+    """A stolen worker has the role that owns them: rows without end under one id, and an id without end."""
+    with psycopg.connect(server, autocommit=True) as db:
+        db.execute("CREATE DATABASE otherwise")
+    uri = server.replace("/postgres?", "/otherwise?")
+    assert uri != server
+    made = Rows(uri)
+    try:
+        made.run("ALTER TABLE ragseal_assignments DROP CONSTRAINT ragseal_assignments_pkey")
+        for name in (b"n" * 16, b"n" * 16, b"o" * 4096):
+            made.run(postgres._PUT, (name, "q", "p", "tiny-0", b""))
+        assert len(made.run(postgres._LOOK, (16, 5, [b"n" * 16], 1))) == 1
+        ((name, *_),) = made.run(postgres._LOOK, (16, 5, [b"o" * 4096], 1))
+        assert name == b"o" * 16
+    finally:
+        made.close()
+
+
 def test_a_password_is_in_no_message(key: RowKey) -> None:
     with engine("postgres://u:hunter2@127.0.0.1:1/none", key) as workers:
         with pytest.raises(UnreachedError) as error:
