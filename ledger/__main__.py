@@ -39,7 +39,8 @@ from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
-from ragseal.runtime.http_server import HttpServer
+from ragseal.runtime.hosts import refusal
+from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
 from ragseal.runtime.logs import log_to_stderr
 from ragseal.runtime.terminal import CONTEXT, keep_no_core, version
@@ -209,6 +210,8 @@ def entry_lines(view: dict[str, Any]) -> str:
 @state_option
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the page to this folder and stop.")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve it on this port of 127.0.0.1 and follow.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME",
+              help="With --http: a name by which a proxy in front is called (repeat); others are refused.")  # fmt: skip
 @click.option("--files", type=click.Path(path_type=Path, file_okay=False),
               help="With --http: folder of tiles, kept up to date here, and proofs (`ragseal-provider proofs export`), "
                    "served beside the page.  [default: public, in the state folder]")  # fmt: skip
@@ -219,6 +222,7 @@ def page(
     state: Path,
     out: Path | None,
     port: int | None,
+    hosts: tuple[str, ...],
     files: Path | None,
     keys: tuple[str, ...],
     interval: float,
@@ -232,6 +236,9 @@ def page(
         raise click.UsageError("give either --out FOLDER or --http PORT")
     if files is not None and port is None:
         raise click.UsageError("--files goes with --http: with --out, export tiles and proofs into that folder")
+    if hosts and port is None:
+        raise click.UsageError("--host goes with --http: what serves the folder of --out goes by its own names")
+    names = frozenset(name.lower() for name in hosts)
     witnesses = [NoteVerifier.from_vkey(key) for key in keys]
 
     log_to_stderr()
@@ -255,7 +262,12 @@ def page(
                 tiles = TileFolder(folder, peer.log)
                 try:
                     await renew(tiles, remote, observer)
-                    server = HttpServer(PublicFiles(folder, site.handle).handle)
+                    public = PublicFiles(folder, site.handle)
+
+                    async def answer(request: Request) -> Response:
+                        return refusal(request, names) or await public.handle(request)
+
+                    server = HttpServer(answer)
                     address = await server.start(f"127.0.0.1:{port or 0}")
                     click.echo(f"Serving http://{address}/ (Ctrl-C stops)")
                     while True:

@@ -14,9 +14,10 @@ import click
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
+from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.settings import Configured, only_checked
-from ragseal.runtime.stopping import asked_to_stop
+from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls
 
@@ -35,7 +36,9 @@ def witness(listen: str, logs: tuple[str, ...], state: Path, own: ServerTls, as_
     A log POSTs its checkpoint and the proof that it only grew to /add-checkpoint and gets this observer's cosignature;
     nothing is fetched, and no entry is read. Where a log signs two histories, the evidence is kept in the state folder.
     `keygen` makes the key. The folder is this program's alone while it runs: `follow` takes another one.
+    SIGHUP takes renewed certificate files at once.
     """
+    ignore_hangups()
     keys = [NoteVerifier.from_vkey(vkey) for vkey in logs]
     if only_checked(as_json):
         return
@@ -43,14 +46,17 @@ def witness(listen: str, logs: tuple[str, ...], state: Path, own: ServerTls, as_
     async def run() -> None:
         with open_witness(state) as cosigner:
             site = WitnessSite(cosigner, state, keys, time.time)
-            server = HttpServer(site.handle, WITNESS_LIMITS)
+            server, certificates = HttpServer(site.handle, WITNESS_LIMITS), Certificates(own)
+            certificates.follow(server.use)
             try:
                 address = await server.start(listen, own)
-                vkey = cosigner.verifier.vkey()
-                said = f"listening on {address}\nwitness key {vkey}"
-                click.echo(json.dumps({"listening": address, "vkey": vkey}) if as_json else said)
-                sys.stdout.flush()
-                await asked_to_stop().wait()
+                stop = asked_to_stop()
+                async with renewing(certificates):
+                    vkey = cosigner.verifier.vkey()
+                    said = f"listening on {address}\nwitness key {vkey}"
+                    click.echo(json.dumps({"listening": address, "vkey": vkey}) if as_json else said)
+                    sys.stdout.flush()
+                    await stop.wait()
             finally:
                 await server.stop()
                 site.close()

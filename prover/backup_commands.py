@@ -22,15 +22,17 @@ MAX_NOTE = 1 << 16
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there yet.")
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False),
               help="Encrypt the copy, and write its keys to this file, in the place of an older one.")  # fmt: skip
+@click.option("--serving", is_flag=True,
+              help="Only of a provider that serves: one that starts is never kept from its folder.")  # fmt: skip
 @JSON
-def backup(directory: Path, folder: Path, keys: Path | None, as_json: bool) -> None:
+def backup(directory: Path, folder: Path, keys: Path | None, serving: bool, as_json: bool) -> None:
     """Copy everything this provider keeps, as of one checkpoint of its log; it may be serving meanwhile.
 
     The copy is as secret as the provider's own folder, and has its signing keys.  With --keys those, texts, matrices,
     queries and seeds are encrypted, and the newest keys file opens all copies, without what was purged before it was
     written.
     """
-    with administration(directory) as admin, named_bars() as progress:
+    with administration(directory, serving) as admin, named_bars() as progress:
         told = admin.backup(folder.absolute(), progress, None if keys is None else keys.absolute())
     tell_result(as_json, told.values, told.text)
 

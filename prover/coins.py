@@ -72,16 +72,19 @@ class Coins:
             ConfigurationError: no thinning key.
         """
         coin, backends = window.manifest.coin, self._backends
+        # out here: an attestation key whose file is wrong says nothing of the thinning key (SPEC A.9.5)
+        key, backend = backends.keys.view(window.manifest.key_digest), self.keys().backend(coin.key_digest)
+        secrets, throw = self._windows.get(window.digest), self.throw(window)
         with self.key_in_use(coin), self._turns:
             if window.thinning is not None:
                 raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
             made = thin_window(
                 self._state,
                 backends.group,
-                backends.keys.view(window.manifest.key_digest),
-                self.keys().backend(coin.key_digest),
-                self._windows.get(window.digest),
-                self.throw(window),
+                key,
+                backend,
+                secrets,
+                throw,
                 self._draw,
                 lambda text: log.info("%s", text),
             )

@@ -2,7 +2,7 @@
 """What an operator's own machines ask a serving provider over HTTP: numbers, whether it lives, whether it is ready.
 
 A port of its own, which accounts and auditors need not reach.  It runs in the loop that answers: where that loop hangs,
-``/livez`` does not answer either.
+``/livez`` does not answer either.  On loopback it answers to no name but this machine's, so no web page reads it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from http import HTTPStatus
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.prover.metrics import Metrics, prometheus_client
 from ragseal.prover.readiness import Readiness
+from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import DEFAULT_LIMITS, HttpServer, Request, Response
-from ragseal.runtime.tls import ServerTls
+from ragseal.runtime.tls import ServerTls, is_loopback
 
 LIMITS = replace(DEFAULT_LIMITS, connections=64, connections_of_one=32)
 
@@ -28,9 +29,11 @@ class OperatorSite:
         prometheus_client()
         self._metrics, self._readiness, self._book = metrics, readiness, book
         self._server = HttpServer(self.handle, LIMITS)
+        self._of_this_machine = False  #: listens on loopback
 
     async def start(self, address: str, tls: ServerTls) -> str:
         """Serve at ``host:port``; gives the address that was taken.  Raises as :meth:`HttpServer.start` does."""
+        self._of_this_machine = is_loopback(address.rpartition(":")[0])
         return await self._server.start(address, tls)
 
     def use(self, context: ssl.SSLContext) -> None:
@@ -42,6 +45,8 @@ class OperatorSite:
 
     async def handle(self, request: Request) -> Response:
         """One request."""
+        if self._of_this_machine and (refused := refusal(request)) is not None:
+            return refused
         if request.method not in ("GET", "HEAD"):
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, b"read only\n", headers={"Allow": "GET, HEAD"})
         readiness = self._readiness

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import grpc
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.http_server import server_context
+from ragseal.runtime.stopping import on_hangup
 from ragseal.runtime.tls import ServerTls
 
 LOOK_SECONDS = 10.0  #: between two looks at the files
@@ -102,3 +104,15 @@ class Certificates:
                 status = None
             found.append((0, 0, 0) if status is None else (status.st_mtime_ns, status.st_size, status.st_ino))
         return tuple(found)
+
+
+@asynccontextmanager
+async def renewing(certificates: Certificates) -> AsyncIterator[None]:
+    """The files are looked at now and then, and at each SIGHUP, for as long as the block runs."""
+    on_hangup(lambda: certificates.look(at_once=True))
+    watching = asyncio.create_task(certificates.watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)

@@ -37,7 +37,7 @@ def load_key(path: Path) -> Ed25519PrivateKey:
     Raises:
         ConfigurationError: missing, readable or writable by group or others, not a regular file, or no Ed25519 key.
     """
-    data = _private(path)
+    data = read_private(path)
     if len(data) == 32:
         return Ed25519PrivateKey.from_private_bytes(data)
     try:
@@ -60,13 +60,13 @@ def load_shared(path: Path) -> bytes:
     Raises:
         ConfigurationError: missing, readable or writable by group or others, not a regular file, or no such key.
     """
-    text = _private(path).strip()
+    text = read_private(path).strip()
     if not re.fullmatch(rb"[0-9a-f]{64}", text):
         raise ConfigurationError(f"{path} holds no key of 64 hexadecimal digits")
     return bytes.fromhex(text.decode())
 
 
-def _private(path: Path) -> bytes:
+def read_private(path: Path) -> bytes:
     """What is in a file that only its owner may read.  ConfigurationError: it is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

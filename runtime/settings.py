@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
+import math
 import re
 import sys
 import tomllib
@@ -85,6 +86,10 @@ class Configured(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[_VALUES] = dict(ctx.params)
+        for name, option in _options(self):
+            value = ctx.params.get(option.name or "")
+            if isinstance(value, float) and not math.isfinite(value):  # no range of click's refuses nan
+                raise ConfigurationError(f"{name} takes a finite number, not {value}")
         form = ctx.meta[_FORM] = ctx.params.pop("log_format")
         if ctx.meta[CHECK]:
             return super().invoke(ctx)

@@ -28,6 +28,6 @@ def ignore_hangups() -> None:
 
 
 def on_hangup(do: Callable[[], object]) -> None:
-    """Call ``do`` in the running loop at each SIGHUP from here on."""
-    with contextlib.suppress(NotImplementedError):
+    """Call ``do`` in the running loop at each SIGHUP from here on.  Does nothing where :func:`ignore_hangups` does."""
+    with contextlib.suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, do)

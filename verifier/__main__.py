@@ -20,6 +20,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.settings import Configured, only_checked
+from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
     CONTEXT,
     JSON,
@@ -275,8 +276,9 @@ def serve(
 
     Beacons are those of the given providers; audits are made on request.
     Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
-    Ends on Ctrl-C or SIGTERM.
+    Ends on Ctrl-C or SIGTERM; SIGHUP takes renewed certificate files at once.
     """
+    ignore_hangups()
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}

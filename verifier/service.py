@@ -26,10 +26,10 @@ from ragseal.backends.group import default_group
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import health
-from ragseal.runtime.certificates import Certificates
+from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
-from ragseal.runtime.stopping import asked_to_stop, on_hangup
+from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -324,15 +324,15 @@ async def run(
     certificates = Certificates(own)
     port = bind(server, listen, certificates.credentials(), own.plain)
     stop = asked_to_stop()
-    on_hangup(lambda: certificates.look(at_once=True))
     await server.start()
     healthy.say(True)
-    tasks = [asyncio.create_task(servicer.work()), asyncio.create_task(certificates.watch())]
+    tasks = [asyncio.create_task(servicer.work())]
     tasks += [asyncio.create_task(take_part(state, target)) for target in targets.values()]
     host = listen.rpartition(":")[0]
-    ready(f"{host}:{port}" if not listen.startswith("unix:") else listen)
     try:
-        await stop.wait()
+        async with renewing(certificates):
+            ready(f"{host}:{port}" if not listen.startswith("unix:") else listen)
+            await stop.wait()
     finally:
         healthy.say(False)
         for task in tasks:

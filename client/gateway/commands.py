@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragseal.client.folder import need
+from ragseal.client.folder import write
 from ragseal.client.options import connection, make_client
 from ragseal.client.receipts import KeptReceipt, kept
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.keyfile import read_private
+from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls, is_loopback
 
@@ -34,13 +37,14 @@ def gateway_key(directory: Path) -> tuple[str, str]:
     """The key that callers show, made at first, and where it stands.
 
     Raises:
-        ConfigurationError: a key that is too short to be secret, or a folder that cannot be written.
+        ConfigurationError: a key that is too short to be secret or open to other users, or a folder that cannot be
+            written.
     """
     named = os.environ.get(KEY_VARIABLE)
     path = directory / KEY_FILE
     if named is None and not path.exists():
-        write_durably(path, f"{secrets.token_urlsafe(32)}\n".encode(), mode=0o600)
-    key = (need(path).decode("ascii", "replace") if named is None else named).strip()
+        write(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    key = (read_private(path).decode("ascii", "replace") if named is None else named).strip()
     where = str(path) if named is None else f"${KEY_VARIABLE}"
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {where} needs at least {LEAST_KEY} printable ASCII characters: remove it")
@@ -103,7 +107,9 @@ def gateway(
 
     Callers show the key that is made in the account's folder (gateway.key), as a bearer token.
     Each query costs one of the account's; filters and thresholds choose among what came back.
+    SIGHUP takes renewed certificate files at once.
     """
+    ignore_hangups()
     name, port = _listening(listen, own)
     key, kept_in = gateway_key(directory)
     asyncio.run(_serve(name, port, key, kept_in, hosts, own, directory, timeout, as_json, where))
@@ -148,7 +154,15 @@ async def _serve(
                 click.echo(f"{url} searches {serves.tenant}; callers show the key in {kept_in}; Ctrl-C ends it")
             allowed = hosts_of(name, at, hosts)
             app = make_app(serves, key, allowed, mcp_app(serves, allowed))
-            await make_server(app, own).serve(sockets=[listener])
+            server, certificates, renewals = make_server(app, own), Certificates(own), set[asyncio.Task[None]]()
+
+            def renew(context: ssl.SSLContext) -> None:
+                renewals.add(task := asyncio.create_task(server.renew(context)))
+                task.add_done_callback(renewals.discard)
+
+            certificates.follow(renew)
+            async with renewing(certificates):
+                await server.serve(sockets=[listener])
 
 
 @click.command()

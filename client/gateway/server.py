@@ -7,6 +7,8 @@ uvicorn waits for ever for a request's head and for an answer to be read, and ta
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 from typing import Any
 
 import uvicorn
@@ -21,6 +23,8 @@ CONNECTIONS_OF_ONE = 64  #: of one machine beyond this one
 HEAD_SECONDS = 10.0  #: from a connection's or a request's first byte until its head is there
 UNREAD_SECONDS = 30.0  #: that an answer may wait to be read
 IDLE_SECONDS = 30  #: between two requests
+
+log = logging.getLogger("ragseal.gateway")
 
 
 class Patient(H11Protocol):
@@ -83,9 +87,36 @@ class Patient(H11Protocol):
             self._unread.cancel()
 
 
-def make_server(app: ASGIApp, own: ServerTls) -> uvicorn.Server:
+class Renewable(uvicorn.Server):
+    """One whose new connections may get another certificate; those that are there keep theirs."""
+
+    def _protocol(self) -> Patient:
+        return Patient(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    async def renew(self, context: ssl.SSLContext) -> None:
+        """Another certificate from now on.  The sockets stay, and with them who waits to be taken."""
+        while not self.started:
+            await asyncio.sleep(0.1)
+        loop, former, made = asyncio.get_running_loop(), self.servers, list[asyncio.Server]()
+        for listener in (one for server in former for one in server.sockets):
+            twin = None
+            try:
+                twin = listener.dup()
+                made.append(await loop.create_server(self._protocol, sock=twin, ssl=context))
+            except OSError as error:  # no descriptor is free
+                log.error("THE NEW CERTIFICATE IS NOT TAKEN: %s", error)
+                if twin is not None:
+                    twin.close()
+                former, made = made, former
+                break
+        self.servers = made
+        for server in former:
+            server.close()
+
+
+def make_server(app: ASGIApp, own: ServerTls) -> Renewable:
     """What serves the application on sockets that it is given; ``own``: its TLS files, if any."""
-    return uvicorn.Server(
+    return Renewable(
         uvicorn.Config(
             app,
             http=Patient,

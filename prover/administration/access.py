@@ -13,7 +13,7 @@ import click
 
 from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.beacon import Seat
-from ragseal.kernel.errors import LedgerError, MismatchError, TransportError
+from ragseal.kernel.errors import MismatchError, TransportError
 from ragseal.prover import assembly, committing, publishing
 from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
 from ragseal.prover.administration.documents import Reading
@@ -185,26 +185,41 @@ def _retiring(provider: Provider) -> Retiring:
 
 
 @contextmanager
-def administration(directory: Path) -> Iterator[Administration]:
-    """The folder's provider, for the block.
+def administration(directory: Path, serving: bool = False) -> Iterator[Administration]:
+    """The folder's provider, for the block.  Where one serves, its lock is not touched: it is asked first.
+
+    Args:
+        serving: only a provider that serves; the folder's lock is not taken, which would keep one from starting.
 
     Raises:
         ConfigurationError: no provider there, or something that is not its socket stands in that place.
         LedgerError: another process holds the folder that does not serve.
+        TransportError: ``serving``, and none does.
     """
-    try:
-        state = State(directory)
-    except LedgerError as held:
-        if not place.found(directory):
-            raise
-        with Remote(directory) as remote:
-            try:
-                remote.list_accounts()
-            except MismatchError:
-                raise
-            except TransportError:  # of a crash; whoever holds the folder does something else with it
-                raise held from None
+    with _served(directory) as remote:
+        if remote is not None:
             yield remote
-        return
-    with state:
+            return
+    if serving:
+        raise TransportError(
+            f"no provider serves in {directory}: start it, or leave --serving out where none is to run"
+        )
+    with State(directory) as state:
         yield Local(state)
+
+
+@contextmanager
+def _served(directory: Path) -> Iterator[Remote | None]:
+    """The process that serves; None where a crash has left its socket, or there is none."""
+    if not place.found(directory):
+        yield None
+        return
+    with Remote(directory) as remote:
+        try:
+            remote.list_accounts()
+            answers = True
+        except MismatchError:
+            raise
+        except TransportError:
+            answers = False
+        yield remote if answers else None

@@ -120,10 +120,23 @@ def _not_ahead(database: Path, size: int, note: bytes) -> None:
     copy.close()
 
 
-def mark(made: Path) -> None:
-    """A copy signs nothing, wherever it is moved, until `restore` has seen that nothing newer was signed."""
-    text = b"Put this copy back with `ragseal-provider restore`; where it lies it can be served for reading.\n"
-    write_durably(made / COPY, text, mode=0o600)
+def mark(made: Path, last: str = "") -> None:
+    """A copy signs nothing, wherever it is moved, until `restore` has seen that nothing newer was signed.
+
+    Args:
+        last: line of the mark, by which `restore` knows an attempt of its own.
+    """
+    text = "Put this copy back with `ragseal-provider restore`; where it lies it can be served for reading.\n"
+    write_durably(made / COPY, f"{text}{last}\n".encode(), mode=0o600)
+
+
+def unmark(folder: Path) -> None:
+    """Let a copy go on.  ConfigurationError: the disk refuses; it is a copy still."""
+    try:
+        (folder / COPY).unlink(missing_ok=True)
+        sync_directory(folder)
+    except OSError as error:
+        raise ConfigurationError(f"cannot remove {folder / COPY}: {error.strerror}; restore it once more") from None
 
 
 @contextmanager
@@ -148,6 +161,13 @@ def built(folder: Path, secret: bool = False) -> Iterator[Path]:
     except BaseException:
         _forget(made, secret)
         raise
+
+
+def withdraw(folder: Path, secret: bool = False) -> None:
+    """Take away again what :func:`built` has put in its place, its name first: there is never half of one."""
+    made = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+    os.rename(folder, made)
+    _forget(made, secret)
 
 
 def _forget(made: Path, secret: bool) -> None:

@@ -3,11 +3,14 @@
 
 Two providers with one signing key fork the log.  So the remains are locked while a copy is put back, which fails while
 a provider still runs on them, and they are marked as a copy before the copy's own mark goes: they let one copy go on,
-once, and enter nothing themselves when somebody moves them back.  SPEC G.6.2.
+once, and enter nothing themselves when somebody moves them back.  A restore that dies between the two marks leaves two
+folders that enter nothing, each marked with the name of that attempt, by which the next one ends it.  SPEC G.6.2.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -20,6 +23,9 @@ from ragseal.prover.storage.state import COPY, LEDGER
 from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
 
 CHECKPOINT, LEDGER_DATABASE = "checkpoint", "log.sqlite"
+MAX_MARK = 1 << 14  #: bytes of a mark that are read
+PUT_BACK, GIVEN_UP = "put back by restore ", "given up for restore "  #: last lines of a copy's mark and of remains'
+_ATTEMPT = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(slots=True)
@@ -31,13 +37,14 @@ class Remains:
     entries: int  #: of a log whose checkpoint is gone: as many may have been signed; 0 where the checkpoint tells
     marked: bool = False  #: by :meth:`mark`
 
-    def mark(self, target: Path) -> None:
-        """Let nothing go on from this folder any more, neither itself nor another copy.
+    def mark(self, target: Path, attempt: str) -> None:
+        """Let nothing go on from this folder any more, neither itself nor another copy than that of this attempt.
 
         Raises:
             ConfigurationError: the disk refuses.
         """
         text = f"A copy went on at {target}, by what this folder remembers. This one enters nothing in its log.\n"
+        text += f"{GIVEN_UP}{attempt}\n"
         self.marked = True
         try:
             write_durably(self.folder / COPY, text.encode(), mode=0o600)
@@ -52,12 +59,14 @@ def opened(folder: Path, target: Path, read_only: bool) -> Iterator[Remains]:
     A mark of the block's stays where there is something at ``target`` in the end.
 
     Raises:
-        ConfigurationError: it is marked already, tells nothing, or cannot be locked.
+        ConfigurationError: it is marked already, but not by an attempt whose copy lies at ``target`` and has not gone
+            on; it tells nothing; or it cannot be locked.
         LedgerError: a provider runs on it.
     """
     locks = [] if read_only else _locked(folder)
     try:
-        _refuse_marked(folder)
+        if not cut_off(folder, target):
+            _refuse_marked(folder)
         left = Remains(folder, _notes(folder), _entries(folder))
         if not left.notes and not left.entries:
             raise ConfigurationError(f"nothing in {folder} tells what this provider signed last: leave --remains out")
@@ -72,6 +81,31 @@ def opened(folder: Path, target: Path, read_only: bool) -> Iterator[Remains]:
     finally:
         for lock in locks:
             lock.release()
+
+
+def cut_off(folder: Path, target: Path) -> bool:
+    """Whether a restore of a copy to ``target`` marked these remains and died before it let that copy go on.
+
+    Then both are marked with its name, and neither has entered anything since.
+    """
+    attempt = _attempt(folder, GIVEN_UP)
+    return bool(attempt) and attempt == _attempt(target, PUT_BACK)
+
+
+def _attempt(folder: Path, kind: str) -> str:
+    """Of which restore a folder's mark is; empty where it has none, or one of another kind."""
+    try:
+        lines = (folder / COPY).read_bytes()[:MAX_MARK].decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    last = lines[-1] if lines else ""
+    name = last.removeprefix(kind)
+    return name if last.startswith(kind) and _ATTEMPT.fullmatch(name) else ""
+
+
+def new_attempt() -> str:
+    """The name of a restore, which no other one has."""
+    return secrets.token_hex(16)
 
 
 def _locked(folder: Path) -> list[DirectoryLock]:
@@ -97,8 +131,8 @@ def _refuse_marked(folder: Path) -> None:
     if (folder / COPY).exists():
         raise ConfigurationError(
             f"{folder} is a copy, too, or another copy went on by it ({folder / COPY} says which): either way it knows "
-            "nothing of what was signed after that. If a restore was cut off and no provider came of it, leave "
-            "--remains out and say --nothing-newer"
+            "nothing of what was signed after that. If a restore was cut off, let its copy lie where it was put and "
+            "say the same once more; if that copy is lost, leave --remains out and say --nothing-newer"
         )
 
 

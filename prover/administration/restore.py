@@ -25,7 +25,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note
 from ragseal.ledger.storage import layout_of_another
 from ragseal.prover.administration import remains, sealed_copy
-from ragseal.prover.administration.backup import built, copy_file, mark
+from ragseal.prover.administration.backup import built, copy_file, mark, unmark, withdraw
 from ragseal.prover.administration.remains import LEDGER_DATABASE, Remains
 from ragseal.prover.committing import Told
 from ragseal.prover.storage import fsck
@@ -41,6 +41,8 @@ from ragseal.prover.storage.schema import schema_of_another
 from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.face import when
 from ragseal.runtime.progress import nothing
+
+LEVELS = 8  #: of folders in a backup; one of ours has three
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,15 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
         ConfigurationError: no backup or a damaged one, the target is there, or nobody knows what is newest.
         LedgerError: something newer was signed, or the copy is of another history.
     """
+    if known.read_only and known.nothing_newer:
+        raise ConfigurationError("--nothing-newer lets a copy go on, --read-only does not: say one of them")
+    if known.remains is not None and not known.read_only and remains.cut_off(known.remains, target):
+        return _ended(target, known, known.remains, now)
+    if (target / COPY).exists():
+        raise ConfigurationError(
+            f"{target} is a copy already, which enters nothing: a restore that was cut off leaves one, too. Move it "
+            "away or remove it, and say the same once more; nothing is replaced here"
+        )
     if (target / SETTINGS).exists():
         raise ConfigurationError(f"{target} holds a provider: move it away first, nothing is replaced here")
     if target.exists() or target.is_symlink():
@@ -71,27 +82,29 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
             f"{target} is there: move it away, nothing is replaced here. If it is what is left of the provider, name "
             "its new place with --remains: it may know what was signed last"
         )
-    if known.read_only and known.nothing_newer:
-        raise ConfigurationError("--nothing-newer lets a copy go on, --read-only does not: say one of them")
     settings = Settings.load(source / SETTINGS)
     sealed = sealed_copy.is_sealed(source)
     if sealed and keys is None:
         raise ConfigurationError(f"{source} is encrypted: name the newest keys file that `backup` wrote (--keys FILE)")
-    purged = (0, 0)
+    purged, attempt = (0, 0), remains.new_attempt()
     with ExitStack() as held:
         left = None
         if known.remains is not None:
             left = held.enter_context(remains.opened(known.remains, target, known.read_only))
-        made = held.enter_context(built(target, secret=sealed))
-        try:
-            _take(source, made)
-            mark(made)  # whatever is missing of the backup, this is a copy
-            _refuse_foreign(made)
-            if keys is not None and sealed:
-                purged = sealed_copy.unseal(made, sealed_copy.load_keys(keys, settings.origin))
-            told = _put_back(made, target, known, left, now)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError) as error:
-            raise ConfigurationError(f"{source} is damaged ({type(error).__name__}): take another copy") from None
+        with built(target, secret=sealed) as made:
+            try:
+                _take(source, made)
+                mark(made, f"{remains.PUT_BACK}{attempt}")  # whatever is missing of the backup, this is a copy
+                _refuse_foreign(made)
+                if keys is not None and sealed:
+                    purged = sealed_copy.unseal(made, sealed_copy.load_keys(keys, settings.origin))
+                told = _put_back(made, target, known, left, now)
+            except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError) as error:
+                raise ConfigurationError(f"{source} is damaged ({type(error).__name__}): take another copy") from None
+            for lock in (made / LEDGER / "lock", made / "lock"):
+                lock.unlink(missing_ok=True)
+        if not known.read_only:
+            _let_go_on(target, left, attempt, sealed)
     if not sealed:
         return told
     windows, documents = purged
@@ -99,18 +112,47 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
     return Told(values, f"{told.text}; {windows} windows and {documents} documents of it have no key any more: purged")
 
 
+def _let_go_on(target: Path, left: Remains | None, attempt: str, secret: bool) -> None:
+    """The last two steps, in this order: what is left is given up, and the copy in its place is a copy no more.
+
+    Where nobody dies in between, either both are done or nothing is left of the attempt; else :func:`_ended` does the
+    second one.
+    """
+    if left is not None:
+        try:
+            left.mark(target, attempt)
+        except ConfigurationError:
+            withdraw(target, secret)
+            raise
+    unmark(target)
+
+
+def _ended(target: Path, known: Known, left_in: Path, now: int) -> Told:
+    """End a restore that died between its last two steps; all is looked at once more, and nothing is lost by that."""
+    with remains.opened(left_in, target, read_only=False) as left:
+        told = _put_back(target, target, known, left, now)
+        unmark(target)
+        return told
+
+
 # --- what comes from a backup ----------------------------------------------------------------------------------------
 
 
-def _take(source: Path, made: Path) -> None:
-    """Copy a backup's files.  ConfigurationError: something in it is neither a file nor a folder."""
+def _take(source: Path, made: Path, levels: int = LEVELS) -> None:
+    """Copy a backup's files.
+
+    Raises:
+        ConfigurationError: something in it is neither a file nor a folder, or lies deeper than anything of a backup.
+    """
+    if not levels:
+        raise ConfigurationError(f"{source} lies deeper than anything in a backup: this one was changed")
     for path in sorted(source.iterdir()):
         mode = os.lstat(path).st_mode
         if path.name == "lock":
             continue
         if stat.S_ISDIR(mode):
             (made / path.name).mkdir(mode=0o700)
-            _take(path, made / path.name)
+            _take(path, made / path.name, levels - 1)
         elif stat.S_ISREG(mode):
             copy_file(path, made / path.name)
         elif not stat.S_ISSOCK(mode):
@@ -204,12 +246,6 @@ def _put_back(made: Path, target: Path, known: Known, left: Remains | None, now:
             if not known.nothing_newer:
                 _refuse_unknown(notes[: 0 if left is None else len(left.notes)], ledger, held)
         _forget_asks(state, journal.history, now)
-    if not known.read_only:
-        if left is not None:
-            left.mark(target)
-        (made / COPY).unlink(missing_ok=True)
-    (made / LEDGER / "lock").unlink(missing_ok=True)
-    (made / "lock").unlink(missing_ok=True)
     values = {
         "state": str(target),
         "entries": size,

@@ -71,16 +71,14 @@ class ProvingKeys:
     def prove(self, work: Work, worker: str) -> WorkResult:
         """A proof, or why this process cannot make it; never raises an AuditError."""
         try:
-            ring = self._ring(work.circuit)
-            return WorkResult(worker, ring.backend(work.key).prove(PackedInputs(work.inputs)), "")
+            name = work.circuit
+            ring = self._rings.get(name) or ring_of(self._directory, shape_named(name), self._progress)
+            backend = ring.backend(work.key)
+            self._rings[name] = ring  # only now: who has the workers' key may name what is not here
+            return WorkResult(worker, backend.prove(PackedInputs(work.inputs)), "")
         except AuditError as error:
             said = str(error).encode()[:MAX_FAILURE].decode(errors="ignore")
             return WorkResult(worker, b"", said or type(error).__name__)
-
-    def _ring(self, name: str) -> KeyRing[Any, Any]:
-        if name not in self._rings:
-            self._rings[name] = ring_of(self._directory, shape_named(name), self._progress)
-        return self._rings[name]
 
 
 def ring_of(directory: Path, cls: Any, progress: Callable[[str], None]) -> KeyRing[Any, Any]:

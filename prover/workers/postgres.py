@@ -37,10 +37,11 @@ ALIVE = 60.0  #: seconds since a worker's last sign of life
 KEPT = 8  #: dropped workers that a status names
 
 _PUT = "INSERT INTO ragseal_assignments (id, queue, provider, key, body) VALUES (%s, %s, %s, %s, %s)"
+#: bounded, whatever somebody made of the tables
 _LOOK = """
-SELECT id, left(worker, 128), claims, extract(epoch FROM now() - claimed)::float8, coalesce(lease > now(), false),
-  substring(result FOR %s), left(refused, 200)
-FROM ragseal_assignments WHERE id = ANY(%s)
+SELECT substring(id FOR %s), left(worker, 128), claims, extract(epoch FROM now() - claimed)::float8,
+  coalesce(lease > now(), false), substring(result FOR %s), left(refused, 200)
+FROM ragseal_assignments WHERE id = ANY(%s) LIMIT %s
 """
 _ALIVE = """
 SELECT count(*) FROM ragseal_workers
@@ -189,15 +190,16 @@ class PostgresWorkers:
         """Else a worker that lies goes on under its name, or has an honest one dropped by writing that one's."""
         with self._mutex:
             barred = made.worker in self._barred
-            self._given += 1
-            if time.monotonic() >= self._shut.get("", 0.0):
-                self._unmet.pop("", None)
         if barred:
             raise _UnreadableError(f"worker {printable(made.worker)} was dropped, and its results with it")
         if made.worker != claimant:
             raise _UnreadableError(
                 f"worker {printable(made.worker)} gave it, and {printable(str(claimant))} had taken the assignment"
             )
+        with self._mutex:  # what nobody takes does not count: else a liar's lies would hide each other
+            self._given += 1
+            if time.monotonic() >= self._shut.get("", 0.0):
+                self._unmet.pop("", None)
         return made
 
     def _delete(self, name: bytes) -> None:
@@ -239,11 +241,12 @@ class PostgresWorkers:
                 self._leftover.difference_update(left)
         ((alive,),) = self._looks.run(_ALIVE, (queue, ALIVE))
         names = list(waiting)
-        found = {bytes_of(one[0]): one[1:] for one in self._looks.run(_LOOK, (MAX_RESULT + 1, names))} if names else {}
+        seen = self._looks.run(_LOOK, (ID_BYTES, MAX_RESULT + 1, names, len(names))) if names else []
+        found = {bytes_of(one[0]): one[1:] for one in seen}
         self._present(alive if isinstance(alive, int) else 0)
         for name, row in waiting.items():
             if found.get(name, (None,))[0] is not None:
-                self._is_taken(row.folder, now)
+                self._is_taken(row, now)
         for name, row in waiting.items():
             self._looked(row, found.get(name), now)
 
@@ -257,8 +260,11 @@ class PostgresWorkers:
         if back:
             log.info("the database of proofs is there again")
 
-    def _is_taken(self, folder: str, now: float) -> None:
+    def _is_taken(self, row: _Row, now: float) -> None:
+        folder = row.folder
         with self._mutex:
+            if row.trouble:  # given up meanwhile: what was read of it is older than why
+                return
             self._taken[folder] = now
             self._shut.pop(folder, None)
             if self._unmet.pop(folder, None):

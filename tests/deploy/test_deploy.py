@@ -270,6 +270,28 @@ def test_the_backup_waits_for_the_provider() -> None:
     """Else it holds the folder's lock when the provider starts, which ends and is not started again."""
     unit = (UNITS / "ragseal-backup.service").read_text().splitlines()
     assert {"After=ragseal-provider.service", "Requisite=ragseal-provider.service"} <= set(unit)
+    chart = (DEPLOY / "helm" / "ragseal" / "templates" / "statefulset.yaml").read_text().splitlines()
+    lines = [line for line in [*unit, *chart] if "ragseal-provider backup" in line]
+    assert len(lines) == 2
+    assert all("backup --serving " in line for line in lines), "a provider that only starts does not serve yet"
+
+
+def test_old_copies_go_and_what_killed_ones_left_goes_with_them(tmp_path: Path) -> None:
+    """The command of the unit and that of the chart, on a folder as `backup` leaves one."""
+    unit = (UNITS / "ragseal-backup.service").read_text()
+    chart = (DEPLOY / "helm" / "ragseal" / "templates" / "statefulset.yaml").read_text()
+    commands = [*re.findall(r"ExecStartPost=/usr/bin/(find .*)", unit), *re.findall(r"(find /var/backups.*)", chart)]
+    assert len(commands) == 2
+    old = "2026-01-01T00-00-00Z", ".2026-01-01T01-00-00Z.0123456789abcdef"
+    kept = "2026-06-01T00-00-00Z", "mine", ".mine"
+    for command in commands:
+        for name in (*old, *kept):
+            (tmp_path / name / "keys").mkdir(parents=True, exist_ok=True)
+            if name != kept[0]:
+                os.utime(tmp_path / name, (0, 0))
+        words = shlex.split(command.replace("/var/backups/ragseal", str(tmp_path)).replace("$BACKUP_KEEP_DAYS", "14"))
+        subprocess.run(words, check=True, timeout=60)
+        assert sorted(one.name for one in tmp_path.iterdir()) == sorted(kept)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on the PATH")

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -191,9 +192,11 @@ async def test_one_process_is_a_whole_public_site(provider: Provider, tmp_path: 
     await observer("keygen", "--name", "w.example", *state)
     code, _, err = await observer("page", *provider.options(), *state, "--out", str(files), "--files", str(files))
     assert (code, "--files goes with --http" in err) == (2, True)
+    code, _, err = await observer("page", *provider.options(), *state, "--out", str(files), "--host", "ledger.example")
+    assert (code, "--host goes with --http" in err) == (2, True)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ragseal.ledger", "page", *provider.options(), *state, "--http", "0"),
-        *("--files", str(files)),
+        *("--files", str(files), "--host", "Ledger.example"),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -203,14 +206,18 @@ async def test_one_process_is_a_whole_public_site(provider: Provider, tmp_path: 
             assert line, "it ended"
         address = line.split()[1]
 
-        def read(path: str) -> bytes:
-            with urllib.request.urlopen(address + path, timeout=30) as answer:
+        def read(path: str, host: str = "") -> bytes:
+            asked = urllib.request.Request(address + path, headers={"Host": host} if host else {})
+            with urllib.request.urlopen(asked, timeout=30) as answer:
                 return bytes(answer.read())
 
         note = await asyncio.to_thread(read, "checkpoint")
         assert open_checkpoint(note, LOG.verifier).checkpoint.size == 5
         assert b"entry 4" in await asyncio.to_thread(read, "tile/entries/000.p/5")
         assert b"<html" in await asyncio.to_thread(read, "")
+        assert b"<html" in await asyncio.to_thread(read, "", "ledger.example")
+        with pytest.raises(urllib.error.HTTPError, match="421"):  # by a name that a web page lets lead here
+            await asyncio.to_thread(read, "checkpoint", "rebound.example")
     finally:
         process.terminate()
         await asyncio.wait_for(process.wait(), 30)

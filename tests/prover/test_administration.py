@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.slot_text import Metadata
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import document_lines, place, remote
+from ragseal.prover.administration import access, document_lines, place, remote
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.document_lines import Lines, lines_of
 from ragseal.prover.administration.documents import Reading
@@ -289,6 +289,33 @@ def test_a_socket_that_a_crash_left_is_replaced(tmp_path: Path) -> None:
             assert local.list_accounts().values["accounts"]
         made.restart_after_stop()
         assert run(made, "accounts list")["accounts"]
+
+
+def test_a_command_asks_the_socket_first_and_takes_no_lock_where_a_provider_serves(
+    serving: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it might hold the folder in the moment in which a provider starts."""
+
+    def taken(*_: object) -> None:
+        pytest.fail("the folder's lock was tried")
+
+    monkeypatch.setattr(access, "State", taken)
+    assert run(serving, "accounts list")["accounts"]
+
+
+def test_a_copy_that_is_asked_for_by_the_clock_never_takes_the_folder(tmp_path: Path) -> None:
+    """A provider that starts has no socket yet, and would find its folder in use."""
+    command = ["backup", "--state", str(tmp_path / "provider"), "--to", str(tmp_path / "copy")]
+    with live(tmp_path) as made:
+        made.stop()
+        made.provider.close()
+        refused = CliRunner().invoke(main, [*command, "--serving"])
+        assert refused.exit_code == 1
+        assert "no provider serves in" in refused.output
+        assert not (tmp_path / "copy").exists()
+        made.restart_after_stop()
+        assert CliRunner().invoke(main, [*command, "--serving"]).exit_code == 0
+        assert (tmp_path / "copy").is_dir()
 
 
 def _file(path: Path) -> None:

@@ -229,6 +229,58 @@ def test_serve_is_one_process_that_stops_cleanly(prepared: Path) -> None:
     assert answer("status", "--state", prepared)["windows"][0]["stage"] == "committed"
 
 
+def test_serve_takes_its_options_from_a_file_and_reads_it_again_at_a_hangup(prepared: Path, tmp_path: Path) -> None:
+    """The program itself: what the file says is in force, a mistake in it later changes nothing, and none ends it."""
+    file = tmp_path / "serve.toml"
+    options = f'state = "{prepared}"\nlisten = "127.0.0.1:0"\nlog-format = "json"\n'
+    file.write_text(f'{options}account-rate = "5/m"\n')
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragseal.prover", "serve", "--config", str(file), "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd(),
+    )  # fmt: skip
+    said: list[str] = []
+
+    def told(text: str) -> bool:
+        """Whether the log says it, by the next lines."""
+        while (line := process.stderr.readline()) if process.stderr is not None else "":
+            said.append(json.loads(line)["message"] if line.startswith("{") else line)
+            if text in said[-1]:
+                return True
+        return False
+
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["listening"].startswith("127.0.0.1:")
+        for changes, expected in (
+            ('account-rate = "7/m"\npeer-rate = "9/s"\n', "limits: 7/m of an account, 9/s of a machine"),
+            ('account-rate = "7/m', "THE LIMITS STAY AS THEY ARE"),
+            ('acount-rate = "7/m"\n', "do you mean account-rate?"),
+            ('account-rate = "often"\n', "'often' is no rate"),
+            ('proofs = "on-demand"\n', "proofs has changed in the file: that takes effect at the next start"),
+            ("", "limits: none of an account, none of a machine"),
+        ):
+            file.write_text(options + changes)
+            process.send_signal(signal.SIGHUP)
+            assert told(expected), said
+        file.unlink()
+        process.send_signal(signal.SIGHUP)
+        assert told("THE LIMITS STAY AS THEY ARE"), said
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    file.write_text(f"{options}listen-plan = true\n")
+    refused = subprocess.run(
+        [sys.executable, "-m", "ragseal.prover", "serve", "--config", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert refused.returncode == 1
+    assert "do you mean listen-plain?" in refused.stderr
+
+
 def test_a_lost_database_is_not_replaced_by_an_empty_one(prepared: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(prepared, copy, symlinks=True)

@@ -56,13 +56,40 @@ QUERY = "who wrote the seventh letter?"
 Families = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
-async def get(address: str, path: str, method: str = "GET") -> tuple[int, str]:
+async def get(address: str, path: str, method: str = "GET", host: str = "") -> tuple[int, str]:
     """Status and body."""
     reader, writer = await asyncio.open_connection(*address.split(":"))
-    writer.write(f"{method} {path} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
+    named = f"Host: {host}\r\n" if host else ""
+    writer.write(f"{method} {path} HTTP/1.1\r\n{named}Connection: close\r\n\r\n".encode())
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body.decode()
+
+
+@pytest.mark.asyncio
+async def test_no_web_page_reads_the_numbers_by_a_name_that_leads_here(tmp_path: Path) -> None:
+    server = server_on(tmp_path)
+    await server.start()
+    where = server.metrics_address
+    try:
+        for host in (where, "localhost", "LOCALHOST:1", "[::1]:9464", "10.0.0.7", ""):
+            assert (await get(where, "/metrics", host=host))[0] == 200, host
+        for host in (
+            "rebound.example",
+            "rebound.example:9464",
+            "127.0.0.1.rebound.example",
+            "localhost.example",
+            "a:b:",
+        ):
+            for path in ("/metrics", "/livez", "/readyz"):
+                status, said = await get(where, path, host=host)
+                assert (status, "does not go by that name" in said) == (421, True), host
+        assert server._site is not None
+        server._site._of_this_machine = False  # on a network it goes by the names that it has there
+        assert (await get(where, "/metrics", host="provider.ragseal.svc:9464"))[0] == 200
+    finally:
+        await server.stop()
+        server.serving.provider.close()
 
 
 def parsed(text: str) -> Families:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving import ServeOptions, Serving
-from ragseal.prover.storage.state import State
+from ragseal.prover.storage.state import COPY, State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
@@ -257,6 +258,55 @@ def test_a_key_file_that_is_away_stops_no_key(tmp_path: Path, by_workers: bool) 
             assert not workers.dropped
             shutil.copyfile(original / ZKEY, folder / ZKEY)
             assert proofs.prove(digest, 0).seq == 0
+
+    asyncio.run(run())
+
+
+def test_a_copy_makes_no_proofs_that_nobody_asks_for(tmp_path: Path) -> None:
+    """Beside it may run the provider itself, whose workers it would keep busy, and each start would do all anew."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            digest = newest(serving).digest
+        (tmp_path / "p" / COPY).touch()
+        provider = open_provider(tmp_path / "p")
+        serving = Serving(provider, ServeOptions(True, 0.0, publish=0.0))
+        await serving.start()
+        try:
+            assert serving.proofs.missing(digest, 1) == [0]
+            assert serving.proofs.backlog.status(0.0)["left"] == 0
+            serving._on_record(digest, 0)
+            assert serving.proofs.backlog.status(0.0)["left"] == 0
+            found = ProofBatch.decode(await batch(serving, digest, []))
+            assert [entry.seq for entry in found.entries] == [0]
+        finally:
+            await serving.stop()
+            provider.close()
+
+    asyncio.run(run())
+
+
+def test_a_provider_with_workers_looks_at_its_own_key_before_it_serves_and_loads_none(tmp_path: Path) -> None:
+    """It proves itself what workers cannot: that its key is away shows at the start, not at the first audit."""
+
+    async def run() -> None:
+        async with asked(tmp_path, 1) as serving:
+            key = newest(serving).manifest.key_digest
+        provider = open_provider(tmp_path / "p")
+        options = ServeOptions(True, 0.0, publish=0.0, prove_by=ProveBy("local:1"))
+        folder = provider.backends.keys.folder(key)
+        original = folder.resolve()
+        folder.unlink()
+        shutil.copytree(original, folder)
+        (folder / ZKEY).write_bytes(b"no key")
+        with pytest.raises(ConfigurationError, match="cannot be loaded"):
+            await Serving(provider, options).start()
+        shutil.copyfile(original / ZKEY, folder / ZKEY)
+        serving = Serving(provider, replace(options, eager=False))
+        await serving.start()
+        assert provider.backends.keys._backends == {}
+        await serving.stop()
+        provider.close()
 
     asyncio.run(run())
 

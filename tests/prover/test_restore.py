@@ -7,7 +7,10 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -44,6 +47,7 @@ FOREIGN = Guard(restore, "_refuse_foreign", "_laid_out(DATABASE)")
 FOREIGN_LOG = Guard(restore, "_refuse_foreign", "_laid_out(LEDGER_DATABASE)")
 MATRIX = Guard(restore, "_refuse_foreign", "lacks the index matrix")
 NO_LINKS = Guard(restore, "_take", "is a link or a device")
+DEEP = Guard(restore, "_take", "deeper than anything in a backup")
 TAIL = Guard(Log, "open", "goes on behind its checkpoint")
 DAMAGED = Guard(restore, "_refuse_damaged", "the backup is damaged")
 CUT = Check(restore, "_cut")
@@ -161,11 +165,16 @@ def test_remains_let_one_copy_go_on_once_and_nothing_else(
     def full(_: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(backup, "_sync_all", full)  # fails behind both marks
-        with pytest.raises(ConfigurationError, match="cannot make"):
-            put_back(folder, tmp_path / "p", remains=left)
-    assert not (left / COPY).exists(), "nothing went on, so they may be used again"
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for place, name, how in ((backup, "_sync_all", full), (remains, "write_durably", refuses)):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, how)
+            with pytest.raises(ConfigurationError, match="cannot m"):
+                put_back(folder, tmp_path / "p", remains=left)
+        assert not (left / COPY).exists(), "nothing went on, so they may be used again"
+        assert [one.name for one in tmp_path.iterdir()] == ["left"], "nothing is left of the attempt"
     put_back(folder, tmp_path / "p", remains=left)
     assert str(tmp_path / "p") in (left / COPY).read_text()
     for one in (tmp_path / "q", tmp_path / "r"):
@@ -179,6 +188,48 @@ def test_remains_let_one_copy_go_on_once_and_nothing_else(
     with without(MARKED):
         for one in (tmp_path / "q", tmp_path / "r"):
             put_back(folder, one, remains=left)
+
+
+KILLED = {"in its place": "_let_go_on", "what is left is given up": "unmark"}
+
+
+@pytest.mark.parametrize("after", KILLED)
+def test_a_restore_that_is_killed_between_its_last_steps_is_ended_by_the_next(
+    folder: Path, tmp_path: Path, after: str
+) -> None:
+    """Meanwhile nothing goes on: neither the copy in its place nor what is left nor another copy."""
+    left, place = tmp_path / "left", tmp_path / "p"
+    shutil.copytree(folder, left)
+    (left / COPY).unlink()  # as the folder was in the copy's moment
+    child = [sys.executable, "-m", "tests.crash.restore_child", KILLED[after], folder, place, left]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (place / COPY).exists()
+    if after == "in its place":
+        assert not (left / COPY).exists()
+        with pytest.raises(ConfigurationError, match="cut off leaves one, too"):
+            put_back(folder, place, remains=left)
+        shutil.rmtree(place)
+        put_back(folder, place, remains=left)
+        assert not (place / COPY).exists()
+        return
+    with pytest.raises(ConfigurationError, match="say the same once more"):
+        put_back(folder, tmp_path / "q", remains=left)
+    for other in (place, Path(shutil.copytree(place, tmp_path / "of it"))):  # a copy knows nothing of what came later
+        with pytest.raises(ConfigurationError, match="is a copy already"):
+            put_back(folder, place, remains=other)
+    with State(place), pytest.raises(LedgerError, match="in use by another process"):
+        put_back(folder, place, remains=left)
+    assert (place / COPY).exists()
+    told = put_back(folder, place, remains=left)
+    assert (told.values["entries"], told.values["lost"], told.values["read_only"]) == (9, 0, False)
+    assert not (place / COPY).exists()
+    assert str(place) in (left / COPY).read_text()
+    with pytest.raises(ConfigurationError, match="holds a provider"):
+        put_back(folder, place, remains=left)
+    place.rename(tmp_path / "moved")
+    with pytest.raises(ConfigurationError, match="another copy went on by it"):
+        put_back(folder, place, remains=left)
 
 
 def test_a_ledger_that_lost_its_checkpoint_tells_how_much_may_have_been_signed(
@@ -302,6 +353,11 @@ def _pipe(made: Path) -> None:
     os.mkfifo(made / "keys" / "pipe")
 
 
+def _deep(made: Path) -> None:
+    """Python and the system have limits of their own, at which neither copies nor cleans up."""
+    (made / "keys" / "/".join("d" * 20)).mkdir(parents=True)
+
+
 def _trigger(made: Path) -> None:
     with closing(sqlite3.connect(made / "state.db")) as db:
         db.execute("CREATE TRIGGER sly AFTER INSERT ON queries BEGIN DELETE FROM queries; END")
@@ -342,6 +398,7 @@ def _lost_secrets(made: Path) -> None:
     [
         (_link, "is a link or a device", None),
         (_pipe, "is a link or a device", NO_LINKS),
+        (_deep, "lies deeper than anything in a backup", DEEP),
         (_trigger, "is not laid out as", FOREIGN),
         (_log_trigger, "log.sqlite is not laid out as", FOREIGN_LOG),
         (_matrix, "lacks the index matrix", MATRIX),

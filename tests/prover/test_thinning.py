@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,33 @@ def test_a_proof_that_fails_stops_its_key_and_opens_nothing(tmp_path: Path, monk
             assert window.stage is Stage.SEALED
             assert window.thinning is None
             assert stopped(provider.state, window.manifest.coin.key_digest) == "made up"
+
+    asyncio.run(run())
+    provider.close()
+
+
+def test_an_attestation_key_whose_file_is_wrong_does_not_stop_the_thinning_key(tmp_path: Path) -> None:
+    """Thinning needs the points of both; a worn file of the one says nothing of the other (SPEC A.9.5)."""
+    provider = open_provider(tmp_path / "p", coins=True)
+
+    async def run() -> None:
+        provider.commit(coined_policy(), "w1")
+        async with serving_on(provider) as serving:
+            window = newest(serving)
+            ring = provider.backends.keys
+            ring._views.clear()
+            kept = ring.folder(window.manifest.key_digest)
+            kept.rename(aside := kept.with_name("aside"))
+            kept.mkdir()
+            for file in aside.iterdir():
+                (kept / file.name).write_bytes(b"{}")
+            with pytest.raises(ProofError):
+                provider.coins.thin(window)
+            assert stopped(provider.state, window.manifest.coin.key_digest) is None
+            shutil.rmtree(kept)
+            aside.rename(kept)
+            await open_window(serving)
+            assert window.stage is Stage.OPEN
 
     asyncio.run(run())
     provider.close()

@@ -60,6 +60,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
+def test_what_is_no_number_is_in_no_range(run: Any) -> None:
+    """Answers would leave at multiples of it, which nothing is."""
+    for done in (run("tick = nan"), run("", "--tick", "nan"), run("", RAGSEAL_X_TICK="nan")):
+        assert done.exit_code == 1
+        assert "tick takes a finite number, not nan" in done.output
+    assert not seen
+
+
 def test_what_a_file_may_not_say_is_refused_by_name(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "serve.toml"
     for text, said in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.postgres import PostgresWorkers
 from ragseal.prover.workers.postgres_worker import PostgresWorker
-from ragseal.prover.workers.rows import bytes_of, text_of
+from ragseal.prover.workers.rows import Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import RowKey
 from tests.workers import postgres_scene
 from tests.workers.postgres_scene import PROVIDER, Giving, InBackground, change, engine, rows, until, working
@@ -196,6 +197,99 @@ def test_a_copy_leaves_alone_what_the_provider_has_under_way(server: str, key: R
         workers.close()
         assert isinstance(waiting.outcome(), StoppingError)
         assert rows(server, key) == [], "a stop deletes what it put in"
+
+
+def test_results_of_those_that_were_dropped_do_not_hide_that_one_liar_follows_the_other(
+    server: str, key: RowKey
+) -> None:
+    """Else who has the worker key pads its lies with results that nobody takes, and each lie costs a proof here."""
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        for number in range(postgres.BAD):
+            workers.drop(name := f"liar-{number}", "it lied")
+            for claimant in (name, "another"):
+                for _ in range(postgres.PLACES + 1):
+                    with pytest.raises(postgres._UnreadableError):
+                        workers._of_its_claimant(WorkResult(name, proof_of(0), ""), claimant)
+        assert "make a new key" in workers.status().trouble
+        with pytest.raises(UnreachedError, match="make a new key"):
+            workers.prove(stated(0).work)
+
+
+def test_workers_rest_after_liars_and_are_tried_again(
+    server: str, key: RowKey, keys: ProvingKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No worker that comes, and no database that was away, ends the rest early; then one result ends the trouble."""
+    monkeypatch.setattr(postgres, "REST", 3.0)
+    with engine(server, key) as workers:
+        until(lambda: workers._clean)
+        for number in range(postgres.BAD):
+            workers.drop(f"liar-{number}", "it lied")
+        with working(server, key, keys) as worker:
+            until(lambda: workers.status().workers)
+            workers._away = "the database went away"
+            until(lambda: not workers._away)
+            with pytest.raises(UnreachedError, match="make a new key"):
+                workers.prove(stated(0).work)
+            assert rows(server, key) == [], "an assignment was put in"
+            until(lambda: time.monotonic() > workers._shut[""])
+            assert "make a new key" in workers.status().trouble, "people see it until a worker gave a result"
+            made = workers.prove(stated(0).work)
+            assert made.worker == worker.name
+            assert workers.status().trouble == ""
+
+
+def test_an_assignment_has_a_longest_time_whatever_the_database_says(
+    server: str, key: RowKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that always looks new, by a worker that always looks alive."""
+    monkeypatch.setattr(postgres, "LONGEST", 1.0)
+    with engine(server, key) as workers:
+        waiting = InBackground(lambda: workers.prove(stated(0).work))
+        until(lambda: rows(server, key))
+        change(
+            server,
+            key,
+            "worker = 'w', claims = 1, claimed = now() + interval '1 day', lease = now() + interval '1 day'",
+        )
+        error = waiting.outcome(30)
+        assert isinstance(error, UnreachedError)
+        assert "no proof came back in 1 s" in str(error)
+        assert "no proof came back in 1 s" in workers.status().trouble
+        assert rows(server, key) == []
+        with pytest.raises(UnreachedError, match="no proof came back"):  # so that what is asked for is made here
+            workers.prove(stated(0).work)
+        former = postgres._Row("tiny-0", trouble="given up")
+        workers._shut[former.folder] = time.monotonic() + 60
+        workers._is_taken(former, time.monotonic())  # as a look that read the row before it was given up
+        assert former.folder in workers._shut
+
+
+def test_a_worker_keeps_nothing_of_keys_that_it_does_not_have(keys: ProvingKeys) -> None:
+    """Who has the worker key could name as many circuits as there are numbers."""
+    known = dict(keys._rings)
+    for capacity in range(1, 20):
+        said = keys.prove(Work(f"thinning-{capacity}", bytes(32), bytes(32)), "w").failure
+        assert "does not hold the key" in said
+    assert keys._rings == known
+
+
+def test_tables_that_somebody_made_otherwise_fill_no_memory(server: str) -> None:
+    """A stolen worker has the role that owns them: rows without end under one id, and an id without end."""
+    with psycopg.connect(server, autocommit=True) as db:
+        db.execute("CREATE DATABASE otherwise")
+    uri = server.replace("/postgres?", "/otherwise?")
+    assert uri != server
+    made = Rows(uri)
+    try:
+        made.run("ALTER TABLE ragseal_assignments DROP CONSTRAINT ragseal_assignments_pkey")
+        for name in (b"n" * 16, b"n" * 16, b"o" * 4096):
+            made.run(postgres._PUT, (name, "q", "p", "tiny-0", b""))
+        assert len(made.run(postgres._LOOK, (16, 5, [b"n" * 16], 1))) == 1
+        ((name, *_),) = made.run(postgres._LOOK, (16, 5, [b"o" * 4096], 1))
+        assert name == b"o" * 16
+    finally:
+        made.close()
 
 
 def test_a_password_is_in_no_message(key: RowKey) -> None:

@@ -21,11 +21,12 @@ from ragseal.ledger.published import PublicLog
 from ragseal.ledger.service import LedgerServicer
 from ragseal.ledger.tiles import TileFolder
 from ragseal.runtime import health
+from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
-from ragseal.runtime.stopping import asked_to_stop
+from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, entries_of, proof_in
@@ -108,8 +109,9 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         """Serve the log to everybody, as a provider serves its ledger: observers follow it and cosign it.
 
         Entries are served, the signed verdicts are not. Audits go on meanwhile, and appear as they are issued.
-        Ends on Ctrl-C or SIGTERM.
+        Ends on Ctrl-C or SIGTERM; SIGHUP takes renewed certificate files at once.
         """
+        ignore_hangups()
         named = [NoteVerifier.from_vkey(one) for one in keys]
         if only_checked(as_json):
             return
@@ -161,7 +163,7 @@ async def run(
     own: ServerTls,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the log until SIGINT or SIGTERM.
+    """Serve the log until SIGINT or SIGTERM; renewed certificate files are taken meanwhile.
 
     Raises:
         ConfigurationError: the address is taken or not allowed.
@@ -176,12 +178,14 @@ async def run(
         LedgerServicer(public, CosignatureBook(folder, public, witnesses)).mount(server)
         healthy = health.Health(SERVICE)
         healthy.mount(server)
-        port = bind(server, listen, own.credentials(), own.plain)
+        certificates = Certificates(own)
+        port = bind(server, listen, certificates.credentials(), own.plain)
         stop = asked_to_stop()
         await server.start()
         healthy.say(True)
-        ready(f"{listen.rpartition(':')[0]}:{port}")
-        await stop.wait()
+        async with renewing(certificates):
+            ready(f"{listen.rpartition(':')[0]}:{port}")
+            await stop.wait()
         await server.stop(_GRACE)
     finally:
         lock.release()

@@ -223,6 +223,11 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: 
     assert gateway_key(tmp_path) == (key, where)
     assert Path(where).stat().st_mode & 0o777 == 0o600
     assert len(key) >= 40
+    Path(where).chmod(0o640)
+    with pytest.raises(ConfigurationError, match="open to other users"):  # of this machine, who would ask with it
+        gateway_key(tmp_path)
+    with pytest.raises(ConfigurationError, match="cannot write"):
+        gateway_key(tmp_path / "none" / "of" / "these")
     monkeypatch.setenv("RAGSEAL_GATEWAY_KEY", "from-a-vault-of-secrets")
     assert gateway_key(tmp_path)[0] == "from-a-vault-of-secrets"
     for weak in ("", "short", "ä" * 30):

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,26 +23,31 @@ from starlette.responses import PlainTextResponse
 
 from ragseal.client.gateway import server as serving
 from ragseal.client.gateway.server import make_server
-from ragseal.runtime.tls import LOOPBACK_ONLY
+from ragseal.runtime.http_server import server_context
+from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
+from tests.runtime.certificates import Authority
+from tests.runtime.test_certificates import name_at, put
 
 HOST = "127.0.0.1"
 HEAD = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n"
 
 
 @contextmanager
-def listening(answer: bytes = b"read") -> Iterator[Callable[[], socket.socket]]:
-    """A server as the gateway's; gives what connects to it."""
+def listening(
+    answer: bytes = b"read", own: ServerTls = LOOPBACK_ONLY, server: list[Any] | None = None
+) -> Iterator[Callable[[], socket.socket]]:
+    """A server as the gateway's, also put into ``server``, with its loop; gives what connects to it."""
     listener = socket.create_server((HOST, 0))
-    server: list[Any] = []
+    server = [] if server is None else server
     ready = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse(answer)(scope, receive, send)
 
     async def run() -> None:
-        made = make_server(app, LOOPBACK_ONLY)
+        made = make_server(app, own)
         made.config.lifespan = "off"
-        server.append(made)
+        server.extend((made, asyncio.get_running_loop()))
         ready.set()
         await made.serve(sockets=[listener])
 
@@ -160,3 +167,47 @@ def test_no_websocket_is_opened() -> None:
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
         )
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_a_renewed_certificate_is_shown_to_new_connections_only(tmp_path: Path, monkeypatch: Any) -> None:
+    ours = Authority(tmp_path, "ours")
+    files = tmp_path / "tls.pem", tmp_path / "tls.key"
+    put(ours.certificate("first"), files)
+    own, server = ServerTls(*files), list[Any]()
+    context = ssl.create_default_context(cafile=ours.path)
+
+    def renew() -> None:
+        fresh = server_context(own)
+        asyncio.run_coroutine_threadsafe(server[0].renew(fresh), server[1]).result(20)
+
+    def asked(connection: ssl.SSLSocket) -> bytes:
+        connection.sendall(f"{HEAD}\r\n".encode())
+        got = b""
+        while not got.endswith(b"read"):
+            got += connection.recv(4096) or b"\nit was closed: read"
+        return got
+
+    with listening(own=own, server=server) as connect, context.wrap_socket(connect(), server_hostname=HOST) as early:
+        port = early.getpeername()[1]
+        assert name_at(port, "http/1.1") == "first"
+        assert asked(early).startswith(b"HTTP/1.1 200")
+        waiting = connect()  # with no greeting yet: it was taken before
+        put(ours.certificate("second"), files)
+        renew()
+        assert name_at(port, "http/1.1") == "second"
+        assert asked(early).startswith(b"HTTP/1.1 200"), "who was there before stays"
+        with context.wrap_socket(waiting, server_hostname=HOST) as late:
+            assert asked(late).startswith(b"HTTP/1.1 200")
+        put(ours.certificate("third"), files)
+
+        async def full(*_: Any, **__: Any) -> None:
+            raise OSError("no descriptor is free")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(server[1], "create_server", full)
+            renew()
+        assert name_at(port, "http/1.1") == "second", "it goes on with what it had"
+        renew()
+        assert name_at(port, "http/1.1") == "third"
+    with pytest.raises(OSError):  # noqa: PT011 - closed
+        socket.create_connection((HOST, port), 2)
