@@ -3,9 +3,9 @@
 
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
-log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
-the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process uses it: two
-providers on one state would fork the ledger.
+log, ``windows/`` holds the matrices that manifests name, ``keys/`` the auditor's proving keys, ``provider.pem`` and
+``log.pem`` the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process
+uses it: two providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SCRUB_ROOM = 2  #: a larger one takes so many times its size of disk meanwhile: 
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -76,8 +76,9 @@ CREATE TABLE IF NOT EXISTS versions (
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, number, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL,
-    document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
-    PRIMARY KEY (manifest, number, tenant, slot));
+    document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL, row BLOB NOT NULL, until INTEGER,
+    PRIMARY KEY (manifest, tenant, slot, number));
+CREATE INDEX IF NOT EXISTS version_texts_lives ON version_texts (manifest, tenant, number, until);
 CREATE TABLE IF NOT EXISTS thinnings (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, hidden BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, PRIMARY KEY (manifest, tenant));

@@ -382,7 +382,7 @@ def test_fsck_sees_what_is_left_of_a_retired_window_and_what_is_missing(one: Liv
         db.execute("DROP TRIGGER retired_prepare")
     rows = {table: state.rows(f"SELECT * FROM {table}") for table in TABLES}
     for change, why in (
-        ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'')", "texts of it are left"),
+        ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'', x'', NULL)", "texts of it are left"),
         ("INSERT INTO queries VALUES (:m, 'a', 1, x'', x'')", "secrets of queries"),
         ("INSERT INTO prepared VALUES (x'01', :m, x'')", "embeddings"),
         ("UPDATE versions SET secret = x'01' WHERE manifest = :m", "salts, blinders or matrices"),
@@ -523,7 +523,7 @@ def test_a_sync_that_began_before_an_erasure_does_not_bring_it_back(tmp_path: Pa
     if not present:  # a window has it still
         with state.transaction() as db:
             documents.remove(db, "acme", "acme-1")
-            db.execute("INSERT INTO version_texts VALUES (x'01', 0, 'acme', 1, 'acme-1', 'text', x'')")
+            db.execute("INSERT INTO version_texts VALUES (x'01', 0, 'acme', 1, 'acme-1', 'text', x'', x'', NULL)")
 
     def sync(embed: Any) -> documents.Applied:
         changes = [documents.Put(Document("acme-1", "what the source says"))]
