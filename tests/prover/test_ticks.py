@@ -273,7 +273,7 @@ def test_versions_leave_room_on_the_disk_and_go_on_when_there_is(
         with monkeypatch.context() as patch:
             patch.setattr(shutil, "disk_usage", lambda _: free._replace(free=room.RESERVE))
             clock.now += EVERY
-            with pytest.raises(ConfigurationError, match="256 MiB are free .* MiB have to be.*make room"):
+            with pytest.raises(ConfigurationError, match=r"256 MiB are free .* MiB have to be.*make room"):
                 await serving.ticks.step()
             assert serving.provider.state.rows("SELECT COUNT(*) FROM versions") == before
             await Asker("alice", serving).ask("topic 1")  # it is not overdue
