@@ -57,7 +57,7 @@ def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[M
         if slot >= capacity or len(row) != dimension:
             raise CommitmentError(
                 f"the documents of tenant {tenant!r} were put for another class or embedder (slot {slot}, {len(row)} "
-                "entries): make a new provider state and put them again"
+                "entries): `ragseal-provider change` brings them to this one, between windows"
             )
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
         texts[slot] = slots.stored(name, text, metadata)

@@ -48,7 +48,7 @@ from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retired_check import dropped_problems
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
+from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, NEXT, SETTINGS, State
 from ragseal.prover.storage.update_secrets import load_update
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets, load_window
@@ -60,6 +60,7 @@ MAX_FINDINGS = 100  #: that are listed; a lost database has one a record
 _TOP = {
     SOCKET,
     SETTINGS,
+    NEXT,
     KEY_FILE,
     *log_keys.names(),
     DATABASE,

@@ -33,6 +33,7 @@ from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
 
 DATABASE, SETTINGS, KEY_FILE = "state.db", "provider.toml", "provider.pem"
+NEXT = "provider.toml.next"  #: says that the class or the embedder is being changed
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
@@ -133,7 +134,7 @@ CREATE TRIGGER IF NOT EXISTS retired_prepare BEFORE INSERT ON prepared
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``init`` fixes for good (provider.toml)."""
+    """What ``init`` fixes, and what only ``change`` changes (provider.toml)."""
 
     origin: str  #: name of the ledger
     class_name: str  #: circuit class
@@ -141,7 +142,9 @@ class Settings:
 
     def encode(self) -> bytes:
         lines = [f"{key} = {json.dumps(getattr(self, key))}" for key in ("origin", "class_name", "embedder")]
-        return ("# Fixed when the provider was made; a change here breaks every window.\n" + "\n".join(lines)).encode()
+        return (
+            "# Class and embedder: `ragseal-provider change`. A change here breaks every window.\n" + "\n".join(lines)
+        ).encode()
 
     @classmethod
     def load(cls, path: Path) -> Settings:
@@ -163,8 +166,11 @@ class Settings:
 class State:
     """An opened and locked state folder.  Every method may be called from any thread."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, changing: bool = False) -> None:
         """Open an existing state folder.
+
+        Args:
+            changing: by who finishes a change of class or embedder that broke off.
 
         Raises:
             ConfigurationError: no provider there, or its files are damaged or open to others.
@@ -179,6 +185,12 @@ class State:
             )
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
+            self.settings = Settings.load(directory / SETTINGS)  # whoever held the lock may have changed them
+            if (directory / NEXT).exists() and not changing:
+                raise ConfigurationError(
+                    f"a change of class or embedder broke off in {directory}: `ragseal-provider change` with its "
+                    "options again finishes it"
+                )
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
             self._load_log_keys()
             self._mutex = threading.RLock()  #: of the connection that writes
