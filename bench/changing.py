@@ -43,7 +43,7 @@ class Phase:
 
 def put_for(state: Path, seconds: float, rate: float, documents: int, first: int) -> list[float]:
     """Put changed documents, so many a second, each by a call of its own; how long each took."""
-    began, took = time.monotonic(), []
+    began, took = time.monotonic(), list[float]()
     with Remote(state) as there:
         while (due := began + len(took) / rate) < began + seconds and time.monotonic() < began + seconds:
             time.sleep(max(0.0, due - time.monotonic()))

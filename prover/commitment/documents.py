@@ -266,7 +266,7 @@ def delete(state: State, tenant: str, names: Sequence[str], draw: Draw, shape: I
         raise CommitmentError(
             f"tenant {tenant!r} has no document {shown}: nothing was deleted; `documents list` shows what is there"
         )
-    return apply(state, tenant, map(Delete, names), _nothing_to_embed, draw, shape)
+    return apply(state, tenant, [Delete(name) for name in names], _nothing_to_embed, draw, shape)
 
 
 def listed(state: State, tenant: str) -> list[Listed]:
@@ -354,7 +354,7 @@ def _require_places(state: State, tenant: str, shape: IndexShape, used: int, wan
 def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict[str, int]:
     """Slots of inserted documents that had one in this period: in another one they would have two coins (A.11.10)."""
     if len(plan.inserted) <= FEW:
-        resting, leaving = {}, {}
+        resting, leaving = dict[bytes, int](), dict[str, int]()
         for name in plan.inserted:
             query, key = "WHERE tenant = ? AND document = ?", resting_name(placement, name)
             resting |= dict(state.rows(f"SELECT document, slot FROM resting {query}", (tenant, key)))
