@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
@@ -21,6 +22,7 @@ from ragseal.embedder import Identity, quantise
 from ragseal.groth16.keys import load_key
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover import assembly, spending
+from ragseal.prover.__main__ import main
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment import changing, documents
 from ragseal.prover.commitment.corpora import Document
@@ -141,6 +143,19 @@ def test_a_change_that_broke_off_is_finished_before_anything_else(
         rows = [row for _, _, _, row, _, _ in contents(found)]
         texts = [str(text) for _, text, _, _, _, _ in contents(found)]
         assert rows == [one.tobytes() for one in scene.embed_with(scene.TRIGRAMS)(texts)]
+
+
+def test_the_command_takes_a_class_that_there_is(tmp_path: Path) -> None:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, [arguments[0], "--state", str(tmp_path / "p"), *arguments[1:]])
+
+    assert run("init", "--class", "tiny", "--origin", "example.org/rag").exit_code == 0
+    refused = run("change", "--class", "of-nobody")
+    assert refused.exit_code != 0
+    assert "there is no circuit class 'of-nobody'" in refused.output
+    done = run("change", "--class", "small", "--json")
+    assert done.exit_code == 0, done.output
+    assert Settings.load(tmp_path / "p" / SETTINGS) == Settings("example.org/rag", "small", "minilm")
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
