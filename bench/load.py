@@ -95,7 +95,8 @@ class Ran:
     """What came of a provider and accounts that asked it for a while."""
 
     kept: list[Kept]  #: answered from Prepare to answer in the measured time
-    seconds: float  #: of the measured time
+    began: float  #: the measured time, monotonic seconds
+    seconds: float  #: how long it was
     cpu_seconds: float  #: the provider's own in that time
     client_cpu: float  #: seconds of the accounts' process an answer
     peak_kib: int  #: the provider's memory at its most
@@ -194,6 +195,7 @@ def run_accounts(
         require(provider.stop() == 0, "the provider does not stop cleanly")
     return Ran(
         kept=[k for share in shares for asked in share.kept.values() for k in asked if at <= k.ended <= until],
+        began=at,
         seconds=until - at,
         cpu_seconds=cpu,
         client_cpu=sum(share.cpu_seconds for share in shares) / book["acknowledged"],

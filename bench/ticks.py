@@ -68,18 +68,16 @@ def seconds(what: str, action: Callable[[], Any], rounds: int) -> dict[str, floa
 def stored_bytes(
     old: npt.NDArray[np.int8], before: dict[int, SlotText], new: npt.NDArray[np.int8], after: dict[int, SlotText]
 ) -> int:
-    """By how much the provider's database grows with the texts and vectors of a version behind another one."""
+    """Of documents and vectors, what a version behind another one adds to the provider's database."""
+    size = (
+        "SELECT SUM(LENGTH(document) + LENGTH(CAST(text AS BLOB)) + LENGTH(metadata) + LENGTH(row)) FROM version_texts"
+    )
     with tempfile.TemporaryDirectory() as folder, closing(new_state(Path(folder) / "state")) as state:
         with state.transaction() as db:
             slots.store(db, bytes(32), "acme", 0, old, before)
-        size = state.row("PRAGMA page_count")
-        with state.transaction() as db:
             slots.store(db, bytes(32), "acme", 1, new, after)
-        grown, page = state.row("PRAGMA page_count"), state.row("PRAGMA page_size")
-    assert size
-    assert grown
-    assert page
-    return int((grown[0] - size[0]) * page[0])
+        found = state.row(f"{size} WHERE number = 1")
+    return int(found[0] or 0) if found else 0
 
 
 def measure(name: str, shares: Sequence[float], rounds: int) -> dict[str, Any]:
