@@ -76,7 +76,7 @@ def stored_bytes(
         with state.transaction() as db:
             slots.store(db, bytes(32), "acme", 0, old, before)
             slots.store(db, bytes(32), "acme", 1, new, after)
-        found = state.row(f"{size} WHERE number = 1")
+        found = state.row(f"SELECT SUM({parts}) FROM version_texts WHERE number = 1")
     return int(found[0] or 0) if found else 0
 
 
