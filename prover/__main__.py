@@ -16,6 +16,7 @@ from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.status import identity
 from ragseal.prover.auditor_commands import auditors
 from ragseal.prover.backup_commands import backup, restore
+from ragseal.prover.change_command import change
 from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.document_commands import documents
@@ -88,6 +89,7 @@ def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: 
     )
 
 
+main.add_command(change)
 main.add_command(documents)
 main.add_command(accounts)
 main.add_command(auditors)

@@ -31,6 +31,7 @@ from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.rollback import refuse_rollback
+from ragseal.prover.storage.room import require_room
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
@@ -239,6 +240,7 @@ class Provider:
         )
         secrets = self.window_secrets(window.digest)
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
+        require_room(self.state, former.values())
         with self.coins.key_in_use(coin), self.turns:
             made = make_update(
                 self.state,

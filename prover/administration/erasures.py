@@ -77,7 +77,10 @@ def _left(state: State, history: History, window: Window, one: Erasure) -> int |
         return 0 if window.close is None else window.close.time
     if not window.every:
         return None
-    query = "SELECT MAX(number) FROM version_texts WHERE manifest = ? AND tenant = ? AND document = ?"
+    query = (
+        "SELECT MAX(COALESCE(until - 1, (SELECT MAX(number) FROM versions WHERE manifest = ?1))) FROM version_texts "
+        "WHERE manifest = ?1 AND tenant = ?2 AND document = ?3"
+    )
     found = state.row(query, (window.digest, one.tenant, one.document))
     if found is None or not found[0]:
         return 0  # what the manifest names answers nobody

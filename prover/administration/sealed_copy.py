@@ -35,7 +35,7 @@ MAX_KEYS_FILE = 1 << 30
 _WINDOW_COLUMNS = {
     "windows": ("seed", "nonce", "blinding", "coin_seed"),
     "versions": ("secret", "blinders"),
-    "version_texts": ("document", "text", "metadata"),
+    "version_texts": ("document", "text", "metadata", "row"),
     "thinnings": ("hidden", "blinders"),
     "queries": ("secrets",),
     "prepared": ("embedding",),

@@ -27,6 +27,8 @@ from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage
 
+FEW = 256  #: changes up to which the documents that they name are looked up one by one
+
 Row = npt.NDArray[np.int8]  #: (d,), one document's quantised vector
 Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised rows, (n, d)
 
@@ -162,7 +164,7 @@ def apply(
     """
     check_name(tenant)
     begun = _begun(state, tenant)
-    stored = state.rows("SELECT document, content, source FROM documents WHERE tenant = ?", (tenant,))
+    stored = _stored(state, tenant, changes)
     present = {name: content for name, content, _ in stored}
     plan, stays_out, erased = _Plan(), tombstones.erased_of(state, tenant), 0
     for change in changes:
@@ -175,7 +177,7 @@ def apply(
     placement, used, revision = begun.continued(tenant, shape) if begun else (draw(KEY_BYTES), 0, 0)
     own = _own_slots(state, tenant, placement, plan)
     unused = [name for name in plan.inserted if name not in own]
-    _require_places(tenant, shape, used, len(unused), len(present))
+    _require_places(state, tenant, shape, used, len(unused))
     written = [*plan.inserted.values(), *plan.edited.values()]
     rows = _rows(written, embed, shape.dimension)
     slots = own | dict(zip(unused, next_slots(placement, used, len(unused), shape), strict=True))
@@ -264,7 +266,7 @@ def delete(state: State, tenant: str, names: Sequence[str], draw: Draw, shape: I
         raise CommitmentError(
             f"tenant {tenant!r} has no document {shown}: nothing was deleted; `documents list` shows what is there"
         )
-    return apply(state, tenant, map(Delete, names), _nothing_to_embed, draw, shape)
+    return apply(state, tenant, [Delete(name) for name in names], _nothing_to_embed, draw, shape)
 
 
 def listed(state: State, tenant: str) -> list[Listed]:
@@ -329,20 +331,37 @@ def _require_revision(db: sqlite3.Connection, tenant: str, revision: int) -> Non
         raise ChangedMeanwhile(f"documents of tenant {tenant!r} were changed meanwhile: nothing was done, do it again")
 
 
-def _require_places(tenant: str, shape: IndexShape, used: int, wanted: int, present: int) -> None:
+def _stored(state: State, tenant: str, changes: Iterable[Change]) -> list[tuple[str, bytes, str]]:
+    """Id, content and source of the tenant's documents; of a few changes only those that they name."""
+    query = "SELECT document, content, source FROM documents WHERE tenant = ?"
+    if not isinstance(changes, Sequence) or len(changes) > FEW:
+        return state.rows(query, (tenant,))
+    names = {one.id if isinstance(one, Delete) else one.document.id for one in changes}
+    return [row for name in names for row in state.rows(f"{query} AND document = ?", (tenant, name))]
+
+
+def _require_places(state: State, tenant: str, shape: IndexShape, used: int, wanted: int) -> None:
     if used + wanted > shape.places:
+        ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
             f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. A new "
             "period frees those that rest: `commit --new-coins`, or `ragseal-provider documents new-period` where the "
-            "claim has no coin. Or use a larger class, or split the corpus into tenants"
+            "claim has no coin. Or use a larger class (`ragseal-provider change`), or split the corpus into tenants"
         )
 
 
 def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict[str, int]:
     """Slots of inserted documents that had one in this period: in another one they would have two coins (A.11.10)."""
-    resting = dict(state.rows("SELECT document, slot FROM resting WHERE tenant = ?", (tenant,)))
-    leaving = dict(state.rows("SELECT document, slot FROM documents WHERE tenant = ?", (tenant,)))
+    if len(plan.inserted) <= FEW:
+        resting, leaving = dict[bytes, int](), dict[str, int]()
+        for name in plan.inserted:
+            query, key = "WHERE tenant = ? AND document = ?", resting_name(placement, name)
+            resting |= dict(state.rows(f"SELECT document, slot FROM resting {query}", (tenant, key)))
+            leaving |= dict(state.rows(f"SELECT document, slot FROM documents {query}", (tenant, name)))
+    else:
+        resting = dict(state.rows("SELECT document, slot FROM resting WHERE tenant = ?", (tenant,)))
+        leaving = dict(state.rows("SELECT document, slot FROM documents WHERE tenant = ?", (tenant,)))
     named = {name: resting.get(resting_name(placement, name), leaving.get(name)) for name in plan.inserted}
     return {name: slot for name, slot in named.items() if slot is not None}
 

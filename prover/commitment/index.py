@@ -24,11 +24,12 @@ from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
 from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
 from ragseal.kernel.emptied import EmptiedFile, plain_entry
-from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
-from ragseal.kernel.slot_text import Metadata, SlotText
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.storage import slots
 from ragseal.prover.storage.state import State
 from ragseal.runtime.durable import write_durably
 
@@ -56,10 +57,10 @@ def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[M
         if slot >= capacity or len(row) != dimension:
             raise CommitmentError(
                 f"the documents of tenant {tenant!r} were put for another class or embedder (slot {slot}, {len(row)} "
-                "entries): make a new provider state and put them again"
+                "entries): `ragseal-provider change` brings them to this one, between windows"
             )
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
-        texts[slot] = _stored(name, text, metadata)
+        texts[slot] = slots.stored(name, text, metadata)
     return matrix, texts
 
 
@@ -68,18 +69,10 @@ def contents(state: State, tenant: str, names: Sequence[str]) -> list[tuple[Slot
     query = "SELECT document, text, metadata, row FROM documents WHERE tenant = ?"
     wanted = set(names)
     return [
-        (_stored(name, text, metadata), row)
+        (slots.stored(name, text, metadata), row)
         for name, text, metadata, row in state.rows(query, (tenant,))
         if name in wanted
     ]
-
-
-def _stored(document: str, text: str, metadata: bytes) -> SlotText:
-    try:
-        return SlotText(document, text, Metadata.decode(metadata))
-    except AuditError as error:
-        what = f"the stored metadata of document {document[:80]!r} is damaged"
-        raise CommitmentError(f"{what} ({error}): restore state.db from a backup") from None
 
 
 # --- a window's version ----------------------------------------------------------------------------------------------
@@ -196,9 +189,14 @@ def text_tree(secret: bytes, texts: Mapping[int, SlotText], capacity: int) -> Me
 
 
 def save_version(state: State, manifest: bytes, version: Version) -> str:
-    """Write a version's matrix durably; returns the file's name, which the caller's transaction records."""
-    of = f"-{version.number}" if version.number else ""
-    name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}{of}.npy"
+    """Write the matrix of a version that a manifest names, durably.
+
+    Returns:
+        The file's name, which the caller's transaction records.
+
+    An update's matrix is in its rows (:mod:`ragseal.prover.storage.slots`): most of them change little.
+    """
+    name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}.npy"
     buffer = io.BytesIO()
     np.save(buffer, version.matrix, allow_pickle=False)
     try:
@@ -225,16 +223,16 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
-    query = "SELECT slot, document, text, metadata FROM version_texts WHERE manifest = ? AND number = ? AND tenant = ?"
-    matrix = _load_matrix(state.windows_directory / name)
+    texts, rows = slots.load(state, manifest, tenant, number)
+    if number:
+        matrix = slots.assembled(rows, _shape(state, manifest, tenant))
+    else:
+        matrix = _load_matrix(state.windows_directory / name)
     emptied = EmptiedFile.decode(public) if number and coined else None
     return Version(
         tenant=tenant,
         matrix=matrix,
-        texts={
-            slot: _stored(document, text, metadata)
-            for slot, document, text, metadata in state.rows(query, (manifest, number, tenant))
-        },
+        texts=texts,
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public) if emptied is None else emptied.index,
@@ -256,11 +254,27 @@ def _load_thinned(state: State, manifest: bytes, tenant: str, capacity: int) -> 
     return Thinned(tuple(hidden), tuple(field.unpack(blinders)), ThinnedFile.decode(public))
 
 
+def _shape(state: State, manifest: bytes, tenant: str) -> tuple[int, int]:
+    """Slots and dimension of the versions of a window: those of the matrix that its manifest names."""
+    found = state.row(
+        "SELECT matrix FROM versions WHERE manifest = ? AND number = 0 AND tenant = ?", (manifest, tenant)
+    )
+    if found is None:
+        raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
+    capacity, dimension = _mapped(state.windows_directory / found[0]).shape
+    return capacity, dimension
+
+
 def _load_matrix(path: Path) -> Matrix:
+    return np.array(_mapped(path))  # in memory: the file may be overwritten while it is used
+
+
+def _mapped(path: Path) -> Matrix:
+    """A stored matrix, read only as far as it is used."""
     try:
-        matrix = np.load(path, allow_pickle=False)
+        matrix: Matrix = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
     if matrix.ndim != 2 or matrix.dtype != np.int8:
         raise CommitmentError(f"{path} is not an int8 matrix")
-    return np.ascontiguousarray(matrix)
+    return matrix

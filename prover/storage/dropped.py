@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Versions of a live index that nobody needs any more leave the state folder.  SPEC A.12.12.
 
-No record names them and none can: records name one of the two newest versions, or are there already.  Matrices, texts,
-salts and blinders go; what is public stays, since every version is audited.
+No record names them and none can: records name one of the two newest versions, or are there already.  Salts and
+blinders go, and texts and vectors that no other version has; what is public stays, since every version is audited.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.versions import ANSWERING
-from ragseal.prover.storage.retirement import is_retired, shred
+from ragseal.prover.storage import slots
+from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
 
@@ -24,7 +25,7 @@ def needed(window: Window) -> set[int]:
 
 
 def _kept(state: State, manifest: bytes) -> list[int]:
-    query = "SELECT DISTINCT number FROM versions WHERE manifest = ? AND number > 0 AND matrix <> '' ORDER BY number"
+    query = "SELECT DISTINCT number FROM versions WHERE manifest = ? AND number > 0 AND secret <> x'' ORDER BY number"
     return [int(number) for (number,) in state.rows(query, (manifest,))]
 
 
@@ -40,38 +41,23 @@ def droppable(state: State, window: Window) -> list[int]:
 
 
 def drop(state: State, window: Window, numbers: Sequence[int]) -> None:
-    """Delete what is secret of these updates.  No copy of the folder may be under way.
+    """Delete what is secret of these updates, in one transaction.  No copy of the folder may be under way.
 
-    A crash anywhere leaves a version that the next call finds again: its files go before the rows that name them, since
-    a file without a row would be found by nobody.
+    What a slot held in one of them and holds in a version that is needed stays (:mod:`ragseal.prover.storage.slots`).
 
     Raises:
         CommitmentError: somebody may need one of them.
-        ConfigurationError: the disk or the database refuses; the next call goes on.
+        ConfigurationError: the disk or the database refuses; nothing was deleted.
     """
     if wanted := needed(window) & set(numbers):
         raise CommitmentError(f"version {min(wanted)} of the indices is still needed")
-    for number in numbers:
-        key = window.digest, number
-        for (name,) in state.rows("SELECT matrix FROM versions WHERE manifest = ? AND number = ?", key):
-            if name:
-                shred(state.windows_directory / name)
-        with state.transaction() as db:
-            db.execute("DELETE FROM version_texts WHERE manifest = ? AND number = ?", key)
-            blank = "UPDATE versions SET secret = x'', blinders = x'', matrix = '' WHERE manifest = ? AND number = ?"
-            db.execute(blank, key)
-
-
-def half_dropped(state: State, window: Window, number: int) -> bool:
-    """Whether a crash came between the files and the rows of a version that nobody needs: the next call goes on."""
-    if number in needed(window):
-        return False
-    query = "SELECT matrix FROM versions WHERE manifest = ? AND number = ? AND matrix <> ''"
-    names = state.rows(query, (window.digest, number))
-    return any(not (state.windows_directory / name).exists() for (name,) in names)
+    with state.transaction() as db:
+        blank = "UPDATE versions SET secret = x'', blinders = x'' WHERE manifest = ? AND number = ?"
+        db.executemany(blank, [(window.digest, number) for number in numbers])
+        slots.drop_unused(db, window.digest)
 
 
 def is_dropped(state: State, manifest: bytes, number: int) -> bool:
     """Whether a version's secrets are gone."""
-    query = "SELECT 1 FROM versions WHERE manifest = ? AND number = ? AND matrix = ''"
+    query = "SELECT 1 FROM versions WHERE manifest = ? AND number = ? AND secret = x''"
     return state.row(query, (manifest, number)) is not None

@@ -12,12 +12,13 @@ from ragseal.prover.administration.place import SOCKET
 from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
+from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, NEXT, SETTINGS, State
 from ragseal.runtime.durable import spares_of
 
 _TOP = {
     SOCKET,
     SETTINGS,
+    NEXT,
     KEY_FILE,
     *log_keys.names(),
     DATABASE,

@@ -10,6 +10,7 @@ from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.storage import slots
 from ragseal.prover.storage.dropped import needed
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
@@ -88,9 +89,7 @@ def dropped_problems(state: State, window: Window, update: IndexUpdate) -> Itera
         "OR matrix <> '')"
     )
     left = state.row(query, (window.digest, update.number))
-    texts = "SELECT COUNT(*) FROM version_texts WHERE manifest = ? AND number = ?"
-    words = state.row(texts, (window.digest, update.number))
-    if (left and left[0]) or (words and words[0]):
+    if (left and left[0]) or slots.left_of(state, window.digest, update.number):
         yield f"version {update.number} of the indices was deleted in part: its salts, blinders or texts are left"
     yield from _update_problems(state, window, update)
 

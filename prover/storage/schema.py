@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -39,8 +39,9 @@ CREATE TABLE IF NOT EXISTS versions (
     public BLOB NOT NULL, matrix TEXT NOT NULL, PRIMARY KEY (manifest, number, tenant));
 CREATE TABLE IF NOT EXISTS version_texts (
     manifest BLOB NOT NULL, number INTEGER NOT NULL, tenant TEXT NOT NULL, slot INTEGER NOT NULL,
-    document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL,
-    PRIMARY KEY (manifest, number, tenant, slot));
+    document TEXT NOT NULL, text TEXT NOT NULL, metadata BLOB NOT NULL, row BLOB NOT NULL, until INTEGER,
+    PRIMARY KEY (manifest, tenant, slot, number));
+CREATE INDEX IF NOT EXISTS version_texts_lives ON version_texts (manifest, tenant, number, until);
 CREATE TABLE IF NOT EXISTS thinnings (
     manifest BLOB NOT NULL, tenant TEXT NOT NULL, hidden BLOB NOT NULL, blinders BLOB NOT NULL,
     public BLOB NOT NULL, PRIMARY KEY (manifest, tenant));

@@ -3,9 +3,9 @@
 
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
-log, ``windows/`` holds the committed matrices, ``keys/`` the auditor's proving keys, ``provider.pem`` and ``log.pem``
-the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process uses it: two
-providers on one state would fork the ledger.
+log, ``windows/`` holds the matrices that manifests name, ``keys/`` the auditor's proving keys, ``provider.pem`` and
+``log.pem`` the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process
+uses it: two providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
 
 SETTINGS, KEY_FILE = "provider.toml", "provider.pem"
+NEXT = "provider.toml.next"  #: says that the class or the embedder is being changed
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
 COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
@@ -36,7 +37,7 @@ COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``init`` fixes for good (provider.toml)."""
+    """What ``init`` fixes, and what only ``change`` changes (provider.toml)."""
 
     origin: str  #: name of the ledger
     class_name: str  #: circuit class
@@ -44,7 +45,9 @@ class Settings:
 
     def encode(self) -> bytes:
         lines = [f"{key} = {json.dumps(getattr(self, key))}" for key in ("origin", "class_name", "embedder")]
-        return ("# Fixed when the provider was made; a change here breaks every window.\n" + "\n".join(lines)).encode()
+        return (
+            "# Class and embedder: `ragseal-provider change`. A change here breaks every window.\n" + "\n".join(lines)
+        ).encode()
 
     @classmethod
     def load(cls, path: Path) -> Settings:
@@ -66,8 +69,11 @@ class Settings:
 class State(Database):
     """An opened and locked state folder, with its database.  Every method may be called from any thread."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, changing: bool = False) -> None:
         """Open an existing state folder.
+
+        Args:
+            changing: by who finishes a change of class or embedder that broke off.
 
         Raises:
             ConfigurationError: no provider there, or its files are damaged or open to others.
@@ -82,6 +88,12 @@ class State(Database):
             )
         self.lock = DirectoryLock(directory, "the provider's state")
         try:
+            self.settings = Settings.load(directory / SETTINGS)  # whoever held the lock may have changed them
+            if (directory / NEXT).exists() and not changing:
+                raise ConfigurationError(
+                    f"a change of class or embedder broke off in {directory}: `ragseal-provider change` with its "
+                    "options again finishes it"
+                )
             self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
             self._load_log_keys()
             super().__init__(directory / DATABASE)

@@ -12,6 +12,7 @@ from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.storage import slots
 from ragseal.prover.storage.dropped import is_dropped
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
@@ -42,12 +43,11 @@ def store_update(state: State, made: UpdateSecrets) -> None:
     """
     manifest, number = made.entry.manifest, made.entry.number
     require_kept(state, manifest)  # it was closed while this was made, and retired at once
-    files = [index.save_version(state, manifest, version) for version in made.versions.values()]
     with state.transaction() as db:
-        for table in ("versions", "version_texts"):
-            db.execute(f"DELETE FROM {table} WHERE manifest = ? AND number = ?", (manifest, number))
-        for version, file in zip(made.versions.values(), files, strict=True):
-            insert_version(db, manifest, version, file)
+        db.execute("DELETE FROM versions WHERE manifest = ? AND number >= ?", (manifest, number))
+        slots.withdraw(db, manifest, number)
+        for version in made.versions.values():
+            insert_version(db, manifest, version)
         if made.enrolments is not None:
             store_enrolments(db, manifest, made.enrolments)
 
@@ -83,12 +83,14 @@ def documents_waiting(state: State, manifest: bytes, number: int) -> int:
     """How many documents differ from those of a version: put, changed or deleted since, tenants of the window only."""
     query = """
         SELECT (SELECT COUNT(*) FROM documents d LEFT JOIN version_texts v
-                ON v.manifest = ?1 AND v.number = ?2 AND v.tenant = d.tenant AND v.document = d.document
+                ON v.manifest = ?1 AND v.number <= ?2 AND (v.until IS NULL OR v.until > ?2)
+                AND v.tenant = d.tenant AND v.document = d.document
                 WHERE (v.document IS NULL OR v.text <> d.text OR v.metadata <> d.metadata)
                 AND d.tenant IN (SELECT tenant FROM versions WHERE manifest = ?1 AND number = 0))
              + (SELECT COUNT(*) FROM version_texts v LEFT JOIN documents d
                 ON v.tenant = d.tenant AND v.document = d.document
-                WHERE v.manifest = ?1 AND v.number = ?2 AND d.document IS NULL)
+                WHERE v.manifest = ?1 AND v.number <= ?2 AND (v.until IS NULL OR v.until > ?2)
+                AND d.document IS NULL)
     """
     found = state.row(query, (manifest, number))
     return 0 if found is None else int(found[0])

@@ -22,7 +22,7 @@ from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import participation_check, retired_check
 from ragseal.prover.storage.check_report import Report
-from ragseal.prover.storage.dropped import half_dropped, is_dropped
+from ragseal.prover.storage.dropped import is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck
 from ragseal.prover.storage.retired_check import dropped_problems
@@ -116,8 +116,6 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                 if is_dropped(state, window.digest, update.number):
                     for problem in dropped_problems(state, window, update):
                         report.found(f"{where}: {problem}")
-                elif half_dropped(state, window, update.number):
-                    report.notes.append(f"{where}: version {update.number} is being deleted: the next start goes on")
                 else:
                     kept = load_update(state, update, manifest.policy.coined)
                     check_columns(secrets, kept.versions, tools, key, report)

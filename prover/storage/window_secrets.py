@@ -23,6 +23,7 @@ from ragseal.prover.commitment.coin_placement import remember_placements
 from ragseal.prover.commitment.enrolling import store_enrolments
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.registry import window_account, window_accounts
+from ragseal.prover.storage import slots
 from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
 
@@ -101,14 +102,13 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
             insert_version(db, digest, version, file)
 
 
-def insert_version(db: sqlite3.Connection, manifest: bytes, version: Version, file: str) -> None:
-    """Write what is kept of a version beside its matrix, which is in ``file``."""
+def insert_version(db: sqlite3.Connection, manifest: bytes, version: Version, file: str = "") -> None:
+    """Write what is kept of a version; ``file`` holds the matrix of one that a manifest names."""
     public = version.public.encode() if version.emptied is None else version.emptied.encode()
     key = manifest, version.number, version.tenant
     values = (*key, version.secret, field.pack(version.blinders), public, file)
     db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    texts = [(*key, slot, one.id, one.text, one.metadata.encode()) for slot, one in version.texts.items()]
-    db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?, ?)", texts)
+    slots.store(db, manifest, version.tenant, version.number, version.matrix, version.texts)
 
 
 def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:

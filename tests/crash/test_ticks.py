@@ -33,7 +33,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("step", ["matrix", "durable", "built", "entered"])
+@pytest.mark.parametrize("step", ["rows", "durable", "built", "entered"])
 def test_a_provider_that_is_killed_in_a_tick_goes_on(base: Path, tmp_path: Path, step: str) -> None:
     folder = tmp_path / "provider"
     shutil.copytree(base, folder, symlinks=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover.commitment import index
 from ragseal.prover.provider import Provider
+from ragseal.prover.storage import slots
 from ragseal.prover.storage.journal import Journal
 from tests.simulator import provider as scene
 
@@ -24,14 +24,13 @@ def die() -> None:
 
 
 def patch() -> None:
-    """Die once a matrix is written, once all secrets are durable, before the entry is stored, or once it is."""
-    save, update, build, reveal = index.save_version, Provider.update, Journal._build, Journal._reveal
+    """Die once a tenant's rows are written, once all secrets are durable, before the entry is stored, or once it is."""
+    store, update, build, reveal = slots.store, Provider.update, Journal._build, Journal._reveal
 
-    def saved(*given: Any) -> str:
-        name = save(*given)
-        if STEP == "matrix":
+    def stored(*given: Any) -> None:
+        store(*given)
+        if STEP == "rows":
             die()
-        return name
 
     def updated(self: Provider, *given: Any) -> Any:
         made = update(self, *given)
@@ -50,7 +49,7 @@ def patch() -> None:
             die()
         reveal(self, messages)
 
-    index.save_version, Provider.update = saved, updated  # type: ignore[assignment, method-assign]
+    slots.store, Provider.update = stored, updated  # type: ignore[method-assign]
     Journal._build, Journal._reveal = built, revealed  # type: ignore[method-assign]
 
 

@@ -305,3 +305,26 @@ def test_a_deleted_text_is_overwritten_in_the_database(state: State) -> None:
     again.close()
     for file in state.directory.glob("state.db*"):
         assert b"SENTINEL" not in file.read_bytes(), file
+
+
+def test_few_changes_are_looked_up_one_by_one_and_do_what_many_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single document costs what it changes, not a reading of all; nothing else may differ."""
+    found = []
+    for few in (0, documents.FEW):
+        monkeypatch.setattr(documents, "FEW", few)
+        keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+        create(tmp_path / str(few), Settings("example.org/rag", "tiny", "minilm"), *keys)
+        with State(tmp_path / str(few)) as opened:
+            said = []
+            for changes in (
+                many(5), [put("d1", "changed"), put("d2", "xxx")], [Delete("d0"), Delete("none")], [put("d0", "again")],
+                [put("new"), Delete("d3"), put("d3", "back")], [Delete("d4"), put("d4", "other"), put("d1", "changed")],
+            ):  # fmt: skip
+                more = {"source": "jsonl:x"} if changes[0] == put("new") else {}
+                said.append(documents.apply(opened, "acme", changes, embed, bytes, SHAPE, **more))
+            with pytest.raises(CommitmentError, match=r"20 new documents .* 4 of 10 places are unused .*\(0 rest"):
+                documents.apply(opened, "acme", many(20, 50), embed, bytes, SHAPE)
+            found.append((said, everything(opened)))
+    assert found[0] == found[1]

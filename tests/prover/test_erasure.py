@@ -241,7 +241,7 @@ def test_a_sync_that_began_before_an_erasure_does_not_bring_it_back(tmp_path: Pa
     if not present:  # a window has it still
         with state.transaction() as db:
             documents.remove(db, "acme", "acme-1")
-            db.execute("INSERT INTO version_texts VALUES (x'01', 0, 'acme', 1, 'acme-1', 'text', x'')")
+            db.execute("INSERT INTO version_texts VALUES (x'01', 0, 'acme', 1, 'acme-1', 'text', x'', x'', NULL)")
 
     def sync(embed: Any) -> documents.Applied:
         changes = [documents.Put(Document("acme-1", "what the source says"))]

@@ -93,5 +93,5 @@ def test_a_version_that_waits_for_its_entry_is_made_anew_without_it(tmp_path: Pa
         assert len(live.updates) == 2
         held = live.provider.version(live.window, "acme", live.updates[-1].index_digest("acme"))
         assert NAME not in {content.id for content in held.texts.values()}
-        query = "SELECT MAX(number) FROM version_texts WHERE document = ?"
-        assert live.provider.state.row(query, (NAME,)) == (1,)
+        query = "SELECT MAX(until) FROM version_texts WHERE document = ?"
+        assert live.provider.state.row(query, (NAME,)) == (2,)

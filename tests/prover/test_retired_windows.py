@@ -238,7 +238,7 @@ def test_fsck_sees_what_is_left_of_a_retired_window_and_what_is_missing(one: Liv
         db.execute("DROP TRIGGER retired_prepare")
     rows = {table: state.rows(f"SELECT * FROM {table}") for table in TABLES}
     for change, why in (
-        ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'')", "texts of it are left"),
+        ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'', x'', NULL)", "texts of it are left"),
         ("INSERT INTO queries VALUES (:m, 'a', 1, x'', x'')", "secrets of queries"),
         ("INSERT INTO prepared VALUES (x'01', :m, x'')", "embeddings"),
         ("UPDATE versions SET secret = x'01' WHERE manifest = :m", "salts, blinders or matrices"),

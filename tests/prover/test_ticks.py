@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from ragseal.backends.group import default_group
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.encoding import peek_tag
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import backup, status
 from ragseal.prover.backends import Environment
@@ -23,7 +24,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.index import Columns
 from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck
+from ragseal.prover.storage import fsck, room
 from ragseal.prover.storage.journal import read_entries
 from ragseal.prover.storage.state import State
 from tests import simulator
@@ -257,6 +258,32 @@ def test_the_operator_is_told_which_version_is_in_force_and_what_waits(tmp_path:
         assert told is not None
         assert (told["number"], told["waiting"]) == (2, 0)
         assert "version 2 is in force" in status.status(serving.provider, None, told).text
+
+    run(tmp_path, action)
+
+
+def test_versions_leave_room_on_the_disk_and_go_on_when_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk would stop the log in the middle of a record: versions stop before, and with them answers."""
+
+    async def action(serving: Serving, clock: Clock) -> None:
+        window, free = newest(serving), shutil.disk_usage(tmp_path)
+        before = serving.provider.state.rows("SELECT COUNT(*) FROM versions")
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "disk_usage", lambda _: free._replace(free=room.RESERVE))
+            clock.now += EVERY
+            with pytest.raises(ConfigurationError, match=r"256 MiB are free .* MiB have to be.*make room"):
+                await serving.ticks.step()
+            assert serving.provider.state.rows("SELECT COUNT(*) FROM versions") == before
+            await Asker("alice", serving).ask("topic 1")  # it is not overdue
+            clock.now += EVERY
+            with pytest.raises(AttestationError, match="ask again in a minute"):
+                await Asker("bob", serving).ask("topic 4")
+        clock.now += EVERY  # it is not tried again at once
+        await serving.ticks.step()
+        assert [one.number for _, one in window.updates] == [1, 2]
+        await Asker("bob", serving).ask("topic 4")
 
     run(tmp_path, action)
 
