@@ -10,7 +10,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteVerifier
-from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, is_turn, read_turn
+from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, follow, is_turn, read_turn
 from ragseal.ledger.witness import Evidence, ForkError, UnprovenError
 from ragseal.runtime.durable import write_durably
 
@@ -18,7 +18,9 @@ PAGE = 1024
 
 
 class Entries(Protocol):
-    """Where a log's entries come from."""
+    """Where a log's entries, and what it shows of its key's turns, come from."""
+
+    async def rotations(self) -> list[bytes]: ...
 
     async def entries(self, start: int, count: int) -> list[bytes]: ...
 
@@ -26,9 +28,10 @@ class Entries(Protocol):
 async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier:
     """The log's key with the turns that a note was signed after.
 
-    Where the note has a line under the log's name by a key that is not known, all entries are hashed to the root that
-    the note names, and what they turn the key to is believed if that key signed the note.  Else ``log`` comes back,
-    and opening the note says what is wrong with it.
+    Where the note has a line under the log's name by a key that is not known, the log is asked for its turns.  If the
+    key that counts by those has signed the note, all entries are hashed to the root that it names, and what they turn
+    the key to is believed if that key signed the note.  Else ``log`` comes back, and opening the note says what is
+    wrong with it: whoever stands in between can name any size, and has nobody hash for it.
 
     Raises:
         ForkError: one old key has signed two different turns; both statements are the evidence.
@@ -39,6 +42,7 @@ async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier
         point = Checkpoint.parse(note.text)
         if point.origin != log.name or not has_unknown_line(note, log):
             return log
+        open_checkpoint(data, follow(log, await source.rotations()))
         frontier, found = Frontier(), LogKey.of(log)
         while frontier.size < point.size:
             at = frontier.size

@@ -27,6 +27,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier, encode_base64
 from ragseal.ledger.observer import PAGE, Observer, Progress
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.turns import LogKey, follow
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.face import MARK, style
 from ragseal.runtime.http_server import Request, Response
@@ -51,6 +52,7 @@ class Site:
         self._observer, self._remote, self._log, self._witnesses = observer, remote, log, list(witnesses)
         self._auditors = NamedAuditors(log)
         self._asking = asyncio.Semaphore(AT_ONCE)
+        self._turns: list[bytes] = []
 
     async def file(self, name: str) -> bytes | None:
         """One file by name; None if there is no such file.  Raises AuditError when the log does not answer."""
@@ -115,7 +117,8 @@ class Site:
             sizes = [old for old in _sizes(folder) if 0 < old < size][-KEPT_SIZES:]
             for stale in folder.glob("consistency-*.json"):
                 stale.unlink()
-            for old in sizes:
+            turned = [turn.index + 1 for turn in LogKey.of(self._observer.log).turns if turn.index + 1 < size]
+            for old in sorted({*sizes, *turned}):
                 path = [encode_base64(node) for node in tree.consistency(old)]
                 _put(folder, f"consistency-{old}-{size}.json", _json({"path": path}))
             for name in ("alarm.json", "older.note", "newer.note"):
@@ -156,6 +159,7 @@ class Site:
         return {
             "origin": self._log.name,
             "vkey": self._log.vkey(),
+            "turns": [encode_base64(proof) for proof in await self._proofs_of_turns()],
             "checkpoint": note,
             "consistent_since": status.consistent_since if status else signed.witnesses[0].time,
             "last_checked": status.last_checked if status else signed.witnesses[0].time,
@@ -163,6 +167,21 @@ class Site:
             "alarm": alarm[0] if alarm else "",
             "page_size": PAGE_SIZE,
         }
+
+    async def _proofs_of_turns(self) -> list[bytes]:
+        """What shows a browser, which has not hashed the log, the turns of its key that this observer found in it.
+
+        Raises:
+            LedgerError: the log shows others.
+            TransportError: it is out of reach, and they were not shown here yet.
+        """
+        known = LogKey.of(self._observer.log)
+        if len(self._turns) < len(known.turns):
+            proofs = (await self._remote.rotations())[: len(known.turns)]
+            if [turn.body() for turn in follow(self._log, proofs).turns] != [turn.body() for turn in known.turns]:
+                raise LedgerError("the log does not show the turns of its key that are in it: ask again")
+            self._turns = proofs
+        return self._turns
 
     async def _entries(self, page: int) -> dict[str, Any]:
         point = self._verified().checkpoint

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.signing import line_files
 from ragseal.prover.administration import sealed_copy
 from ragseal.prover.administration.operations import Progress
 from ragseal.prover.committing import Told
-from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.retirement import shred
 from ragseal.prover.storage.state import COPY, DATABASE, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import sync_directory, write_durably

@@ -31,6 +31,7 @@ from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.versions import ANSWERING
+from ragseal.ledger import log_keys
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
@@ -42,7 +43,7 @@ from ragseal.prover.commitment.enrolling import enrolments, registry_root
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.options import STATE
 from ragseal.prover.provider import Backends, Provider
-from ragseal.prover.storage import log_keys, participation_check, retired_check
+from ragseal.prover.storage import participation_check, retired_check
 from ragseal.prover.storage.dropped import half_dropped, is_dropped
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.record_check import CheckContext, RecordCheck

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,7 +18,6 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
 from ragseal.verifier.evidence import ReceiptFile, TurnFile, Undecided
@@ -299,7 +299,7 @@ def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_pa
     part.link = participant(world, state).link
     with pytest.raises(Undecided, match="stole"):
         part._read()
-    assert len(state.log_key(world.signer.verifier).keys) == 2
+    assert len(state.log_key(world.signer.verifier).keys) == 1, "which of the two is the log somebody has to find out"
     part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
     part._read()
     part.link = participant(world, state).link
@@ -368,6 +368,58 @@ def test_answers_under_a_key_that_one_account_was_shown_convict_their_provider()
     assert world.audit(receipts=strangers, turns=shown(fork)).verdict == "PASS"
 
 
+def test_an_old_copy_of_the_log_and_a_turn_behind_its_end_convict_nobody() -> None:
+    """Whoever stands in between replays a note from before the turn; an honest account has answers from behind it."""
+    world, old = Turning.turned(), before_the_turn()
+    assert old.entries() == world.entries()[: old.size]
+    handed: dict[str, Any] = {"receipts": world.receipts(), "turns": [TurnFile("a", proof_of(world))]}
+    told = old.audit(**handed)
+    says(told, "NO VERDICT", "old copy")
+    with without(checks.BESIDE_WITHIN_THE_LOG):
+        assert old.audit(**handed).verdict == "FAIL"
+
+
+def before_the_turn() -> Turning:
+    """The log of :meth:`Turning.turned` as it stood before its turn."""
+    old = Turning()
+    old.commit()
+    for account in ("alice", "bob", "carol"):
+        old.ask(account)
+    return old
+
+
+def test_a_thief_leaves_no_turn_of_its_own_with_an_auditor_that_remembers_the_log(tmp_path: Path) -> None:
+    """It shows a fork whose key turns to one of its own: that auditor goes on with the log that it knows."""
+    world, fork = Turning(), beside("alice")
+    world.commit()
+    for account in ("alice", "bob", "carol"):
+        world.ask(account)
+
+    def after_the_fork(name: str) -> State:
+        state = State.create(tmp_path / name, world.auditor_key)
+        participant(world, state)._read()
+        with pytest.raises((Forked, Undecided)):
+            participant(fork, state)._read()
+        return state
+
+    participant(world, after_the_fork("one"))._read()
+    with without(checks.COMPARED_BEFORE_KEPT):
+        state = after_the_fork("another")
+    with pytest.raises(Undecided, match="no signature by a known key"):
+        participant(world, state)._read()
+
+
+def test_an_audit_of_a_thiefs_fork_keeps_no_turn_of_it() -> None:
+    world, fork, kept = Turning.turned(), beside("alice"), list[LogKey]()
+    remembered = open_checkpoint(note_of(world, 11), world.signer.verifier)
+    auditor = replace(fork.auditor(), remembered=remembered, keep_turns=kept.append)
+    says(fork.audit(auditor=auditor), "NO VERDICT", "stole")
+    assert not kept
+    with without(checks.KEPT_BEHIND_AN_AUDITS_COMPARISON):
+        fork.audit(auditor=auditor)
+    assert kept
+
+
 def test_turns_that_accounts_were_shown_and_the_log_holds_change_nothing() -> None:
     world = Turning.turned()
     assert world.audit(receipts=world.receipts(), turns=[TurnFile("a", proof_of(world))]).verdict == "PASS"
@@ -433,10 +485,7 @@ def test_words_that_the_old_key_did_not_sign_convict_nobody() -> None:
 
 
 def proof_of(world: Turning) -> TurnProof:
-    tree = MerkleTree(world.entries())
-    turn = world.log_signer.log.turns[0]
-    size = turn.index + 1
-    return TurnProof(turn, tuple(tree.path(turn.index, size)), note_of(world, size))
+    return world.proofs()[0]
 
 
 def test_a_proven_turn_is_followed_once() -> None:

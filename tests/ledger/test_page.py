@@ -48,6 +48,9 @@ class Local:
     async def checkpoint(self) -> bytes:
         return self._log.checkpoint()
 
+    async def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self._log.turns()]
+
     async def cosigned(self) -> bytes | None:
         return self._book.latest()
 

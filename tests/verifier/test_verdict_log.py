@@ -338,7 +338,7 @@ def test_a_follower_sees_each_verdict_and_that_one_was_dropped(tmp_path: Path) -
         log.enter(verdicts[3])
         assert follower.look() == 4, "what another process appends is served"
     folder = tmp_path / "auditor" / FOLDER
-    shutil.copy(folder / "key.pem", tmp_path / "key.pem")
+    shutil.copy(folder / "log.pem", tmp_path / "key.pem")
     shutil.rmtree(folder)
     shutil.rmtree(tmp_path / "book")
     log.verifier()
