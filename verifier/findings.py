@@ -195,10 +195,7 @@ class Findings(Checklist):
         return found
 
     def _remember(self, tree: LogTree) -> SignedCheckpoint:
-        """Remember the log, behind its turns, where it continues what is remembered."""
-        known = self.auditor.remembered
-        if known is not None and known.checkpoint.size <= tree.size:
-            tree.extends(known, "the checkpoint that this auditor remembers")
+        """Remember the log, and its turns before.  It continues what is remembered: else this part is not begun."""
         if self._unkept is not None:
             self.auditor.keep_turns(self._unkept)
             self._unkept = None

@@ -14,13 +14,13 @@ import pytest
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.kernel.rotation import Rotation
-from ragseal.ledger import turned_tree
+from ragseal.ledger import turned_tree, turns
 from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line
 from ragseal.ledger.learning import load_turns
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note, NoteSignature
 from ragseal.ledger.tiles import TURNS, TileFolder
-from ragseal.ledger.turns import KeptTurns, TurnError, follow
+from ragseal.ledger.turns import KeptTurns, TurnError
 from ragseal.ledger.witness import UnprovenError
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
@@ -134,13 +134,13 @@ def test_turns_that_are_kept_are_checked_again(bench: Bench, tmp_path: Path) -> 
     first, second = bench.log.signer.log.turns
     path = tmp_path / "kept"
     thief = signer(7).private_key
-    for turns, check in (
+    for kept, check in (
         ((replace(first, log=bytes(32)).signed(FIRST.private_key, SECOND.private_key),), checks.TURN_OF_THIS_LOG),
         ((second,), None),
         ((first, first), checks.TURN_IN_ORDER),
         ((replace(first, new_key=signer(7).verifier.public_key).signed(thief, thief),), checks.TURN_OLD_SIGNED),
     ):
-        path.write_bytes(KeptTurns(turns).encode())
+        path.write_bytes(KeptTurns(kept).encode())
         with pytest.raises(ConfigurationError, match="is damaged"):
             load_turns(path, FIRST.verifier)
         if check is not None and check is not checks.TURN_IN_ORDER:
@@ -160,8 +160,9 @@ def test_a_log_whose_database_has_a_turn_in_another_place_does_not_open(tmp_path
             log._tree.append_entries([changed.encode()])  # past every check, as whoever has the file can
         with pytest.raises(LedgerError, match="signed for another place"):
             Log.open(folder, FIRST, SECOND)
-        with without(checks.READ_IN_ITS_PLACE):
-            Log.open(folder, FIRST, SECOND).close()
+        if name == "root":  # else no key counts at the size of the last note
+            with without(checks.READ_IN_ITS_PLACE):
+                Log.open(folder, FIRST, SECOND).close()
 
 
 def test_a_log_whose_database_has_a_turn_that_does_not_decode_does_not_open(tmp_path: Path) -> None:
@@ -183,9 +184,9 @@ def test_no_account_or_auditor_enters_a_turn(bench: Bench) -> None:
 
 def test_more_turns_than_a_log_can_have_are_not_even_read() -> None:
     with pytest.raises(TurnError, match="at most 64"):
-        follow(FIRST.verifier, [b""] * 65)
+        turns.follow(FIRST.verifier, [b""] * 65)
     with without(checks.MANY_TURNS), pytest.raises(TurnError, match="that is none"):
-        follow(FIRST.verifier, [b""] * 65)
+        turns.follow(FIRST.verifier, [b""] * 65)
 
 
 def test_a_log_makes_a_proof_of_a_turn_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,16 @@ def _believe_and_read(part: participant.Participant) -> LogView:
     return _READ(part)
 
 
+_BELIEVE = findings.Findings._believe
+
+
+def _believe_and_keep(self: findings.Findings, found: NoteVerifier) -> bool:
+    new = _BELIEVE(self, found)
+    if self._unkept is not None:
+        self.auditor.keep_turns(self._unkept)
+    return new
+
+
 async def _keep_at_once(self: ledger_observer.Observer, note: bytes) -> None:
     await _LEARN(self, note)
     self._keep_turns()
@@ -65,7 +75,7 @@ def _whatever_it_signs(note: Note, key: NoteVerifier) -> NoteSignature | None:
 
 BESIDE_WITHIN_THE_LOG = Check(findings, "keys_beside", _of_any_entry)
 COMPARED_BEFORE_KEPT = Check(participant.Participant, "_read", _believe_and_read)
-KEPT_BEHIND_AN_AUDITS_COMPARISON = Guard(findings.Findings, "_remember", "tree.extends")
+KEPT_BEHIND_AN_AUDITS_COMPARISON = Check(findings.Findings, "_believe", _believe_and_keep)
 KEYS_BESIDE = Check(findings, "keys_beside", lambda files, log_key, size: ())
 TURN_IN_THIS_HISTORY = Check(client_history.History, "_in_this_history")
 CACHED_NOTE_IS_VOID = Check(participant, "recall", lambda note, log: SimpleNamespace(void=False))

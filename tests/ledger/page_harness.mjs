@@ -25,8 +25,11 @@ const context = vm.createContext({
   crypto: webcrypto, TextEncoder, Uint8Array, DataView, atob, btoa, Date, Math, Number, JSON, Promise, console,
   location: { hash: "" }, navigator: {},
 });
+context.TextDecoder = TextDecoder;
 const html = readFileSync(`${folder}/index.html`, "utf8");
 const start = html.indexOf("<script>") + 8; // the page's own: that of whole windows runs in tests/web, in a real browser
+const verify = html.indexOf('<script id="verify">') + 20;
+vm.runInContext(html.slice(verify, html.indexOf("</script>", verify)) + "\nglobalThis.ragsealVerify = ragsealVerify;", context);
 vm.runInContext(html.slice(start, html.indexOf("</script>", start)) + "\nglobalThis.settled = true;", context);
 for (let round = 0, still = 0, before = ""; round < 200 && still < 10; round++) {
   await new Promise(done => setTimeout(done, 10));
