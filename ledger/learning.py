@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteVerifier
@@ -76,6 +78,33 @@ def refuse_unknown_turn(log: NoteVerifier, index: int, entry: bytes) -> None:
             f"{log.name} turns its key at entry {index}, and the note is not signed by the key that it turns to: "
             "whoever stole the old key, or took a line from the note, can show it. Ask again"
         )
+
+
+def with_turns(logs: Sequence[NoteVerifier], kept: Sequence[bytes]) -> list[NoteVerifier]:
+    """The keys of several logs, each with the turns that were kept of it (``kept-turns``).
+
+    Raises:
+        ConfigurationError: turns of none of the logs, that do not hold, or of one for which other keys are given too:
+            those would count at every size, and so may one that was given up.
+    """
+    found = list(logs)
+    for data in kept:
+        try:
+            turns = KeptTurns.decode(data).turns
+            at = next((n for n, log in enumerate(found) if turns and turns[0].log == log_digest(log.vkey())), None)
+            if at is None:
+                raise ConfigurationError(
+                    "the turns are of none of the logs that are given: --log names a log's first key"
+                )
+            found[at] = LogKey.of(found[at].keys[0], turns)
+        except ConfigurationError:
+            raise
+        except AuditError as error:
+            raise ConfigurationError(f"turns of a log's key do not hold: {error}") from None
+    for name in {log.name for log in found if len(log.keys) > 1}:
+        if sum(log.name == name for log in found) > 1:
+            raise ConfigurationError(f"give the first key of {name} alone: its turns say the others")
+    return found
 
 
 def load_turns(path: Path, log: NoteVerifier) -> NoteVerifier:

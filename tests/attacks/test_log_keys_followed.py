@@ -14,7 +14,7 @@ import pytest
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.kernel.rotation import Rotation
-from ragseal.ledger import turned_tree, turns
+from ragseal.ledger import learning, turned_tree, turns
 from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line
 from ragseal.ledger.learning import load_turns
 from ragseal.ledger.log import Log
@@ -22,6 +22,7 @@ from ragseal.ledger.note import Note, NoteSignature
 from ragseal.ledger.tiles import TURNS, TileFolder
 from ragseal.ledger.turns import KeptTurns, TurnError
 from ragseal.ledger.witness import UnprovenError
+from ragseal.ledger.witness_http import AddCheckpoint, WitnessSite
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.ledger.test_turns import FIRST, ORIGIN, SECOND, THIRD, Bench, Peer, grow, signer
@@ -122,6 +123,50 @@ def test_a_line_that_is_none_of_a_log_key_has_nobody_look_for_turns(bench: Bench
     assert has_unknown_line(Note.parse(with_line(bench.log.checkpoint(), b"abcd")), FIRST.verifier)
     with without(checks.LINES_OF_A_LOG_KEY):
         assert has_unknown_line(witnessed, FIRST.verifier)
+
+
+# --- a public witness, which reads no entry ---
+
+
+def test_a_witness_that_has_the_turns_cosigns_nothing_of_a_stolen_key(bench: Bench, tmp_path: Path) -> None:
+    """Two keys of one log would both count at every size."""
+    bench.log.rotate(SECOND, overlap=2)
+    grow(bench.log, 4)
+    path = KeptTurns(bench.log.signer.log.turns).encode()
+    keys = learning.with_turns([FIRST.verifier], [path])
+    assert keys == [bench.log.verifier]
+    site = WitnessSite(bench.witness, tmp_path / "state", keys, lambda: bench.now)
+    stolen = Checkpoint(ORIGIN, 9, bench.log._checkpoint.root).sign(FIRST)
+    for size in (4, 7, 9):
+        old = {4: 0, 7: 4, 9: 7}[size]
+        if size == 9:
+            refused = site.add_checkpoint(AddCheckpoint(old, tuple(bench.log.consistency(old, 9)), stolen).encode())
+            assert refused.status == 403
+        proof = tuple(bench.log.consistency(old, size)) if old else ()
+        note = bench.log.checkpoint_at(size)
+        assert site.add_checkpoint(AddCheckpoint(old, proof, note).encode()).status == 200
+        bench.now += 1
+    both = WitnessSite(bench.witness, tmp_path / "state", [FIRST.verifier, SECOND.verifier], lambda: bench.now)
+    assert both.add_checkpoint(AddCheckpoint(9, (), stolen).encode()).status == 200, (
+        "which is why it is given the turns"
+    )
+    site.close()
+    both.close()
+
+
+def test_turns_for_a_witness_are_of_its_logs_and_of_one_key_each(bench: Bench) -> None:
+    bench.log.rotate(SECOND)
+    kept = KeptTurns(bench.log.signer.log.turns).encode()
+    with pytest.raises(ConfigurationError, match="of none of the logs"):
+        learning.with_turns([SECOND.verifier], [kept])
+    with pytest.raises(ConfigurationError, match="alone"):
+        learning.with_turns([FIRST.verifier, FIRST.verifier], [kept])
+    with without(checks.FIRST_KEY_ALONE):
+        learning.with_turns([FIRST.verifier, SECOND.verifier], [kept])
+    with pytest.raises(ConfigurationError, match="alone"):
+        learning.with_turns([FIRST.verifier, SECOND.verifier], [kept])
+    with pytest.raises(ConfigurationError, match="do not hold"):
+        learning.with_turns([FIRST.verifier], [kept[:-1] + bytes([kept[-1] ^ 1])])
 
 
 # --- what is kept, and what a log reads of itself ---------------------------------------------------------------------

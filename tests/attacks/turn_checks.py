@@ -86,6 +86,7 @@ LINES_OF_A_LOG_KEY = Check(ledger_checkpoint, "_is_of_a_log_key", lambda line: T
 READ_IN_ITS_PLACE = Guard(turned_tree, "read_turns", "was signed for another place")
 TURNED_BY_ROTATE = Guard(ledger_log.Log, "_commit", "turned by rotate()")
 NAMED_AS_IT_SIGNS = Guard(ledger_shared.SharedLog, "append", "has turned meanwhile")
+FIRST_KEY_ALONE = Guard(learning, "with_turns", "give the first key of")
 MANY_TURNS = Guard(turns, "follow", "a log has at most")
 TURN_SIGNED_THERE = Guard(TurnProof, "follow", "verify_note(note, [one])")
 TURN_SHOWN_IN_ITS_SIZE = Guard(TurnProof, "follow", "it is of")
@@ -117,6 +118,7 @@ TURN_CHECKS: dict[str, Removable] = {
     "turn: read from the database in its place": READ_IN_ITS_PLACE,
     "turn: entered by rotate alone": TURNED_BY_ROTATE,
     "turn: at most 64 are shown": MANY_TURNS,
+    "turn: a witness that has the turns takes no other keys": FIRST_KEY_ALONE,
     "turn: kept once the log continues what is remembered": COMPARED_BEFORE_KEPT,
     "turn: kept by an audit once the log continues what is remembered": KEPT_BEHIND_AN_AUDITS_COMPARISON,
     "turn shown: of the history that the account knows": TURN_IN_THIS_HISTORY,

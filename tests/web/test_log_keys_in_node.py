@@ -95,7 +95,23 @@ def test_what_both_keys_signed_is_no_turn_of_another_log_or_order(tmp_path: Path
         with without(whole):
             world = make()
             files = published(world, tmp_path / name)
-        assert "has no signature of" in files.check().bad["checkpoint"], name
+        said = files.check()
+        if name == "id of one":  # it is signed by the first key, which had been given up by then
+            assert "that the log has given up before" in said.of("open")["log keys"]
+        else:
+            assert "has no signature of" in said.bad["checkpoint"], name
+
+
+def test_a_thief_of_the_first_key_and_a_made_up_turn_convict_nobody(tmp_path: Path) -> None:
+    world = Turning.turned()
+    turn = world.messages[world.at(Rotation)]
+    assert isinstance(turn, Rotation)
+    stolen = world.signer.private_key
+    world.messages.append(replace(turn, number=2, index=world.size, until=world.size + 1).signed(stolen, stolen))
+    world.by = lambda point: point.sign(world.signer)
+    said = published(world, tmp_path / "files").check()
+    assert not said.bad
+    assert "that the log has given up before" in said.of("open")["log keys"]
 
 
 def of_a_stranger() -> Turning:

@@ -206,11 +206,11 @@ def turns_of(copy: LogCopy) -> dict[int, Rotation]:
 
 def verdict_in(copy: LogCopy, index: int) -> VerdictEntry:
     """An entry.  Raises LedgerError: no such entry, or a turn of the log's key."""
-    found = verdicts_of(copy)
+    found, size = verdicts_of(copy), len(copy.all)
+    if not 0 <= index < size:
+        raise LedgerError(f"there is no entry {index}: the log of verdicts has {size}")
     if index not in found:
-        size = len(copy.all)
-        what = "turns the log's key: it is no verdict" if 0 <= index < size else f"is not there: there are {size}"
-        raise LedgerError(f"entry {index} of the log of verdicts {what}")
+        raise LedgerError(f"entry {index} of the log of verdicts turns the log's key: it is no verdict")
     return found[index]
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Turns of a log's key, taken from its entries. SPEC G.6.13. */
 import { sha256 } from "@noble/hashes/sha2.js";
-import { fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
+import { Refusal, fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
 import { decode, peekTag } from "./decoder.js";
 import type { Rotation, TurnProof } from "./generated/messages.js";
 import { checkInclusion, leafHash, merkleRoot, rootOf } from "./merkle.js";
@@ -43,17 +43,23 @@ function isTurn(entry: Uint8Array): boolean {
   }
 }
 
-/** A log's key with all turns in its entries, each signed for its place and for what stands before it. */
-export function turnsIn(log: NoteKey, entries: readonly Uint8Array[]): NoteKey {
+/** A log's key with the turns in its entries, each signed for its place and what stands before it, up to one that is none. */
+export function turnsIn(log: NoteKey, entries: readonly Uint8Array[]): { readonly key: NoteKey; readonly wrong?: Refusal } {
   let key = log;
-  entries.forEach((entry, index) => {
-    if (!isTurn(entry)) return;
-    const turn = decode(TAG, entry);
-    const root = merkleRoot(entries.slice(0, index).map(leafHash));
-    need(turn.index === BigInt(index) && same(turn.root, root), `entry ${index} is a turn that was signed for another place or history`);
-    key = turned(key, turn);
-  });
-  return key;
+  for (const [index, entry] of entries.entries()) {
+    if (!isTurn(entry)) continue;
+    try {
+      const turn = decode(TAG, entry);
+      need(turn.index === BigInt(index), `entry ${index} is a turn that was signed for another place or history`);
+      const root = merkleRoot(entries.slice(0, index).map(leafHash));
+      need(same(turn.root, root), `entry ${index} is a turn that was signed for another place or history`);
+      key = turned(key, turn);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { key, wrong: error };
+    }
+  }
+  return { key };
 }
 
 /** Every key of a log, in their order. */
