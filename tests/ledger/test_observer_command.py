@@ -226,10 +226,12 @@ async def test_turns_are_written_down_for_a_witness(provider: Provider, tmp_path
     code, said, _ = await observer("turns", *provider.options(), "--out", str(out), "--json")
     assert (code, json.loads(said)["signing_key"]) == (0, provider.log.verifier.keys[-1].vkey())
     assert with_turns([LOG.verifier], [out.read_bytes()]) == [provider.log.verifier]
-    checked = ["--log", LOG.verifier.vkey(), "--turns", str(out), "--check"]
+    checked = ["--log", LOG.verifier.vkey(), "--turns", str(out), "--check-config"]
     code, _, err = await observer("witness", *checked, "--state", str(tmp_path))
     assert code == 0, err
     other = provider.log.verifier.keys[-1].vkey()
-    code, _, err = await observer("witness", "--log", other, "--turns", str(out), "--check", "--state", str(tmp_path))
+    code, _, err = await observer(
+        "witness", "--log", other, "--turns", str(out), "--check-config", "--state", str(tmp_path)
+    )
     assert code == 1
     assert "of none of the logs" in err
