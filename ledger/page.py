@@ -40,7 +40,8 @@ _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "note"
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 _ENTRIES = re.compile(r"entries-(0|[1-9][0-9]{0,14})\.json")
 _CONSISTENCY = re.compile(r"consistency-(0|[1-9][0-9]{0,15})-(0|[1-9][0-9]{0,15})\.json")
-_EVIDENCE = re.compile(r"evidence-(alarm\.json|older\.note|newer\.note)")
+EVIDENCE = ("alarm.json", "older.note", "newer.note", "older.rotation", "newer.rotation")
+_EVIDENCE = re.compile(rf"evidence-({'|'.join(map(re.escape, EVIDENCE))})")
 
 
 class Site:
@@ -121,7 +122,7 @@ class Site:
             for old in sorted({*sizes, *turned}):
                 path = [encode_base64(node) for node in tree.consistency(old)]
                 _put(folder, f"consistency-{old}-{size}.json", _json({"path": path}))
-            for name in ("alarm.json", "older.note", "newer.note"):
+            for name in EVIDENCE:
                 evidence = self._evidence(name)
                 if evidence is not None:
                     _put(folder, f"evidence-{name}", evidence)
@@ -165,6 +166,7 @@ class Site:
             "last_checked": status.last_checked if status else signed.witnesses[0].time,
             "witnesses": witnesses,
             "alarm": alarm[0] if alarm else "",
+            "evidence": "note" if self._evidence("older.rotation") is None else "rotation",
             "page_size": PAGE_SIZE,
         }
 

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner, decode_base64, encode_base64
+from ragseal.ledger.observer import AlarmError
 from ragseal.ledger.turns import TurnProof
-from tests.ledger.test_page import LOG, World, change
+from tests.ledger.test_page import LOG, Local, World, change
 
 SECOND, THIRD = (NoteSigner(LOG.name, Ed25519PrivateKey.from_private_bytes(bytes(31) + bytes([n]))) for n in (7, 8))
 MEMORY = f"ragseal:{LOG.name}:note"
@@ -127,3 +131,23 @@ async def test_the_served_page_has_the_turns(world: World) -> None:
     assert served is not None
     assert json.loads(served)["turns"] == [encode_base64(proof.encode()) for proof in world.log.turns()]
     assert await world.site.file("consistency-7-9.json") is not None
+
+
+@pytest.mark.asyncio
+async def test_two_turns_of_one_key_are_shown_as_the_evidence_that_they_are(world: World) -> None:
+    await turned(world, SECOND)
+    fork = Log.create(world.folder / "fork", LOG)
+    fork.append_now([lambda index, entry=entry: entry for entry in world.log.entries(0, 6)])  # type: ignore[misc]
+    fork.rotate(THIRD)
+    fork.append_now([lambda index: b"behind the turn"] * 4)
+    local: Any = Local(fork, CosignatureBook(world.folder / "fork", fork))
+    world.observer._remote = local
+    with pytest.raises(AlarmError, match="has signed two different turns"):
+        await world.observer.step()
+    await world.site.write(world.out)
+    for name in ("evidence-older.rotation", "evidence-newer.rotation"):
+        Rotation.decode((world.out / name).read_bytes()).verify_old()
+        assert await world.site.file(name) == (world.out / name).read_bytes()
+    assert not (world.out / "evidence-older.note").exists()
+    assert world.visit()["evidence"] == ["evidence-older.rotation", "evidence-newer.rotation"]
+    fork.close()

@@ -108,7 +108,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         kept = _log(directory)
         kept.shared.verifier()
         copy = kept.copy()  # hashed to its signed root; everything below is of this one reading
-        found = {**verdicts_of(copy), **turns_of(copy)}
+        found: dict[int, VerdictEntry | Rotation] = {**verdicts_of(copy), **turns_of(copy)}
         if index is not None and (index not in found or out or proof):
             verdict_in(copy, index)
         for number in sorted(found) if index is None else [index]:
