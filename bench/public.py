@@ -113,6 +113,9 @@ class Growing:
     async def checkpoint(self) -> bytes:
         return Checkpoint(self.signer.name, self.size, self._tree.root(self.size)).sign(self.signer)
 
+    async def rotations(self) -> list[bytes]:
+        return []
+
     async def cosigned(self) -> bytes | None:
         return None
 

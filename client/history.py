@@ -64,10 +64,10 @@ class History:
         new = found.turns[len(self._log.keys) - 1 :]
         if new:
             shown = open_checkpoint(note, found).checkpoint
-            for one in map(TurnProof.decode, proofs):
-                if any(one.turn.body() == turn.body() for turn in new):
-                    self._in_this_history(one, shown, found, evidence)
-            self._state.keep_turns(found, proofs)
+            learnt = [one for one in map(TurnProof.decode, proofs) if one.turn.body() in [turn.body() for turn in new]]
+            for one in learnt:
+                self._in_this_history(one, shown, found, evidence)
+            self._state.keep_turns(found, [one.encode() for one in learnt])  # of a known turn anything can be shown
             self._log = found
 
     def _in_this_history(self, proof: TurnProof, shown: Checkpoint, found: LogKey, evidence: Evidence) -> None:

@@ -18,7 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.auditors import NamedAuditors, is_claim
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
-from ragseal.ledger.learning import learn
+from ragseal.ledger.learning import keep_turns, learn
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
 from ragseal.ledger.observer import AlarmError, Observer, Step
@@ -289,6 +289,32 @@ async def renew(tiles: TileFolder, remote: RemoteLedger, observer: Observer) -> 
         await tiles.update(remote)
     except AuditError as error:
         click.echo(f"{clock()} tiles not renewed: {error}", err=True)
+
+
+@main.command()
+@plain_errors
+@peer_options
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True,
+              help="File for the turns; it is written where there are any.")  # fmt: skip
+@json_option
+def turns(peer: Peer, out: Path, as_json: bool) -> None:
+    """Write down which keys the log has turned to, for a witness (`witness --turns`).
+
+    Every entry is hashed to the newest note's root, and each turn checked: in its place, signed by both keys.
+    """
+
+    async def run() -> None:
+        async with peer.connect() as remote:
+            note = await remote.checkpoint()
+            found = await learn(remote, note, peer.log)
+            point = open_checkpoint(note, found).checkpoint
+            if len(found.keys) > 1:
+                keep_turns(out, found, 0o644)
+            values = {"origin": point.origin, "turns": len(found.keys) - 1, "signing_key": found.keys[-1].vkey()}
+            said = f"{point.origin}: {len(found.keys) - 1} turns of its key; it is signed by\n{found.keys[-1].vkey()}"
+            click.echo(json.dumps(values) if as_json else said)
+
+    asyncio.run(run())
 
 
 @main.command()

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import Checkpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.merkle import Frontier, leaf_hash
 from ragseal.ledger.note import Note, NoteVerifier
-from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, is_turn, read_turn
+from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, follow, is_turn, read_turn
 from ragseal.ledger.witness import Evidence, ForkError, UnprovenError
 from ragseal.runtime.durable import write_durably
 
@@ -18,7 +20,9 @@ PAGE = 1024
 
 
 class Entries(Protocol):
-    """Where a log's entries come from."""
+    """Where a log's entries, and what it shows of its key's turns, come from."""
+
+    async def rotations(self) -> list[bytes]: ...
 
     async def entries(self, start: int, count: int) -> list[bytes]: ...
 
@@ -26,9 +30,10 @@ class Entries(Protocol):
 async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier:
     """The log's key with the turns that a note was signed after.
 
-    Where the note has a line under the log's name by a key that is not known, all entries are hashed to the root that
-    the note names, and what they turn the key to is believed if that key signed the note.  Else ``log`` comes back,
-    and opening the note says what is wrong with it.
+    Where the note has a line under the log's name by a key that is not known, the log is asked for its turns.  If the
+    key that counts by those has signed the note, all entries are hashed to the root that it names, and what they turn
+    the key to is believed if that key signed the note.  Else ``log`` comes back, and opening the note says what is
+    wrong with it: whoever stands in between can name any size, and has nobody hash for it.
 
     Raises:
         ForkError: one old key has signed two different turns; both statements are the evidence.
@@ -39,6 +44,7 @@ async def learn(source: Entries, data: bytes, log: NoteVerifier) -> NoteVerifier
         point = Checkpoint.parse(note.text)
         if point.origin != log.name or not has_unknown_line(note, log):
             return log
+        open_checkpoint(data, follow(log, await source.rotations()))
         frontier, found = Frontier(), LogKey.of(log)
         while frontier.size < point.size:
             at = frontier.size
@@ -72,6 +78,33 @@ def refuse_unknown_turn(log: NoteVerifier, index: int, entry: bytes) -> None:
             f"{log.name} turns its key at entry {index}, and the note is not signed by the key that it turns to: "
             "whoever stole the old key, or took a line from the note, can show it. Ask again"
         )
+
+
+def with_turns(logs: Sequence[NoteVerifier], kept: Sequence[bytes]) -> list[NoteVerifier]:
+    """The keys of several logs, each with the turns that were kept of it (``kept-turns``).
+
+    Raises:
+        ConfigurationError: turns of none of the logs, that do not hold, or of one for which other keys are given too:
+            those would count at every size, and so may one that was given up.
+    """
+    found = list(logs)
+    for data in kept:
+        try:
+            turns = KeptTurns.decode(data).turns
+            at = next((n for n, log in enumerate(found) if turns and turns[0].log == log_digest(log.vkey())), None)
+            if at is None:
+                raise ConfigurationError(
+                    "the turns are of none of the logs that are given: --log names a log's first key"
+                )
+            found[at] = LogKey.of(found[at].keys[0], turns)
+        except ConfigurationError:
+            raise
+        except AuditError as error:
+            raise ConfigurationError(f"turns of a log's key do not hold: {error}") from None
+    for name in {log.name for log in found if len(log.keys) > 1}:
+        if sum(log.name == name for log in found) > 1:
+            raise ConfigurationError(f"give the first key of {name} alone: its turns say the others")
+    return found
 
 
 def load_turns(path: Path, log: NoteVerifier) -> NoteVerifier:

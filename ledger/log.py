@@ -79,6 +79,7 @@ class Log:
         with storage("open the ledger"):
             self._file = DurableFile(directory / _CHECKPOINT)
         self._watcher: Watcher = lambda size, note: None
+        self._proofs: dict[int, TurnProof] = {}  #: of turns, by number
         self._writing = threading.Lock()
         self._failure: str | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ledger")
@@ -247,12 +248,15 @@ class Log:
             return turn
 
     def turns(self) -> list[TurnProof]:
-        """Every turn with what proves it to whoever does not hash the log."""
+        """Every turn with what proves it to whoever does not hash the log; each is made once, whoever asks."""
         return [self.turn_proof(turn) for turn in self._signer.log.turns]
 
     def turn_proof(self, turn: Rotation) -> TurnProof:
-        size = turn.index + 1
-        return TurnProof(turn, tuple(self.inclusion(turn.index, size)), self.checkpoint_at(size))
+        if turn.number not in self._proofs:
+            size = turn.index + 1
+            path = tuple(self.inclusion(turn.index, size))
+            self._proofs[turn.number] = TurnProof(turn, path, self.checkpoint_at(size))
+        return self._proofs[turn.number]
 
     def give_up_keys(self) -> list[bytes]:
         """Keep the lines of every key that has signed all it will; gives those public keys: they may be removed now.

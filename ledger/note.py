@@ -293,6 +293,18 @@ def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
     return verified
 
 
+def line_of(note: Note, key: NoteVerifier) -> NoteSignature | None:
+    """The first line of a note that is by this key; None where there is none, or only such as claim to be."""
+    for line in dict.fromkeys(note.signatures):
+        if key.owns(line):
+            try:
+                key.verify(note.text, line)
+            except LedgerError:
+                continue
+            return line
+    return None
+
+
 def cosigned_message(text: str, time: int) -> bytes:
     """What a key of type 0x04 signs (tlog-cosignature): header, time line, whole text of the checkpoint."""
     return f"cosignature/v1\ntime {time}\n{text}".encode()

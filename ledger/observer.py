@@ -87,7 +87,7 @@ class Observer:
         """``policy``: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own."""
         self._remote, self._directory = remote, directory
         self._turns = (directory / state_name(log.name)).with_suffix(".turns")
-        self._log = load_turns(self._turns, log)
+        self._log = self._kept = load_turns(self._turns, log)
         self._witness, self._clock, self._policy = witness, clock, policy
         self._stem = directory / state_name(log.name)
 
@@ -104,6 +104,14 @@ class Observer:
         standing = self.alarm()
         if standing is not None:
             raise AlarmError(f"an alarm is standing: {standing[0]}. Evidence: {standing[1]}", standing[1])
+        known = self._log
+        try:
+            return await self._look(progress)
+        finally:
+            if self._kept is not self._log:  # what was shown does not continue what is remembered: nothing of it stays
+                self._log = known
+
+    async def _look(self, progress: Progress | None) -> Step:
         try:
             return await self._step(progress)
         except ForkError as error:
@@ -124,6 +132,7 @@ class Observer:
         if older is not None:
             path = await self._proof(older, newer)
             check_growth(older, newer, path)
+        self._keep_turns()
         now = int(self._clock())
         line = self._witness.cosign(newer.note.encode(), self._log, path, now)
         self._save_frontier(frontier)
@@ -148,8 +157,13 @@ class Observer:
     async def _learn(self, note: bytes) -> None:
         found = await learn(self._remote, note, self._log)
         if len(found.keys) > len(self._log.keys):
-            keep_turns(self._turns, found)
             self._log = found
+
+    def _keep_turns(self) -> None:
+        """Before anything is kept that rests on them, and behind the comparison with what is remembered."""
+        if self._kept is not self._log:
+            keep_turns(self._turns, self._log)
+            self._kept = self._log
 
     async def _served(self) -> SignedCheckpoint:
         """The note to be looked at: the newest, or the newest with a quorum."""

@@ -27,6 +27,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier, encode_base64
 from ragseal.ledger.observer import PAGE, Observer, Progress
 from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.turns import LogKey, follow
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.face import MARK, style
 from ragseal.runtime.http_server import Request, Response
@@ -39,7 +40,8 @@ _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "note"
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 _ENTRIES = re.compile(r"entries-(0|[1-9][0-9]{0,14})\.json")
 _CONSISTENCY = re.compile(r"consistency-(0|[1-9][0-9]{0,15})-(0|[1-9][0-9]{0,15})\.json")
-_EVIDENCE = re.compile(r"evidence-(alarm\.json|older\.note|newer\.note)")
+EVIDENCE = ("alarm.json", "older.note", "newer.note", "older.rotation", "newer.rotation")
+_EVIDENCE = re.compile(rf"evidence-({'|'.join(map(re.escape, EVIDENCE))})")
 
 
 class Site:
@@ -51,6 +53,7 @@ class Site:
         self._observer, self._remote, self._log, self._witnesses = observer, remote, log, list(witnesses)
         self._auditors = NamedAuditors(log)
         self._asking = asyncio.Semaphore(AT_ONCE)
+        self._turns: list[bytes] = []
 
     async def file(self, name: str) -> bytes | None:
         """One file by name; None if there is no such file.  Raises AuditError when the log does not answer."""
@@ -115,10 +118,11 @@ class Site:
             sizes = [old for old in _sizes(folder) if 0 < old < size][-KEPT_SIZES:]
             for stale in folder.glob("consistency-*.json"):
                 stale.unlink()
-            for old in sizes:
+            turned = [turn.index + 1 for turn in LogKey.of(self._observer.log).turns if turn.index + 1 < size]
+            for old in sorted({*sizes, *turned}):
                 path = [encode_base64(node) for node in tree.consistency(old)]
                 _put(folder, f"consistency-{old}-{size}.json", _json({"path": path}))
-            for name in ("alarm.json", "older.note", "newer.note"):
+            for name in EVIDENCE:
                 evidence = self._evidence(name)
                 if evidence is not None:
                     _put(folder, f"evidence-{name}", evidence)
@@ -156,13 +160,30 @@ class Site:
         return {
             "origin": self._log.name,
             "vkey": self._log.vkey(),
+            "turns": [encode_base64(proof) for proof in await self._proofs_of_turns()],
             "checkpoint": note,
             "consistent_since": status.consistent_since if status else signed.witnesses[0].time,
             "last_checked": status.last_checked if status else signed.witnesses[0].time,
             "witnesses": witnesses,
             "alarm": alarm[0] if alarm else "",
+            "evidence": "note" if self._evidence("older.rotation") is None else "rotation",
             "page_size": PAGE_SIZE,
         }
+
+    async def _proofs_of_turns(self) -> list[bytes]:
+        """What shows a browser, which has not hashed the log, the turns of its key that this observer found in it.
+
+        Raises:
+            LedgerError: the log shows others.
+            TransportError: it is out of reach, and they were not shown here yet.
+        """
+        known = LogKey.of(self._observer.log)
+        if len(self._turns) < len(known.turns):
+            proofs = (await self._remote.rotations())[: len(known.turns)]
+            if [turn.body() for turn in follow(self._log, proofs).turns] != [turn.body() for turn in known.turns]:
+                raise LedgerError("the log does not show the turns of its key that are in it: ask again")
+            self._turns = proofs
+        return self._turns
 
     async def _entries(self, page: int) -> dict[str, Any]:
         point = self._verified().checkpoint

@@ -2,8 +2,9 @@
 """A log of one owner that several of its processes append to, one after the other, and others read.
 
 :class:`ragseal.ledger.log.Log` belongs to one process, which keeps it open.  Here each process has it for the moment of
-an append or a read, and waits for its turn.  The folder holds what a log's holds, ``key.pem`` of the log, and beside it
-lies ``.<folder>.turn``, the file whose lock is the turn; the operating system ends a turn whose process has died.
+an append or a read, and waits for its turn.  The folder holds what a log's holds and the log's keys
+(:mod:`ragseal.ledger.log_keys`), and beside it lies ``.<folder>.turn``, the file whose lock is the turn; the operating
+system ends a turn whose process has died.
 
 The folder is made in one step, key and empty log together, so a crash leaves all of it or nothing.
 """
@@ -24,16 +25,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.log import Appended, Builder, Log
+from ragseal.ledger.log_keys import LOG_KEY_FILE, load_signers, log_key, rotate, settle
 from ragseal.ledger.merkle import MerkleTree, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
-from ragseal.ledger.turns import TurnProof
+from ragseal.ledger.signing import LogSigner
+from ragseal.ledger.turns import LogKey, TurnError, TurnProof
 from ragseal.runtime.durable import sync_directory
 from ragseal.runtime.keyfile import load_key, save_key
 
 PATIENCE = 60.0  #: seconds to wait for a turn
 _POLL = 0.02
 _PAGE = 1024
-_KEY, _CHECKPOINT = "key.pem", "checkpoint"
+_CHECKPOINT = "checkpoint"
 
 
 class SharedLog:
@@ -44,25 +47,31 @@ class SharedLog:
         self.directory, self._origin, self._patience = directory, origin, patience
 
     def verifier(self) -> NoteVerifier:
-        """The log's public key; the log is made if there is none.
+        """The log's public key with its turns; the log is made if there is none.
 
         Raises:
-            ConfigurationError: the key cannot be read, or the folder not be made.
+            ConfigurationError: a key cannot be read, or the folder not be made.
             LedgerError: another process has the turn for too long, or storage fails.
         """
-        if not (self.directory / _KEY).is_file():
+        if not (self.directory / LOG_KEY_FILE).is_file():
             with self._turn():
                 self._make()
-        return self._signer().verifier
+        return log_key(self.directory, self._signers()[0])
 
-    def append(self, build: Builder) -> Appended:
+    def append(self, build: Builder, known: NoteVerifier | None = None) -> Appended:
         """Append one entry, durable and under a signed checkpoint on return.
+
+        Args:
+            known: the log's key as what is entered says it.
 
         Raises:
             ConfigurationError, LedgerError: as :meth:`verifier`; whether the entry is there then, only the log tells.
+            TurnError: the key has turned since it was ``known``; nothing was appended.
             AuditError: whatever ``build`` raises; nothing was appended.
         """
         with self._turn(), self._opened() as log:
+            if known is not None and known.vkey() == log.verifier.vkey() and known.keys != log.verifier.keys:
+                raise TurnError(f"the key of {self._origin} has turned meanwhile")
             outcome = log.append_now([build])[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -74,33 +83,43 @@ class SharedLog:
         Raises:
             ConfigurationError, LedgerError: as :meth:`verifier`, or it is not what was known before.
         """
-        signer, note = self._signer_and_note()
-        if known is not None and known.note == note:
+        if known is not None and known.note == self._note():
             return known
         with self._turn(), self._opened() as log:
             entries = list(known.all) if known is not None else []
             size, note = log.published()
             while len(entries) < size:
                 entries += log.entries(len(entries), min(_PAGE, size - len(entries)))
-        return LogCopy(signer, entries, note)
+            return LogCopy(log.signer, entries, note)
+
+    def rotate(self, overlap: int) -> LogKey:
+        """Sign the log with a new key from here on (SPEC G.6.13); gives its key behind the turn.
+
+        Raises:
+            ConfigurationError, LedgerError: as :meth:`verifier`, or as :func:`ragseal.ledger.log_keys.rotate`.
+            EncodingError: an overlap out of range.
+        """
+        with self._turn(), self._opened() as log:
+            return rotate(self.directory, log, overlap)
 
     # --- folder ---
 
-    def _signer(self) -> NoteSigner:
-        return NoteSigner(self._origin, load_key(self.directory / _KEY))
+    def _signers(self) -> tuple[NoteSigner, ...]:
+        return load_signers(self.directory, self._origin)
 
-    def _signer_and_note(self) -> tuple[NoteSigner, bytes]:
-        """The note may be older than the log by the time it is used: then it is read once more, in turn."""
+    def _note(self) -> bytes:
+        """It may be older than the log by the time it is used: then it is read once more, in turn."""
         self.verifier()
         try:
-            return self._signer(), (self.directory / _CHECKPOINT).read_bytes()
+            return (self.directory / _CHECKPOINT).read_bytes()
         except OSError as error:
             raise LedgerError(f"cannot read {self.directory / _CHECKPOINT}: {error.strerror}") from None
 
     @contextmanager
     def _opened(self) -> Iterator[Log]:
         self._make()
-        with Log.open(self.directory, self._signer()) as log:
+        with Log.open(self.directory, *self._signers()) as log:
+            settle(self.directory, log)
             yield log
 
     def _make(self) -> None:
@@ -111,8 +130,8 @@ class SharedLog:
         try:
             shutil.rmtree(made, ignore_errors=True)  # what a crash left
             made.mkdir(mode=0o700, parents=True)
-            save_key(made / _KEY, Ed25519PrivateKey.generate())
-            Log.create(made, NoteSigner(self._origin, load_key(made / _KEY))).close()
+            save_key(made / LOG_KEY_FILE, Ed25519PrivateKey.generate())
+            Log.create(made, NoteSigner(self._origin, load_key(made / LOG_KEY_FILE))).close()
             os.rename(made, self.directory)
             sync_directory(self.directory.parent)
         except OSError as error:
@@ -147,10 +166,11 @@ class SharedLog:
 class LogCopy:
     """A log as it was at one moment, in memory: what :class:`ragseal.ledger.published.ReadableLog` reads."""
 
-    def __init__(self, signer: NoteSigner, entries: Sequence[bytes], note: bytes) -> None:
+    def __init__(self, signer: LogSigner, entries: Sequence[bytes], note: bytes) -> None:
         """Raises LedgerError: the entries do not give the root that the note signs."""
         self._signer, self.all, self.note = signer, tuple(entries), note
         self._tree = MerkleTree(self.all)
+        self._proofs: list[TurnProof] = []
         point = open_checkpoint(note, signer.verifier).checkpoint
         if (point.size, point.root) != (len(self.all), self._tree.root()):
             raise LedgerError(
@@ -169,8 +189,8 @@ class LogCopy:
         return len(self.all), self.note
 
     def checkpoint_at(self, size: int) -> bytes:
-        """The signed note of an earlier size: Ed25519 repeats itself, so these are the bytes of back then."""
-        return Checkpoint(self.origin, size, self._tree.root(size)).sign(self._signer)
+        """The signed note of an earlier size, by the key that counts there: these are the bytes of back then."""
+        return self._signer.note(Checkpoint(self.origin, size, self._tree.root(size)))
 
     def entries(self, start: int, count: int) -> list[bytes]:
         return list(self.all[start : start + count])
@@ -185,8 +205,13 @@ class LogCopy:
         return self._tree.consistency(old, new)
 
     def turns(self) -> list[TurnProof]:
-        """None: the key of such a log does not turn yet."""
-        return []
+        """Every turn with what proves it to whoever does not hash the log."""
+        if len(self._proofs) < len(self._signer.log.turns):
+            self._proofs = [
+                TurnProof(turn, tuple(self.inclusion(turn.index, turn.index + 1)), self.checkpoint_at(turn.index + 1))
+                for turn in self._signer.log.turns
+            ]
+        return self._proofs
 
 
 class LiveCopy:
@@ -244,6 +269,9 @@ class CopySource:
 
     async def checkpoint(self) -> bytes:
         return self._copy.note
+
+    async def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self._copy.turns()]
 
     async def cosigned(self) -> bytes | None:
         """Witnesses' lines are with whoever serves the log: none here."""

@@ -119,6 +119,8 @@ class _Growing:
 class TileSource(Protocol):
     """Where a log is read from: :class:`ragseal.ledger.remote.RemoteLedger`, or a copy."""
 
+    async def rotations(self) -> list[bytes]: ...
+
     async def checkpoint(self) -> bytes: ...
 
     async def cosigned(self) -> bytes | None: ...
@@ -178,10 +180,6 @@ class TileFolder:
             raise LedgerError(f"no named witness has cosigned {self._log.name} yet: export without --cosigned")
         found = await learn(remote, note, self._log)
         newer, older = open_checkpoint(note, found).checkpoint, self.known()
-        if len(found.keys) > len(self._log.keys):
-            self._directory.mkdir(parents=True, exist_ok=True)
-            keep_turns(self._directory / TURNS, found, 0o644)
-            self._log = found
         before = older.checkpoint if older else None
         if before is not None and newer.size < before.size:
             raise UnprovenError(f"{newer.origin} shows {newer.size} entries, {before.size} stand here: ask again")
@@ -189,13 +187,16 @@ class TileFolder:
             growing = self._resume(before.size if before else 0)
             while growing.size < newer.size:
                 for entry in await remote.entries(growing.size, min(PAGE, newer.size - growing.size)):
-                    refuse_unknown_turn(self._log, growing.size, entry)
+                    refuse_unknown_turn(found, growing.size, entry)
                     self._write(staging, growing.add(entry))
                     if before is not None and growing.size == before.size:
                         self._check(growing, before)
                 if progress is not None:
                     progress(growing.size, newer.size)
             self._check(growing, newer)
+            if len(found.keys) > len(self._log.keys):  # it continues what stands here
+                keep_turns(self._directory / TURNS, found, 0o644)
+                self._log = found
             self._write(staging, growing.rest())
             self._place(staging, newer.size, note)
         return newer

@@ -18,7 +18,17 @@ from typing import Any
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_foreign
 from ragseal.ledger.merkle import verify_consistency
-from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier, verify_note
+from ragseal.ledger.note import (
+    COSIGNATURE,
+    Note,
+    NoteSignature,
+    NoteSigner,
+    NoteVerifier,
+    encode_base64,
+    line_of,
+    verify_note,
+)
+from ragseal.ledger.turns import LogKey
 from ragseal.runtime.durable import DirectoryLock, write_durably
 
 LogKeys = NoteVerifier | Sequence[NoteVerifier]  #: one log's key, or several (a new one beside the one given up)
@@ -165,8 +175,8 @@ class Witness:
 
         ``path`` proves consistency from the remembered size (empty at first contact, from size 0, or the same size).
         The same checkpoint again within a second gets the same line, and nothing is written.  One caller at a time.
-        Of each key of the log one line is remembered, however many the note has, and what is written can be read again
-        (SPEC G.6.10).
+        Of each key of the log one line is remembered that verifies, however many the note has, and what is written can
+        be read again (SPEC G.6.10).
 
         Raises:
             EncodingError: the note is malformed, or too long to be remembered with this witness's line.
@@ -189,7 +199,7 @@ class Witness:
                 return last.signature
         signature = self._signer.sign(newer.note.text, time)
         known = [one for key in keys for one in key.keys]
-        lines = [next((line for line in newer.note.signatures if key.owns(line)), None) for key in known]
+        lines = [line_of(newer.note, key) for key in known]  # one that does not verify is whoever's stood in between
         state = Note(newer.note.text, (*(line for line in lines if line is not None), signature)).encode()
         Note.parse(state)  # whatever is written over the old memory can be read: else this log is lost to the witness
         try:
@@ -216,7 +226,7 @@ def standing_alarm(directory: Path, origin: str) -> tuple[str, Path] | None:
 
 
 def keep_evidence(directory: Path, log: LogKeys, error: ForkError, now: datetime) -> Path:
-    """Write the evidence to a folder of its own: both signed notes verify with the log's public keys alone.
+    """Write the evidence to a folder of its own: both signed notes verify with the log's keys and their turns alone.
 
     Raises:
         LedgerError: it cannot be written.
@@ -228,6 +238,7 @@ def keep_evidence(directory: Path, log: LogKeys, error: ForkError, now: datetime
         "kind": evidence.kind,
         "message": str(error),
         "log_key": " ".join(key.vkey() for key in keys),
+        "turns": [encode_base64(turn.encode()) for key in keys if isinstance(key, LogKey) for turn in key.turns],
         "time": now.isoformat(),
     }
     try:

@@ -258,6 +258,8 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
 @click.option("--listen", default="127.0.0.1:7801", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--provider", "providers", multiple=True, help="host:port of a provider to work with; may be repeated.")
 @click.option("--log-key", "log_keys", multiple=True, help="Its log's public key, one for every --provider, in order.")
+@click.option("--receipts", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Folder of receipts and turns that accounts handed in; each audit reads it.")  # fmt: skip
 @client_tls
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
@@ -267,6 +269,7 @@ def serve(
     listen: str,
     providers: Sequence[str],
     log_keys: Sequence[str],
+    receipts: Path | None,
     tls: ClientTls,
     own: ServerTls,
     reflection: bool,
@@ -289,7 +292,7 @@ def serve(
         tell_result(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
-    asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection))
+    asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection, receipts))
 
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)

@@ -15,6 +15,7 @@ from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.turns import LogKey
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.checklist import Checklist
 from ragseal.verifier.evidence import (
@@ -109,6 +110,7 @@ class Findings(Checklist):
         self.around = around
         self.result = result
         self.turns = turns
+        self._unkept: LogKey | None = None
 
     # --- 1 log ---
 
@@ -118,11 +120,15 @@ class Findings(Checklist):
         return read_note(self.evidence, self.auditor.log_key)
 
     def _believe(self, found: NoteVerifier) -> bool:
-        """Keep turns that were not known, and go by them; whether there were any."""
+        """Go by turns that were not known; whether there were any.
+
+        They are kept before anything else is that rests on them, once the log is found to continue what is remembered:
+        else whoever stole an old key could leave a turn of its own in this auditor's folder.
+        """
         key = more_turns(found, self.auditor.log_key)
         if key is None:
             return False
-        self.auditor.keep_turns(key)
+        self._unkept = key
         known = self.auditor.remembered
         known = None if known is None else recall(known.note.encode(), key)
         self.auditor = replace(self.auditor, log_key=key, remembered=known)
@@ -132,17 +138,20 @@ class Findings(Checklist):
         self, tree: LogTree, receipts: Sequence[ReceiptFile], noted: Sequence[Noted], say: Recorder
     ) -> Sequence[Noted]:
         """The turns in the log's entries; what of the receipts is the log's word by them."""
-        if self._believe(turned_by(tree, self.auditor.log_key)):
+        if self._believe(turned_by(tree, self.auditor.log_key)) or self.turns:
             self.result.set_aside = []
-            noted = self._notes(receipts)
+            noted = self._notes(receipts, tree.size)
         turns = len(self.auditor.log_key.keys) - 1
         if turns:
             say(turns=turns, signing_key=self.auditor.log_key.keys[-1].vkey())
         return noted
 
-    def _notes(self, receipts: Sequence[ReceiptFile]) -> list[Noted]:
-        """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other."""
-        noted, aside = sort_notes(receipts, self.auditor.log_key, keys_beside(self.turns, self.auditor.log_key))
+    def _notes(self, receipts: Sequence[ReceiptFile], size: int = 0) -> list[Noted]:
+        """What of the receipts is the log's word; it and what this auditor remembers do not contradict each other.
+
+        ``size``: of the log, once its turns are known.
+        """
+        noted, aside = sort_notes(receipts, self.auditor.log_key, keys_beside(self.turns, self.auditor.log_key, size))
         self.result.set_aside += aside
         one_history(self._seen(noted))
         return noted
@@ -180,10 +189,17 @@ class Findings(Checklist):
 
     def _catch_up(self, tree: LogTree) -> LogTree:
         key, most = self.auditor.log_key, self.around.log_bytes
-        found = catch_up(tree, self.evidence, key, self.auditor.remember, most, self.may_ask)
+        found = catch_up(tree, self.evidence, key, self._remember, most, self.may_ask)
         if found is not tree:  # turns in what was read since (SPEC G.6.13.2)
             self._believe(turned_by(found, key))
         return found
+
+    def _remember(self, tree: LogTree) -> SignedCheckpoint:
+        """Remember the log, and its turns before.  It continues what is remembered: else this part is not begun."""
+        if self._unkept is not None:
+            self.auditor.keep_turns(self._unkept)
+            self._unkept = None
+        return self.auditor.remember(tree)
 
     def _witnessed(self, policy: Policy, log: LogView, life: WindowSpan, say: Recorder) -> None:
         most = self.around.log_bytes

@@ -113,13 +113,17 @@ class Participant:
         return self._open_in_turn(log, window, own), name
 
     def _read(self) -> LogView:
-        self._believe(current_key(self.link, self.state.log_key(self.log_key)))
+        self.log_key = current_key(self.link, self.state.log_key(self.log_key))
         if self._log is not None and recall(self._log.signed.note.encode(), self.log_key).void:
             self._log = None  # read before the turn was known, under the old key alone: a thief may have shown it
         signed, remembered = read_note(self.link, self.log_key), self.state.remembered(self.log_key)
         one_history([*([remembered] if remembered else []), signed])
         tree = read_tree(self.link, signed, self._log)
-        self._believe(turned_by(tree, self.log_key))
+        self.log_key = turned_by(tree, self.log_key)
+        remembered = self.state.remembered(self.log_key)
+        if remembered is not None and remembered.checkpoint.size <= tree.size:
+            tree.extends(remembered, "the checkpoint that this auditor remembers")
+        self._believe(self.log_key)  # not before: whoever stole an old key would leave a turn of its own here
         tree = catch_up(tree, self.link, self.log_key, partial(self.state.remember, self.log_key))
         self._believe(turned_by(tree, self.log_key))  # it may have been read on
         check_held(tree, self.log_key)

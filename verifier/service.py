@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -33,7 +33,7 @@ from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier.audit import Target, Terms, class_build, conduct, thinning_build
+from ragseal.verifier.audit import Target, Terms, class_build, conduct, read_receipts, read_turns, thinning_build
 from ragseal.verifier.evidence import AUDITOR, CEREMONY
 from ragseal.verifier.findings import Environment
 from ragseal.verifier.limits import check_caller, prune
@@ -123,8 +123,10 @@ def _if_there(path: Path) -> bytes:
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     """ListKeys, GetKey, RequestAudit, GetReport."""
 
-    def __init__(self, state: State, targets: Mapping[str, Target]) -> None:
+    def __init__(self, state: State, targets: Mapping[str, Target], receipts: Path | None = None) -> None:
+        """``receipts``: folder of what accounts handed in, receipts and turns of the log's key; read for each audit."""
         self._state = state
+        self._receipts = receipts
         self._targets = targets
         self._jobs: dict[str, Job] = {}
         self._queues: dict[str, asyncio.Queue[Job]] = {address: asyncio.Queue(WAITING) for address in targets}
@@ -227,10 +229,22 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             job = await queue.get()
             await detached(functools.partial(self._conduct, job))
 
+    def _handed_in(self) -> Terms:
+        """What accounts handed in.  Where nothing can be read the audit goes on without, and the operator is told."""
+        if self._receipts is None:
+            return Terms()
+        turns, unread = read_turns(self._receipts)
+        try:
+            receipts, aside = read_receipts(self._receipts)
+        except ConfigurationError as error:
+            log.warning("no receipts are audited: %s", error)
+            receipts, aside = [], []
+        return Terms(receipts=receipts, turns=turns, set_aside=[*aside, *unread])
+
     def _conduct(self, job: Job) -> None:
         folder = self._state.directory / "reports" / job.audit_id
         try:
-            terms = Terms(window=job.window, sample=job.sample)
+            terms = replace(self._handed_in(), window=job.window, sample=job.sample)
             verdict, _ = conduct(self._state, job.target, environment(), terms, folder)
             job.folder, job.line = (folder if (folder / JSON_NAME).is_file() else None), verdict.line()
             if verdict.unkept:
@@ -305,17 +319,18 @@ async def run(
     own: ServerTls,
     ready: Callable[[str], None],
     reflect: bool = False,
+    receipts: Path | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is called with the address that is listened on.  Renewed certificate
     files are taken meanwhile.
 
-    ``reflect``: callers may list the services.
+    ``reflect``: callers may list the services.  ``receipts``: as of :class:`VerifierServicer`.
 
     Raises:
         ConfigurationError: the address is taken or not allowed.
     """
     server = new_server()
-    servicer = VerifierServicer(state, targets)
+    servicer = VerifierServicer(state, targets, receipts)
     servicer.mount(server)
     healthy = health.Health(SERVICE)
     healthy.mount(server)

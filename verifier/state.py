@@ -201,10 +201,14 @@ class State(KeyStore):
     # --- checkpoints ---
 
     def remembered(self, log: NoteVerifier) -> SignedCheckpoint | None:
-        """The newest checkpoint seen of a log.  Raises ConfigurationError: its file is damaged."""
+        """The newest checkpoint seen of a log, of whose turns ``log`` may have more than are kept.
+
+        Raises:
+            ConfigurationError: its file is damaged.
+        """
         path = self._checkpoint_path(log)
         try:
-            return recall(path.read_bytes(), self.log_key(log))
+            return recall(path.read_bytes(), max(log, self.log_key(log), key=lambda one: len(one.keys)))
         except FileNotFoundError:
             return None
         except OSError as error:

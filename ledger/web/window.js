@@ -77,7 +77,8 @@
       };
       const data = await Promise.all(given.map(read));
       if (own !== latest) return;  // others were dropped meanwhile
-      const lines = globalThis.ragsealVerify.checkDropped(data, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value });
+      const lines = globalThis.ragsealVerify.checkDropped(data, { logKey: $("vkey").textContent, auditorKey: $("auditor-key").value,
+        turns: globalThis.checkedLog?.turns ?? [] });
       for (const line of lines) show("file-checks", line);
       const bad = lines.filter(line => line.state === "bad").length, open = lines.filter(line => line.state === "open").length;
       say("file-said", bad ? "bad" : open ? "wait" : "good", bad ? `✘ ${bad} of these checks fail.`

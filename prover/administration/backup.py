@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.signing import line_files
 from ragseal.prover.administration import sealed_copy
 from ragseal.prover.committing import Told
-from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.retirement import shred
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State

@@ -7,9 +7,9 @@ import re
 import stat
 from pathlib import Path
 
+from ragseal.ledger import log_keys
 from ragseal.ledger.signing import line_files
 from ragseal.prover.administration.place import SOCKET
-from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, NEXT, SETTINGS, State

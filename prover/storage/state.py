@@ -4,8 +4,8 @@
 ``state.db`` (SQLite, WAL, synchronous FULL, mode 0600) holds everything secret: documents, seeds, blinders, per-query
 secrets and proofs; answers are made from those and the ledger whenever they are asked for.  ``ledger/`` is the public
 log, ``windows/`` holds the matrices that manifests name, ``keys/`` the auditor's proving keys, ``provider.pem`` and
-``log.pem`` the signing keys (of the log's there may be more: ``log_keys.py``).  The folder is locked while a process
-uses it: two providers on one state would fork the ledger.
+``log.pem`` the signing keys (of the log's there may be more: ``ledger/log_keys.py``).  The folder is locked while a
+process uses it: two providers on one state would fork the ledger.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
+from ragseal.ledger.log_keys import LOG_KEY_FILE
 from ragseal.ledger.note import NoteSigner, check_name
-from ragseal.prover.storage import log_keys
 from ragseal.prover.storage.database import DATABASE, Database, open_database
-from ragseal.prover.storage.log_keys import LOG_KEY_FILE
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
 
@@ -114,7 +114,7 @@ class State(Database):
         """The log, and the files of its keys in agreement with it (SPEC G.6.13).
 
         Raises:
-            LedgerError, ConfigurationError: as :meth:`Log.open` and :func:`ragseal.prover.storage.log_keys.settle`.
+            LedgerError, ConfigurationError: as :meth:`Log.open` and :func:`ragseal.ledger.log_keys.settle`.
         """
         ledger = Log.open(self.ledger_directory, *self.log_signers, frozen=self.frozen)
         try:
@@ -128,7 +128,7 @@ class State(Database):
     def rotate_log_key(self, ledger: Log, overlap: int) -> None:
         """Turn the opened log to a new key.
 
-        Raises: as :func:`ragseal.prover.storage.log_keys.rotate`; LedgerError also where this folder is a copy.
+        Raises: as :func:`ragseal.ledger.log_keys.rotate`; LedgerError also where this folder is a copy.
         """
         if self.frozen is not None:
             raise LedgerError(self.frozen)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,19 +16,15 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
-from ragseal.verifier.evidence import ReceiptFile, TurnFile, Undecided
+from ragseal.verifier.evidence import ReceiptFile, TurnFile
 from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.state import State
-from ragseal.verifier.steps.log import Forked
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
 from tests.simulator.turning import Turning
 from tests.simulator.world import ORIGIN, key_of
-from tests.verifier.test_beacon import participant
 
 
 def note_of(world: Turning, size: int) -> bytes:
@@ -290,40 +285,6 @@ def test_a_stripped_line_of_the_overlap_changes_nothing_for_good() -> None:
     assert world.audit().verdict == "PASS"
 
 
-def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_path: Path) -> None:
-    """What it read of the log, and holds from one look to the next, is as void as what its folder remembers."""
-    world, fork = Turning.turned(), fork_of_the_first()
-    state = State.create(tmp_path / "auditor", world.auditor_key)
-    part = participant(fork, state)
-    part._read()
-    part.link = participant(world, state).link
-    with pytest.raises(Undecided, match="stole"):
-        part._read()
-    assert len(state.log_key(world.signer.verifier).keys) == 2
-    part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
-    part._read()
-    part.link = participant(world, state).link
-    with without(checks.CACHED_NOTE_IS_VOID), pytest.raises(Forked):
-        part._read()
-
-
-def test_a_thiefs_note_of_any_size_does_not_keep_an_auditor_from_the_log(tmp_path: Path) -> None:
-    """It is remembered under the old key, longer than the log ever was: once the turn is known it is void."""
-    world = Turning.turned()
-    state = State.create(tmp_path / "auditor", world.auditor_key)
-    longer = Checkpoint(ORIGIN, world.size + 50, bytes(32)).sign(world.signer)
-    path = state._checkpoint_path(world.signer.verifier)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(longer)
-    state.keep_turns(world.log_signer.log)
-    part = participant(world, state)
-    part._read()
-    remembered = state.remembered(world.signer.verifier)
-    assert remembered is not None
-    assert remembered.checkpoint.size == world.size
-    assert not remembered.void
-
-
 # --- turns that were shown to one account ---
 
 
@@ -433,10 +394,7 @@ def test_words_that_the_old_key_did_not_sign_convict_nobody() -> None:
 
 
 def proof_of(world: Turning) -> TurnProof:
-    tree = MerkleTree(world.entries())
-    turn = world.log_signer.log.turns[0]
-    size = turn.index + 1
-    return TurnProof(turn, tuple(tree.path(turn.index, size)), note_of(world, size))
+    return world.proofs()[0]
 
 
 def test_a_proven_turn_is_followed_once() -> None:

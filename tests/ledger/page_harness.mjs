@@ -25,10 +25,13 @@ const context = vm.createContext({
   crypto: webcrypto, TextEncoder, Uint8Array, DataView, atob, btoa, Date, Math, Number, JSON, Promise, console,
   location: { hash: "" }, navigator: {},
 });
+context.TextDecoder = TextDecoder;
 const html = readFileSync(`${folder}/index.html`, "utf8");
 const start = html.indexOf("<script>") + 8; // the page's own: that of whole windows runs in tests/web, in a real browser
+const verify = html.indexOf('<script id="verify">') + 20;
+vm.runInContext(html.slice(verify, html.indexOf("</script>", verify)) + "\nglobalThis.ragsealVerify = ragsealVerify;", context);
 vm.runInContext(html.slice(start, html.indexOf("</script>", start)) + "\nglobalThis.settled = true;", context);
-for (let round = 0, still = 0, before = ""; round < 200 && still < 10; round++) {
+for (let round = 0, still = 0, before = ""; round < 2000 && (still < 10 || !element("status").dataset.state); round++) {
   await new Promise(done => setTimeout(done, 10));
   const now = JSON.stringify(Object.values(byId).map(e => e.text));
   still = now === before ? still + 1 : 0; before = now;
@@ -36,6 +39,7 @@ for (let round = 0, still = 0, before = ""; round < 200 && still < 10; round++) 
 writeFileSync(memory, JSON.stringify(remembered));
 console.log(JSON.stringify({
   key: element("vkey").text, log: context.checkedLog ?? null,
+  evidence: ["older", "newer"].map(side => element(`${side}-evidence`).href),
   headline: element("headline").text, state: element("status").dataset.state,
   checks: element("checks").children.map(c => c.text), facts: element("facts").children.map(c => c.text),
   rows: element("rows").children.map(row => [row.children[0].text, row.children[1].text, row.children[3].text]),

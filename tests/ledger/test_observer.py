@@ -47,6 +47,9 @@ class Peer:
             raise LedgerError("no")
         return MerkleTree(self.entries_signed).consistency(old, new)
 
+    async def rotations(self) -> list[bytes]:
+        return []
+
     async def entries(self, start: int, count: int) -> list[bytes]:
         self.asked.append((start, count))
         return (self.shown or self.entries_signed)[start : start + count][:3]

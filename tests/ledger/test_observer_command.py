@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.learning import with_turns
 from ragseal.ledger.log import Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner, NoteVerifier
@@ -221,3 +222,23 @@ async def test_one_process_is_a_whole_public_site(provider: Provider, tmp_path: 
     finally:
         process.terminate()
         await asyncio.wait_for(process.wait(), 30)
+
+
+@pytest.mark.asyncio
+async def test_turns_are_written_down_for_a_witness(provider: Provider, tmp_path: Path) -> None:
+    out = tmp_path / "turns"
+    code, said, _ = await observer("turns", *provider.options(), "--out", str(out), "--json")
+    assert (code, json.loads(said)["turns"], out.exists()) == (0, 0, False)
+    provider.log.rotate(NoteSigner(LOG.name, Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x07")))
+    code, said, _ = await observer("turns", *provider.options(), "--out", str(out), "--json")
+    assert (code, json.loads(said)["signing_key"]) == (0, provider.log.verifier.keys[-1].vkey())
+    assert with_turns([LOG.verifier], [out.read_bytes()]) == [provider.log.verifier]
+    checked = ["--log", LOG.verifier.vkey(), "--turns", str(out), "--check-config"]
+    code, _, err = await observer("witness", *checked, "--state", str(tmp_path))
+    assert code == 0, err
+    other = provider.log.verifier.keys[-1].vkey()
+    code, _, err = await observer(
+        "witness", "--log", other, "--turns", str(out), "--check-config", "--state", str(tmp_path)
+    )
+    assert code == 1
+    assert "of none of the logs" in err

@@ -48,6 +48,9 @@ class Local:
     async def checkpoint(self) -> bytes:
         return self._log.checkpoint()
 
+    async def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self._log.turns()]
+
     async def cosigned(self) -> bytes | None:
         return self._book.latest()
 
@@ -115,7 +118,7 @@ async def test_a_browser_verifies_an_honest_log_and_remembers_it(world: World) -
     assert "the 60 records that this browser remembers are still the beginning" in second["checks"][1]
     assert second["facts"][0] == "67 records"
     status = json.loads((world.out / "status.json").read_text())
-    assert second["log"] == {"key": second["key"], "note": status["checkpoint"]}
+    assert second["log"] == {"key": second["key"], "note": status["checkpoint"], "turns": []}
     assert second["key"] == LOG.verifier.vkey()
 
 

@@ -36,6 +36,9 @@ class Peer:
     async def checkpoint(self) -> bytes:
         return self.note()
 
+    async def rotations(self) -> list[bytes]:
+        return []
+
     async def cosigned(self) -> bytes | None:
         return None
 

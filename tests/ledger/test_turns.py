@@ -24,7 +24,7 @@ from ragseal.ledger.observer import AlarmError, Observer
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.published import PublicLog
 from ragseal.ledger.tiles import TileFolder
-from ragseal.ledger.turns import LogKey, follow
+from ragseal.ledger.turns import LogKey, TurnProof, follow
 from ragseal.ledger.witness import UnprovenError, Witness
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
@@ -48,6 +48,9 @@ class Peer:
 
     async def checkpoint(self) -> bytes:
         return self.newest()
+
+    async def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self.log.turns()]
 
     async def cosigned(self) -> bytes | None:
         return self.cosigned_note or None
@@ -205,6 +208,12 @@ async def test_a_turn_that_a_stranger_made_up_is_not_learnt(bench: Bench) -> Non
     note = Checkpoint(ORIGIN, len(entries), MerkleTree(entries).root()).sign(thief)
 
     class Between:
+        async def rotations(self) -> list[bytes]:
+            tree = MerkleTree(entries[:5])
+            note = Checkpoint(ORIGIN, 5, tree.root())
+            lines = Note.parse(note.sign(FIRST)).signatures + Note.parse(note.sign(thief)).signatures
+            return [TurnProof(forged, tuple(tree.path(4, 5)), Note(note.text(), lines).encode()).encode()]
+
         async def entries(self, start: int, count: int) -> list[bytes]:
             return entries[start : start + count]
 

@@ -18,17 +18,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
 from ragseal.ledger import log as ledgers
-from ragseal.ledger import signing
+from ragseal.ledger import log_keys, signing
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.log import Log
+from ragseal.ledger.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, follow
 from ragseal.prover.__main__ import main
 from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.backup import make
 from ragseal.prover.administration.restore import Known, restore
-from ragseal.prover.storage import log_keys
-from ragseal.prover.storage.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.durable import DurableFile

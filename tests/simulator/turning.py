@@ -12,6 +12,7 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.signing import LogSigner
+from ragseal.ledger.turns import TurnProof
 from tests.simulator.world import ORIGIN, World, key_of
 
 
@@ -41,6 +42,18 @@ class Turning(World):
         self.messages.append(replace(made, **changes).signed(old.private_key, new.private_key) if changes else made)
         self.log_signer = honest.turned(made)
         return made
+
+    def proofs(self) -> list[TurnProof]:
+        """Every turn as an account is shown it."""
+        tree, sizes = MerkleTree(self.entries()), [turn.index + 1 for turn in self.log_signer.log.turns]
+        return [
+            TurnProof(
+                turn,
+                tuple(tree.path(turn.index, size)),
+                self.log_signer.note(Checkpoint(ORIGIN, size, self.root(size))),
+            )
+            for turn, size in zip(self.log_signer.log.turns, sizes, strict=True)
+        ]
 
     def checkpoint(self, signer: NoteSigner | None = None) -> bytes:
         point = Checkpoint(ORIGIN, self.size, self.root(self.size))

@@ -7,6 +7,7 @@ import asyncio
 import functools
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from ragseal.verifier.signed.log import VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.state import State
 from tests.simulator import GROUP, NOW, World
+from tests.simulator.turning import Turning
 from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served
 
@@ -132,6 +134,31 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
     assert values["no_verdict"]["step"] == 2
     assert (state.directory / "reports" / audit_id / "report.html").is_file()
     assert state.remembered(world.signer.verifier) is not None
+
+
+def test_audits_on_request_read_what_accounts_handed_in(
+    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns of the log's key too, as `audit --receipts` does (SPEC G.6.13.10); a folder that is gone stops nothing."""
+    world, seen = Turning.turned(), list[Terms]()
+
+    def conducted(state: State, target: Target, around: Any, terms: Terms, out: Path) -> Any:
+        seen.append(terms)
+        raise ConfigurationError("that is all")
+
+    monkeypatch.setattr(service, "conduct", conducted)
+    folder = tmp_path / "handed in"
+    folder.mkdir()
+    servicer = VerifierServicer(state, {}, folder)
+    job = service.Job("a", Target("127.0.0.1:1", world.signer.verifier), "w1", None)
+    (folder / "one.turn-proof").write_bytes(world.proofs()[0].encode())
+    servicer._conduct(job)
+    (folder / "one.receipt").write_bytes(world.answers[0].receipt.encode())
+    servicer._conduct(job)
+    shutil.rmtree(folder)
+    servicer._conduct(job)
+    assert [(len(terms.receipts), len(terms.turns)) for terms in seen] == [(0, 1), (1, 1), (0, 0)]
+    assert all(terms.window == "w1" for terms in seen)
 
 
 def test_a_failure_that_cannot_be_kept_is_still_the_answer(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,7 +228,7 @@ def test_an_entry_with_another_word_is_not_the_verdicts(filled: tuple[Path, list
 
 def _alone(log: VerdictLog, entry: VerdictEntry) -> InclusionBundle:
     """A proof of an entry as the log's own key would sign it."""
-    note = Checkpoint(log.verifier().name, 1, leaf_hash(entry.encode())).sign(log.shared._signer())
+    note = Checkpoint(log.verifier().name, 1, leaf_hash(entry.encode())).sign(log.shared._signers()[0])
     made = InclusionBundle(0, (), note)
     made.verify(entry.encode(), log.verifier())
     return made
@@ -338,14 +338,14 @@ def test_a_follower_sees_each_verdict_and_that_one_was_dropped(tmp_path: Path) -
         log.enter(verdicts[3])
         assert follower.look() == 4, "what another process appends is served"
     folder = tmp_path / "auditor" / FOLDER
-    shutil.copy(folder / "key.pem", tmp_path / "key.pem")
+    shutil.copy(folder / "log.pem", tmp_path / "key.pem")
     shutil.rmtree(folder)
     shutil.rmtree(tmp_path / "book")
     log.verifier()
     for name in ("log.sqlite", "checkpoint"):
         (folder / name).unlink()
     shutil.copy(tmp_path / "key.pem", folder / "key.pem")
-    Log.create(folder, log.shared._signer()).close()
+    Log.create(folder, log.shared._signers()[0]).close()
     for one in (verdicts[0], verdicts[2], verdicts[3], verdicts[3]):
         log.enter(one)
     with served(mount) as address:

@@ -16,6 +16,7 @@ from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path, write_files
 from ragseal.ledger.tiles import TileFolder
 from tests.simulator import World
+from tests.simulator.turning import Turning
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "web" / "verify" / "bin" / "verify-window.mjs"
@@ -30,6 +31,9 @@ class Shown:
 
     async def checkpoint(self) -> bytes:
         return self._world.checkpoint()
+
+    async def rotations(self) -> list[bytes]:
+        return [proof.encode() for proof in self._world.proofs()] if isinstance(self._world, Turning) else []
 
     async def entries(self, start: int, count: int) -> Sequence[bytes]:
         return self._world.entries()[start : start + count]

@@ -156,7 +156,7 @@ def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None)
     elif said["verdictLog"] is None:
         say("in no log: its auditor could not write it down when it was issued")
     else:
-        say(f"said to be in the log of verdicts {said['verdictLog']}, not looked at (--proof)")
+        say(f"said to be in the log of verdicts {said['verdictLog']['key']}, not looked at (--proof)")
     say(f"claim: {said['claim']}")
     for text in said["doesNotSay"]:
         say(f"the verdict does not say: {text}")

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.turns import TurnError
 from ragseal.verifier.outcome import FAIL, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed.log import VerdictLog
 from ragseal.verifier.signed.statement import signed_verdict
 from ragseal.verifier.state import State
+
+_TRIES = 3  #: until the log's key does not turn between naming and entering
 
 
 def entered(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> tuple[bytes, bytes, dict[str, Any]]:
@@ -38,8 +42,11 @@ def entered(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> 
 
     log = VerdictLog(state.directory, state.public_key)
     try:
-        signed, values = sign(log.verifier())
-        return signed, log.enter(signed).proof.to_text(), values
+        for _ in range(_TRIES):
+            signed, values = sign(log.verifier())
+            with suppress(TurnError):  # between the two lines: the verdict names the key that signs its proof
+                return signed, log.enter(signed).proof.to_text(), values
+        raise LedgerError("its key turns again and again: wait until nobody calls `verdict log rotate`")
     except (AuditError, OSError) as error:
         verdict.unkept.append(f"the verdict is not in this auditor's log of verdicts: {error}")
     signed, values = sign(None)

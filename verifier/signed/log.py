@@ -15,28 +15,26 @@ hands them on: their steps may quote what only the auditor was given, links betw
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
+from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.verdict import PASSED, AuditVerdict, VerdictEntry, log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.shared import PATIENCE, CopySource, LiveCopy, LogCopy, SharedLog
+from ragseal.ledger.turns import LogKey, is_turn
 from ragseal.runtime.durable import write_durably
-from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_verdict
+from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_turns, read_verdict
 
 FOLDER, ENVELOPES = "verdict-log", "envelopes"
 PROOF_NAME = "verdict.tlog-proof"  #: of the inclusion, beside the signed verdict
 _NAME = "ragseal-verdicts/"
-
-T = TypeVar("T")
 
 
 def origin_of(auditor: bytes) -> str:
@@ -124,10 +122,12 @@ class VerdictLog:
         """Keep a signed verdict and enter it: both durable on return.
 
         Raises:
+            TurnError: the log's key has turned since the verdict named it; nothing is entered.
             AttestationError, EncodingError: not a verdict of this auditor.
             ConfigurationError, LedgerError: the disk refuses, or another process has the log for too long.
         """
-        entry = entry_of(data, read_verdict(data, self._auditor))
+        found = read_verdict(data, self._auditor)
+        entry, named = entry_of(data, found), named_log(found)
         self.shared.verifier()  # made, if it has to be
         path = self._envelope(entry.digest)
         try:
@@ -136,7 +136,11 @@ class VerdictLog:
         except OSError as error:
             raise ConfigurationError(f"cannot keep {path}: {error.strerror}") from None
         encoded = entry.encode()
-        return Entered(entry, self.shared.append(lambda index: encoded).bundle)
+        return Entered(entry, self.shared.append(lambda index: encoded, named).bundle)
+
+    def rotate(self, overlap: int) -> LogKey:
+        """Sign the log with a new key from here on.  Raises as :meth:`ragseal.ledger.shared.SharedLog.rotate`."""
+        return self.shared.rotate(overlap)
 
     def copy(self) -> LogCopy:
         """The log as it stands.  Raises ConfigurationError, LedgerError: it cannot be read."""
@@ -151,17 +155,17 @@ class VerdictLog:
         return CopySource(self.copy())
 
     def entries(self) -> list[VerdictEntry]:
-        """Every entry, in order.  Raises as :meth:`copy`; EncodingError: one is not a verdict's."""
-        return entries_of(self.copy())
+        """Every verdict, in order.  Raises as :meth:`copy`; EncodingError: an entry is neither that nor a turn."""
+        return list(verdicts_of(self.copy()).values())
 
     def envelope(self, index: int) -> bytes:
         """The signed verdict of an entry, counting from 0.
 
         Raises:
-            LedgerError: no such entry.
+            LedgerError: no such entry, or a turn of the log's key.
             ConfigurationError: as :meth:`envelope_of`.
         """
-        return self.envelope_of(_entry(self.entries(), index))
+        return self.envelope_of(verdict_in(self.copy(), index))
 
     def envelope_of(self, entry: VerdictEntry) -> bytes:
         """The signed verdict of an entry.
@@ -186,22 +190,53 @@ class VerdictLog:
         return self._directory / ENVELOPES / f"{digest.hex()}.jsonl"
 
 
-def entries_of(copy: LogCopy) -> list[VerdictEntry]:
-    """Every entry of a copy, in order.  Raises EncodingError: one is not a verdict's."""
-    return [VerdictEntry.decode(one) for one in copy.all]
+def verdicts_of(copy: LogCopy) -> dict[int, VerdictEntry]:
+    """Every verdict of a copy by its index, in order; turns of the log's key are left out.
+
+    Raises:
+        EncodingError: an entry is neither a verdict nor a turn.
+    """
+    return {index: VerdictEntry.decode(one) for index, one in enumerate(copy.all) if not is_turn(one)}
+
+
+def turns_of(copy: LogCopy) -> dict[int, Rotation]:
+    """Every turn of the log's key by its index."""
+    return {turn.index: turn for turn in LogKey.of(copy.verifier).turns}
+
+
+def verdict_in(copy: LogCopy, index: int) -> VerdictEntry:
+    """An entry.  Raises LedgerError: no such entry, or a turn of the log's key."""
+    found, size = verdicts_of(copy), len(copy.all)
+    if not 0 <= index < size:
+        raise LedgerError(f"there is no entry {index}: the log of verdicts has {size}")
+    if index not in found:
+        raise LedgerError(f"entry {index} of the log of verdicts turns the log's key: it is no verdict")
+    return found[index]
 
 
 def proof_in(copy: LogCopy, index: int) -> InclusionBundle:
-    """That an entry is in a copy of the log.  Raises LedgerError: no such entry."""
-    _entry(copy.all, index)
-    size, note = copy.published()
-    return InclusionBundle(index, tuple(copy.inclusion(index, size)), note)
+    """That a verdict is in a copy of the log, or was up to the next turn of its key: it names the turns before it.
+
+    Raises:
+        LedgerError: as :func:`verdict_in`.
+    """
+    verdict_in(copy, index)
+    size = min([len(copy.all), *(turn for turn in turns_of(copy) if turn > index)])
+    return InclusionBundle(index, tuple(copy.inclusion(index, size)), copy.checkpoint_at(size))
 
 
-def _entry(entries: Sequence[T], index: int) -> T:
-    if not 0 <= index < len(entries):
-        raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(entries)}")
-    return entries[index]
+def named_log(found: SignedVerdict) -> NoteVerifier | None:
+    """The key of the log that a verdict says it is in, with the turns that it names; None where it is in no log.
+
+    Raises:
+        EncodingError: no key, or no turns.
+        TurnError: turns that the log's keys did not sign.
+    """
+    named = found.predicate["verdictLog"]
+    if named is None:
+        return None
+    key, turns = NoteVerifier.from_vkey(named["key"]), read_turns(named["turns"])
+    return LogKey.of(key, turns) if turns else key
 
 
 def check_entered(data: bytes, found: SignedVerdict, proof: bytes, log: NoteVerifier | None) -> NoteVerifier:
@@ -214,21 +249,20 @@ def check_entered(data: bytes, found: SignedVerdict, proof: bytes, log: NoteVeri
         log: the log's key as the auditor gave it; None: the one that the verdict names.
 
     Returns:
-        The log's key.
+        The log's key, which is its first, with its turns up to there.
 
     Raises:
         AttestationError: the verdict says that it is in no log, or in another one; or the log is another auditor's.
         LedgerError: it is not in that log.
         EncodingError: no such file.
     """
-    named = found.predicate["verdictLog"]
-    if named is None:
+    key = named_log(found)
+    if key is None:
         raise AttestationError(
             "the verdict says of itself that it is in no log: its auditor could not write it down when it was issued"
         )
-    if log is not None and log.vkey() != named:
-        raise AttestationError(f"the verdict names another log of verdicts than {log.name}: {named[:200]}")
-    key = NoteVerifier.from_vkey(named)
+    if log is not None and log.vkey() != key.vkey():
+        raise AttestationError(f"the verdict names another log of verdicts than {log.name}: {key.vkey()[:200]}")
     if key.name != origin_of(found.auditor):
         raise AttestationError(f"the log of verdicts {key.name} is not that of the auditor {found.auditor.hex()}")
     InclusionBundle.from_text(proof).verify(entry_of(data, found).encode(), key)

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
+from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
 from ragseal.kernel.verdict import VerdictEntry
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import NoteVerifier
@@ -29,11 +30,12 @@ from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
-from ragseal.verifier.signed.log import FOLDER, VerdictLog, entries_of, proof_in
+from ragseal.verifier.signed.log import FOLDER, VerdictLog, proof_in, turns_of, verdict_in, verdicts_of
 from ragseal.verifier.state import State
 
 SERVICE = "ragseal.v1.LedgerService"
 PATIENCE = 5.0  #: seconds that a reader waits for an audit that appends; it is shown the log as it was otherwise
+OVERLAP = 32  #: entries; a log of verdicts grows slowly, and the old key lies on the disk until its overlap is over
 _GRACE = 2.0
 OUT = click.Path(path_type=Path, dir_okay=False)
 
@@ -53,30 +55,68 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
     @JSON
     def key(directory: Path, as_json: bool) -> None:
         """Show the log's public key."""
-        vkey = _log(directory).verifier().vkey()
-        tell_result(as_json, {"vkey": vkey}, vkey)
+        found = _log(directory).verifier()
+        values = {"vkey": found.vkey(), "signing_key": found.keys[-1].vkey()}
+        tell_result(as_json, values, found.vkey())
+
+    @log.command()
+    @state_option
+    @click.option("--overlap", type=click.IntRange(0, MAX_OVERLAP), default=OVERLAP, show_default=True,
+                  help="For so many entries more every note is signed by the old key as well.")  # fmt: skip
+    @JSON
+    def rotate(directory: Path, overlap: int, as_json: bool) -> None:
+        """Sign the log with a new key from now on; audits and `verdict log serve` go on meanwhile.
+
+        The log keeps its name, which is its first key's: nothing that readers of verdicts or observers were given
+        changes. Observers follow by themselves, and verdicts name the turns before them. Witnesses that are no
+        observers are told the new key by their operators before the overlap ends, in the place of the old one: with
+        both, they go on cosigning for whoever stole the old key.
+
+        The old key is removed with the first verdict behind the overlap; where it may have been stolen, give
+        --overlap 0.
+        """
+        turned = _log(directory).rotate(overlap)
+        turn = turned.turns[-1]
+        values = {
+            "log_key": turned.vkey(), "signing_key": turned.newest.vkey(), "turn": turn.number, "index": turn.index,
+            "until": turn.until,
+        }  # fmt: skip
+        tell_result(
+            as_json, values,
+            f"entry {turn.index} of {turned.name} turns its key. It is still called by its first key, which readers go "
+            f"on pinning:\n{turned.vkey()}\nIt is signed by\n{turned.newest.vkey()}\nUp to {turn.until} entries the "
+            "old key signs as well. Witnesses that do not follow the log need the new key before that, in the place of "
+            "the old one: one that keeps both goes on believing whoever stole the old key",
+        )  # fmt: skip
 
     @log.command()
     @state_option
     @click.argument("index", type=click.IntRange(min=0), required=False)
     @click.option("--out", type=OUT, help="Write the signed verdict of entry INDEX to this file.")
-    @click.option("--proof", type=OUT, help="Write the proof that entry INDEX is in the log now (.tlog-proof).")
+    @click.option(
+        "--proof",
+        type=OUT,
+        help="Write the proof that entry INDEX is in the log now, or was up to the next turn of its key (.tlog-proof).",
+    )
     @JSON
     def show(directory: Path, index: int | None, out: Path | None, proof: Path | None, as_json: bool) -> None:
-        """List the entries, oldest first, after hashing every one of them again; with INDEX one of them."""
+        """List the entries, oldest first, after hashing every one of them again; with INDEX one of them.
+
+        Most are verdicts; an entry may turn the log's key (`rotate`).
+        """
         if index is None and (out or proof):
             raise click.UsageError("--out and --proof are about one entry: name its number")
         kept = _log(directory)
         kept.shared.verifier()
         copy = kept.copy()  # hashed to its signed root; everything below is of this one reading
-        found = entries_of(copy)
-        if index is not None and index >= len(found):
-            raise LedgerError(f"there is no entry {index}: the log of verdicts has {len(found)}")
-        for number, entry in enumerate(found):
-            if index is None or index == number:
-                click.echo(json.dumps({"index": number, **_plain(entry)}) if as_json else _line(number, entry))
+        found: dict[int, VerdictEntry | Rotation] = {**verdicts_of(copy), **turns_of(copy)}
+        if index is not None and (index not in found or out or proof):
+            verdict_in(copy, index)
+        for number in sorted(found) if index is None else [index]:
+            entry = found[number]
+            click.echo(json.dumps({"index": number, **_plain(entry)}) if as_json else _line(number, entry))
         if index is not None:
-            _write(out, lambda: kept.envelope_of(found[index]))
+            _write(out, lambda: kept.envelope_of(verdict_in(copy, index)))
             _write(proof, proof_in(copy, index).to_text)
 
     @log.command()
@@ -127,7 +167,9 @@ def _log(directory: Path) -> VerdictLog:
     return VerdictLog(directory, State(directory).public_key, PATIENCE)
 
 
-def _plain(entry: VerdictEntry) -> dict[str, Any]:
+def _plain(entry: VerdictEntry | Rotation) -> dict[str, Any]:
+    if isinstance(entry, Rotation):
+        return {"turn": entry.number, "old_key": entry.old_key.hex(), "new_key": entry.new_key.hex()}
     return {
         "outcome": entry.outcome,
         "epsilon": entry.epsilon,
@@ -140,8 +182,10 @@ def _plain(entry: VerdictEntry) -> dict[str, Any]:
     }
 
 
-def _line(number: int, entry: VerdictEntry) -> str:
+def _line(number: int, entry: VerdictEntry | Rotation) -> str:
     """One entry for the terminal; names of others cannot add a line or steer it."""
+    if isinstance(entry, Rotation):
+        return f"{number:6}  {entry.says()}"
     shown = printable(f"{entry.window or '(no window)'} of {entry.origin}")
     epsilon = f" epsilon {entry.epsilon}" if entry.epsilon else ""
     return f"{number:6}  {when(entry.time)}  {entry.outcome}{epsilon}  {shown}  {entry.digest.hex()}"

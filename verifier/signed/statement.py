@@ -62,7 +62,7 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "issued": (str,),
     "program": (dict,),
     "report": (dict,),
-    "verdictLog": (str, type(None)),
+    "verdictLog": (dict, type(None)),
 }
 
 
@@ -91,7 +91,7 @@ def signed_verdict(
         "predicateType": PREDICATE_TYPE,
         "predicate": {
             **_predicate(verdict, values, report, log, now),
-            "verdictLog": None if verdicts is None else verdicts.vkey(),
+            "verdictLog": None if verdicts is None else {"key": verdicts.vkey(), "turns": _turns(verdicts)},
         },
     }
     payload = json.dumps(said, ensure_ascii=False, allow_nan=False, sort_keys=True).encode()
@@ -138,7 +138,7 @@ def _predicate(
         "log": {
             "origin": log.name,
             "key": log.vkey(),
-            "turns": [base64.b64encode(turn.encode()).decode() for turn in LogKey.of(log).turns],
+            "turns": _turns(log),
             "checkpoint": None if verdict.log is None else verdict.log.note.encode().decode(),
         },
         "circuit": None if manifest is None else {
@@ -156,6 +156,10 @@ def _predicate(
         "program": {"name": "ragseal-verifier", "version": ragseal.__version__, "with": _versions()},
         "report": {"sha256": hashlib.sha256(report).hexdigest()},
     }  # fmt: skip
+
+
+def _turns(log: NoteVerifier) -> list[str]:
+    return [base64.b64encode(turn.encode()).decode() for turn in LogKey.of(log).turns]
 
 
 def _versions() -> dict[str, str]:
@@ -252,6 +256,9 @@ def _read_predicate(found: Any) -> dict[str, Any]:
     for name, kinds in _MEMBERS.items():
         if not isinstance(found[name], kinds) or (isinstance(found[name], bool)):
             raise EncodingError(f"the signed verdict's {name} is of another type")
+    entered = found["verdictLog"]
+    if entered is not None and (set(entered) != {"key", "turns"} or not isinstance(entered["key"], str)):
+        raise EncodingError("the signed verdict's verdictLog is not a key with its turns")
     if found["verdict"] not in WORDS or not found["line"].startswith(found["verdict"] + " "):
         raise AttestationError("the signed verdict and its line contradict each other")
     return found
@@ -270,8 +277,8 @@ def _read_subjects(found: Any) -> dict[str, str]:
     return subjects
 
 
-def _read_turns(found: Any) -> list[Rotation]:
-    """The turns of the log's key that its checkpoint was signed after, each an entry of that log in base64."""
+def read_turns(found: Any) -> list[Rotation]:
+    """Turns of a log's key, each an entry of that log in base64.  EncodingError: something else."""
     if not isinstance(found, list) or len(found) > MAX_TURNS or not all(isinstance(one, str) for one in found):
         raise EncodingError("the signed verdict's log has no list of turns of its key")
     return [Rotation.decode(decode_base64(one, "turn of the log's key")) for one in found]
@@ -287,6 +294,6 @@ def _check_log(log: Mapping[str, Any], subjects: Mapping[str, str]) -> None:
         return
     if not isinstance(note, str):
         raise EncodingError("the signed verdict's checkpoint is not text")
-    head = open_checkpoint(note.encode(), LogKey.of(key, _read_turns(log.get("turns")))).checkpoint
+    head = open_checkpoint(note.encode(), LogKey.of(key, read_turns(log.get("turns")))).checkpoint
     if subjects.get(f"log {head.origin} at {head.size} entries") != head.root.hex():
         raise AttestationError("the log's checkpoint in the signed verdict is not what the verdict is about")

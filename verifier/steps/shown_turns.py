@@ -20,8 +20,11 @@ from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.steps.turns import TurnedTwice
 
 
-def keys_beside(files: Sequence[TurnFile], log_key: NoteVerifier) -> tuple[NoteVerifier, ...]:
-    """Keys that a key of this log has named for it, in statements that the log does not hold."""
+def keys_beside(files: Sequence[TurnFile], log_key: NoteVerifier, size: int) -> tuple[NoteVerifier, ...]:
+    """Keys that a key of this log has named for it, in statements that its first ``size`` entries do not hold.
+
+    A statement about an entry behind those may be in the log all the same: it is younger than what is shown here.
+    """
     name, known = log_digest(log_key.vkey()), list(log_key.keys)
     for file in sorted(files, key=lambda file: file.proof.turn.number):
         turn = file.proof.turn
@@ -31,7 +34,7 @@ def keys_beside(files: Sequence[TurnFile], log_key: NoteVerifier) -> tuple[NoteV
         except AuditError:
             continue  # somebody else's words
         old = any(turn.old_key == key.public_key for key in known)
-        if turn.log == name and old and new not in known:
+        if turn.log == name and old and new not in known and turn.index < size:
             known.append(new)
     return tuple(known[len(log_key.keys) :])
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Files that a visitor has: receipts with their records and manifests, tlog proofs, signed verdicts. Nothing is fetched. */
 import { Refusal, fromBase64, fromHex, hex, need, refuse, same, utf8 } from "./bytes.js";
-import { decodeAny, peekTag } from "./decoder.js";
+import { decode, decodeAny, peekTag } from "./decoder.js";
 import type { Answer, Receipt, Record as LedgerRecord, SignedManifest } from "./generated/messages.js";
 import { checkInclusion, leafHash } from "./merkle.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
 import { printable } from "./printable.js";
+import { follow, withTurns } from "./turns.js";
 import { readVerdict } from "./verdict.js";
 import type { Line, State } from "./verify.js";
 import { manifestDigest, recordDigest } from "./window.js";
@@ -22,11 +23,13 @@ export interface DroppedOptions {
   readonly logKey?: string | undefined;
   /** The auditor's key, 64 hexadecimal digits; without one the signer of a verdict is named only. */
   readonly auditorKey?: string | undefined;
+  /** Turns of the log's key with their proofs, in order, as its observer shows them. */
+  readonly turns?: readonly Uint8Array[] | undefined;
 }
 
 const PROOF = "c2sp.org/tlog-proof@v1\n";
 const MAX_BYTES = 1 << 24; // of a file
-const KINDS = ["receipt", "record", "signed-manifest", "answer"] as const;
+const KINDS = ["receipt", "record", "signed-manifest", "answer", "kept-turns", "turn-proof"] as const;
 
 type Known =
   | { readonly kind: "proof"; readonly name: string; readonly data: Uint8Array }
@@ -75,7 +78,7 @@ export function included(entry: Uint8Array, index: number, path: readonly Uint8A
 
 class Checker {
   readonly lines: Line[] = [];
-  private readonly log: NoteKey | undefined;
+  private log: NoteKey | undefined;
   private readonly auditor: Uint8Array | undefined;
   private readonly manifests: SignedManifest[] = [];
   /** Records that were dropped, alone or within answers, by their digests. */
@@ -88,6 +91,7 @@ class Checker {
     private readonly options: DroppedOptions,
   ) {
     this.log = options.logKey ? parseKey(options.logKey.trim()) : undefined;
+    for (const one of options.turns ?? []) if (this.log !== undefined) this.log = follow(this.log, decode("turn-proof", one));
     const auditor = options.auditorKey?.trim();
     need(!auditor || /^[0-9a-f]{64}$/.test(auditor), "the auditor's key is 64 hexadecimal digits, in lower case");
     this.auditor = auditor ? fromHex(auditor) : undefined;
@@ -105,10 +109,34 @@ class Checker {
   }
 
   all(known: readonly Known[]): void {
+    this.turns(known);
     for (const one of known) this.file(one);
     for (const one of known) {
       if (one.kind !== "message" || one.message.tag !== "record" || this.used.has(hex(recordDigest(one.message)))) continue;
       this.say(one.name, "open", "a record that no other file here is about: drop its receipt or its .tlog-proof with it");
+    }
+  }
+
+  /** Turns of the log's key among the files, in the log's order; what does not hold is said, and changes no key. */
+  private turns(known: readonly Known[]): void {
+    const found = known.flatMap(({ name, ...one }) => {
+      if (one.kind !== "message") return [];
+      const { message } = one;
+      if (message.tag === "turn-proof") return [{ name, at: message.turn.number, by: (log: NoteKey) => follow(log, message) }];
+      return message.tag === "kept-turns" ? [{ name, at: 65, by: (log: NoteKey) => withTurns(log, message.turns) }] : [];
+    });
+    for (const { name, by } of found.sort((one, other) => one.at - other.at)) {
+      if (this.log === undefined) {
+        this.say(name, "open", "turns of a log's key: give the log's key");
+        continue;
+      }
+      try {
+        this.log = by(this.log);
+        this.say(name, "good", `the log's key has turned ${this.log.turns?.length ?? 0} times, each time by the word of the key before`);
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        this.say(name, "bad", error.message);
+      }
     }
   }
 

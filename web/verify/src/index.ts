@@ -11,6 +11,7 @@ export { limitOf, readBody } from "./limits.js";
 export { type Files, tilePath } from "./log.js";
 export { printable } from "./printable.js";
 export * as internals from "./internals.js";
+export { signingKey } from "./turns.js";
 export { type Line, type Options, type Report, verifyWindow } from "./verify.js";
 export type { News, Order } from "./worker.js";
 

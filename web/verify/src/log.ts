@@ -76,7 +76,9 @@ export async function readNote(files: Files, key: NoteKey, most = MOST_OF_A_LOG)
   let found = key;
   try {
     const unsigned = { checkpoint: readCheckpoint(note, key), note, data };
-    found = turnsIn(key, (await readTree(files, unsigned, most)).entries);
+    const turns = turnsIn(key, (await readTree(files, unsigned, most)).entries);
+    if (turns.wrong !== undefined) throw turns.wrong;
+    found = turns.key;
     openCheckpoint(data, found);
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof Unknown || error instanceof Missing)) throw error;
@@ -88,7 +90,7 @@ export async function readNote(files: Files, key: NoteKey, most = MOST_OF_A_LOG)
 /** The log's key behind all of its entries: the note is signed by the one that counts then. */
 export function turnedBy({ entries }: Tree, key: NoteKey, data: Uint8Array): NoteKey {
   const { turns: _, ...first } = key;
-  const found = turnsIn(first, entries);
+  const { key: found, wrong } = turnsIn(first, entries);
   if (found.turns !== undefined) {
     try {
       openCheckpoint(data, found);
@@ -96,6 +98,7 @@ export function turnedBy({ entries }: Tree, key: NoteKey, data: Uint8Array): Not
       throw new Unknown("the checkpoint is signed by a key alone that the log has given up before: whoever stole that key can show it");
     }
   }
+  if (wrong !== undefined) throw wrong; // not before: a thief of an old key can enter whatever it likes, and sign it
   return found;
 }
 

@@ -22,6 +22,12 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
   return level[0] ?? sha256(new Uint8Array());
 }
 
+/** The root above perfect subtrees that lie side by side, the last and smallest one first. */
+export function rootOf(subtrees: readonly Uint8Array[]): Uint8Array {
+  if (subtrees.length === 0) return sha256(new Uint8Array());
+  return subtrees.reduce((right, left) => nodeHash(left, right));
+}
+
 /** Hashes of the perfect subtrees of `width` leaves, a power of two. */
 export function subtrees(leaves: readonly Uint8Array[], width: number): Uint8Array[] {
   let level = leaves.slice(0, leaves.length - (leaves.length % width));

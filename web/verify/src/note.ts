@@ -25,7 +25,7 @@ export interface Turn {
 }
 
 /** One key counts for one size: up to a turn's index the old one, behind it the new one. */
-function keyAt(log: NoteKey, size: number): NoteKey {
+export function keyAt(log: NoteKey, size: number): NoteKey {
   return (log.turns ?? []).filter((turn) => BigInt(size) > turn.index).at(-1)?.key ?? log;
 }
 
@@ -47,8 +47,13 @@ export function parseKey(text: string): NoteKey {
 }
 
 /** What a manifest calls the log with this key: SHA-256 of the key as text. SPEC A.1. */
-export function keyDigest({ name, id, kind, key }: NoteKey): Uint8Array {
-  return sha256(utf8(`${name}+${hex(id)}+${base64(join(Uint8Array.of(kind), key))}`));
+export function keyDigest(key: NoteKey): Uint8Array {
+  return sha256(utf8(keyText(key)));
+}
+
+/** The inverse of parseKey. */
+export function keyText({ name, id, kind, key }: NoteKey): string {
+  return `${name}+${hex(id)}+${base64(join(Uint8Array.of(kind), key))}`;
 }
 
 interface Signature {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Turns of a log's key, taken from its entries. SPEC G.6.13. */
 import { sha256 } from "@noble/hashes/sha2.js";
-import { fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
+import { Refusal, fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
 import { decode, peekTag } from "./decoder.js";
-import type { Rotation } from "./generated/messages.js";
-import { leafHash, merkleRoot } from "./merkle.js";
-import { ED25519, type NoteKey, type Note, keyDigest } from "./note.js";
+import type { Rotation, TurnProof } from "./generated/messages.js";
+import { checkInclusion, leafHash, merkleRoot, rootOf } from "./merkle.js";
+import { ED25519, type NoteKey, type Note, keyAt, keyDigest, keyText, parseKey, parseNote, readCheckpoint, signedBy } from "./note.js";
 import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
 
@@ -43,21 +43,66 @@ function isTurn(entry: Uint8Array): boolean {
   }
 }
 
-/** A log's key with all turns in its entries, each signed for its place and for what stands before it. */
-export function turnsIn(log: NoteKey, entries: readonly Uint8Array[]): NoteKey {
+/** A log's key with the turns in its entries, each signed for its place and what stands before it, up to one that is none. */
+export function turnsIn(log: NoteKey, entries: readonly Uint8Array[]): { readonly key: NoteKey; readonly wrong?: Refusal } {
   let key = log;
-  entries.forEach((entry, index) => {
-    if (!isTurn(entry)) return;
-    const turn = decode(TAG, entry);
-    const root = merkleRoot(entries.slice(0, index).map(leafHash));
-    need(turn.index === BigInt(index) && same(turn.root, root), `entry ${index} is a turn that was signed for another place or history`);
-    key = turned(key, turn);
-  });
-  return key;
+  for (const [index, entry] of entries.entries()) {
+    if (!isTurn(entry)) continue;
+    try {
+      const turn = decode(TAG, entry);
+      need(turn.index === BigInt(index), `entry ${index} is a turn that was signed for another place or history`);
+      const root = merkleRoot(entries.slice(0, index).map(leafHash));
+      need(same(turn.root, root), `entry ${index} is a turn that was signed for another place or history`);
+      key = turned(key, turn);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { key, wrong: error };
+    }
+  }
+  return { key };
 }
 
-/** Whether a note has a line under the log's name by a key that is none of the known ones. */
+/** Every key of a log, in their order. */
+export function keysOf(log: NoteKey): readonly NoteKey[] {
+  return [log, ...(log.turns ?? []).map((turn) => turn.key)];
+}
+
+/** Whether a note has a line under the log's name by a key that is none of the known ones; a witness's are longer. */
 export function hasUnknownLine(note: Note, log: NoteKey): boolean {
-  const known = [log, ...(log.turns ?? []).map((turn) => turn.key)].map((key) => hex(key.id));
-  return note.signatures.some((line) => line.name === log.name && !known.includes(hex(line.id)));
+  const known = keysOf(log).map((key) => hex(key.id));
+  return note.signatures.some((line) => line.name === log.name && line.blob.length === 64 && !known.includes(hex(line.id)));
+}
+
+/** Whether a turn is one that is known: then it changes nothing, whatever else is shown with it. */
+function isKnown(log: NoteKey, turn: Rotation): boolean {
+  const known = log.turns?.[turn.number - 1];
+  return known !== undefined && known.index === turn.index && known.until === turn.until && same(known.key.key, turn.new_key);
+}
+
+/** A log's key behind turns that a reader kept, each proven to whoever kept it: both keys signed them, in their order. */
+export function withTurns(log: NoteKey, turns: readonly Rotation[]): NoteKey {
+  return turns.reduce((key, turn) => (isKnown(key, turn) ? key : turned(key, turn)), log);
+}
+
+/** A log's key behind a turn that is shown in its place, under the note of that size, which both keys have signed. */
+export function follow(log: NoteKey, { turn, path, checkpoint }: TurnProof): NoteKey {
+  if (isKnown(log, turn)) return log;
+  const found = turned(log, turn);
+  const note = parseNote(checkpoint);
+  for (const key of keysOf(found).slice(-2)) {
+    need(signedBy(note, key).length > 0, `turn ${turn.number} is in no history that both of its keys signed`);
+  }
+  const { size, root } = readCheckpoint(note, log);
+  need(BigInt(size) === turn.index + 1n, `turn ${turn.number} is shown under a note of another size than its own`);
+  checkInclusion(leafHash(turn.raw), Number(turn.index), size, path, root);
+  // RFC 9162: the path of a tree's last leaf is the perfect subtrees before it, the smallest first.
+  need(same(rootOf(path), turn.root), `turn ${turn.number} was signed for another history than it is shown in`);
+  return found;
+}
+
+/** The log's public key, as text, that counts at a size, behind turns that are shown with their proofs. */
+export function signingKey(logKey: string, proofs: readonly Uint8Array[], size: number): string {
+  const first = parseKey(logKey.trim());
+  need(proofs.length <= 64, "a log turns its key at most 64 times");
+  return keyText(keyAt(proofs.reduce<NoteKey>((key, proof) => follow(key, decode("turn-proof", proof)), first), size));
 }

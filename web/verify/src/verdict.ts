@@ -43,7 +43,7 @@ const MEMBERS: { readonly [name: string]: readonly Kind[] } = {
   issued: ["text"],
   program: ["object"],
   report: ["object"],
-  verdictLog: ["text", "null"],
+  verdictLog: ["object", "null"],
 };
 
 function kinds(value: unknown): readonly Kind[] {
@@ -116,6 +116,9 @@ function readPredicate(found: unknown): Json {
   for (const [name, allowed] of Object.entries(MEMBERS)) {
     need(kinds(found[name]).some((kind) => allowed.includes(kind)), `the signed verdict's ${name} is of another type`);
   }
+  const entered = found["verdictLog"];
+  need(entered === null || (isObject(entered) && exactly(entered, ["key", "turns"]) && typeof entered["key"] === "string"),
+    "the signed verdict's verdictLog is not a key with its turns");
   const { verdict, line } = found as { verdict: string; line: string };
   need(WORDS.includes(verdict) && line.startsWith(`${verdict} `), "the signed verdict and its line contradict each other");
   return found;

@@ -152,6 +152,20 @@ class Run {
     await this.inside(tree);
   }
 
+  /**
+   * The kept note is signed, but not by the key that counts at its size: whoever stole an old key could show it to a reader
+   * who did not know of the turn. It convicts nobody. SPEC G.6.13.5.
+   */
+  private isVoid(): boolean {
+    try {
+      openCheckpoint(utf8(this.options.kept ?? ""), this.key);
+      return false;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return true;
+    }
+  }
+
   /** Of two notes of one size no entry is needed. */
   private sameSize({ size, root }: Checkpoint, note: Uint8Array): void {
     if (this.kept?.size === size && !same(this.kept.root, root)) this.forked(note);
@@ -172,6 +186,11 @@ class Run {
   }
 
   private forked(note: Uint8Array): never {
+    this.short = true;
+    if (this.isVoid()) {
+      throw new Unknown("the log does not continue the checkpoint that was kept, which a key alone signed that the log had "
+        + "given up by that size: whoever stole that key showed it, or the log did. Compare with others what they were shown");
+    }
     throw new Fork([this.options.kept ?? "", new TextDecoder().decode(note)]);
   }
 

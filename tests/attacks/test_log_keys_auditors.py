@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Auditors across turns of a log's key: what a thief or a stranger shows one of them, and what stays of it.
+
+SPEC G.6.13.5, G.6.13.10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.turns import LogKey
+from ragseal.verifier.evidence import TurnFile, Undecided
+from ragseal.verifier.state import State
+from ragseal.verifier.steps.log import Forked
+from tests.attacks import turn_checks as checks
+from tests.attacks.checks import without
+from tests.attacks.test_log_keys import beside, fork_of_the_first, note_of, proof_of, says
+from tests.simulator.turning import Turning
+from tests.simulator.world import ORIGIN
+from tests.verifier.test_beacon import participant
+
+
+def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_path: Path) -> None:
+    """What it read of the log, and holds from one look to the next, is as void as what its folder remembers."""
+    world, fork = Turning.turned(), fork_of_the_first()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    part = participant(fork, state)
+    part._read()
+    part.link = participant(world, state).link
+    with pytest.raises(Undecided, match="stole"):
+        part._read()
+    assert len(state.log_key(world.signer.verifier).keys) == 1, "which of the two is the log somebody has to find out"
+    part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
+    part._read()
+    part.link = participant(world, state).link
+    with without(checks.CACHED_NOTE_IS_VOID), pytest.raises(Forked):
+        part._read()
+
+
+def test_a_thiefs_note_of_any_size_does_not_keep_an_auditor_from_the_log(tmp_path: Path) -> None:
+    """It is remembered under the old key, longer than the log ever was: once the turn is known it is void."""
+    world = Turning.turned()
+    state = State.create(tmp_path / "auditor", world.auditor_key)
+    longer = Checkpoint(ORIGIN, world.size + 50, bytes(32)).sign(world.signer)
+    path = state._checkpoint_path(world.signer.verifier)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(longer)
+    state.keep_turns(world.log_signer.log)
+    part = participant(world, state)
+    part._read()
+    remembered = state.remembered(world.signer.verifier)
+    assert remembered is not None
+    assert remembered.checkpoint.size == world.size
+    assert not remembered.void
+
+
+def test_an_old_copy_of_the_log_and_a_turn_behind_its_end_convict_nobody() -> None:
+    """Whoever stands in between replays a note from before the turn; an honest account has answers from behind it."""
+    world, old = Turning.turned(), before_the_turn()
+    assert old.entries() == world.entries()[: old.size]
+    handed: dict[str, Any] = {"receipts": world.receipts(), "turns": [TurnFile("a", proof_of(world))]}
+    told = old.audit(**handed)
+    says(told, "NO VERDICT", "old copy")
+    with without(checks.BESIDE_WITHIN_THE_LOG):
+        assert old.audit(**handed).verdict == "FAIL"
+
+
+def before_the_turn() -> Turning:
+    """The log of :meth:`Turning.turned` as it stood before its turn."""
+    old = Turning()
+    old.commit()
+    for account in ("alice", "bob", "carol"):
+        old.ask(account)
+    return old
+
+
+def test_a_thief_leaves_no_turn_of_its_own_with_an_auditor_that_remembers_the_log(tmp_path: Path) -> None:
+    """It shows a fork whose key turns to one of its own: that auditor goes on with the log that it knows."""
+    world, fork = Turning(), beside("alice")
+    world.commit()
+    for account in ("alice", "bob", "carol"):
+        world.ask(account)
+
+    def after_the_fork(name: str) -> State:
+        state = State.create(tmp_path / name, world.auditor_key)
+        participant(world, state)._read()
+        with pytest.raises((Forked, Undecided)):
+            participant(fork, state)._read()
+        return state
+
+    participant(world, after_the_fork("one"))._read()
+    with without(checks.COMPARED_BEFORE_KEPT):
+        state = after_the_fork("another")
+    with pytest.raises(Undecided, match="no signature by a known key"):
+        participant(world, state)._read()
+
+
+def test_an_audit_of_a_thiefs_fork_keeps_no_turn_of_it() -> None:
+    world, fork, kept = Turning.turned(), beside("alice"), list[LogKey]()
+    remembered = open_checkpoint(note_of(world, 11), world.signer.verifier)
+    auditor = replace(fork.auditor(), remembered=remembered, keep_turns=kept.append)
+    says(fork.audit(auditor=auditor), "NO VERDICT", "stole")
+    assert not kept
+    with without(checks.KEPT_BEHIND_AN_AUDITS_COMPARISON):
+        fork.audit(auditor=auditor)
+    assert kept
