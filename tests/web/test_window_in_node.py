@@ -288,9 +288,20 @@ def test_files_that_end_before_a_kept_checkpoint(fork: bool, honest: Published, 
     assert said.of("open")["kept checkpoint"].startswith("these files end at 12 entries")
 
 
-def test_a_kept_checkpoint_of_another_key_is_none(honest: Published, tmp_path: Path) -> None:
+def test_a_kept_checkpoint_of_a_key_that_the_files_do_not_show(honest: Published, tmp_path: Path) -> None:
+    """Of a turn that is newer than the files, or of another log: no fault of this one, and nothing is claimed of it."""
     path = tmp_path / "kept.note"
     path.write_bytes(Checkpoint("test.example/log", 12, bytes(32)).sign(NoteSigner("test.example/log", key_of("bob"))))
+    said = honest.check("--kept", str(path))
+    assert (said.state, said.exit, said.bad, said.proven) == ("open", 3, {}, 3)
+    assert "has no signature of test.example/log" in said.of("open")["kept checkpoint"]
+
+
+def test_a_kept_checkpoint_of_another_log_is_none(honest: Published, tmp_path: Path) -> None:
+    path = tmp_path / "kept.note"
+    path.write_bytes(
+        Checkpoint("other.example/log", 12, bytes(32)).sign(NoteSigner("other.example/log", key_of("bob")))
+    )
     with pytest.raises(AssertionError, match="has no signature of"):
         honest.check("--kept", str(path))
 

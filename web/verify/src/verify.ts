@@ -139,7 +139,7 @@ class Run {
     this.key = signed.key;
     await this.aside("witnesses", () => this.witnesses(signed.note, this.key), (text) => text);
     if (this.options.kept !== undefined && this.kept === undefined) {
-      this.kept = await this.step("kept checkpoint", () => openCheckpoint(utf8(this.options.kept ?? ""), this.key).checkpoint, () => "");
+      this.keptLater(this.options.kept);
     }
     await this.step("kept checkpoint", () => this.sameSize(signed.checkpoint, signed.data), () => "");
     const tree = await this.step("entries", () => readTree(this.files, signed, this.options.most),
@@ -150,6 +150,18 @@ class Run {
     await this.aside("tiles", () => checkTiles(this.files, tree),
       (count) => `the ${count} files of hashes are those of the entries`);
     await this.inside(tree);
+  }
+
+  /** A kept note of no key that the log has shown: of one that these files do not reach, or of another log. Neither is the log's fault. */
+  private keptLater(note: string): void {
+    try {
+      this.kept = openCheckpoint(utf8(note), this.key).checkpoint;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      this.short = true;
+      this.say("kept checkpoint", "open", `${error.message}: it was signed by a key that these files do not show; they may be older than it, `
+        + "or it is another log's");
+    }
   }
 
   /**
