@@ -13,7 +13,8 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import TurnProof
-from tests.simulator.world import ORIGIN, World, key_of
+from tests.simulator.parties import ORIGIN, key_of
+from tests.simulator.world import World
 
 
 class Turning(World):

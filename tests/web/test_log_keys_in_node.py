@@ -186,6 +186,9 @@ def test_dropped_receipts_from_behind_a_turn_hold_with_the_turns(tmp_path: Path)
         lines = said_of([*files, tmp_path / name], key)
         assert states(lines) == {"good"}, lines
     assert states(said_of([tmp_path / name for name in turns])) == {"open"}
+    elsewhere = Turning.turned(root=bytes(32))
+    wrong = elsewhere.messages[elsewhere.at(Rotation)]
+    assert isinstance(wrong, Rotation)
     stranger, end = key_of("stranger"), _point(world, proof.turn.index + 1)
     lies = {
         "signed by a stranger": replace(proof, turn=replace(proof.turn, root=bytes(32)).signed(stranger, stranger)),
@@ -193,7 +196,7 @@ def test_dropped_receipts_from_behind_a_turn_hold_with_the_turns(tmp_path: Path)
         "in another place": replace(proof, path=proof.path[::-1]),
         "of another size": replace(proof, checkpoint=_by_both(world, replace(end, size=end.size + 1))),
         "of another tree": replace(proof, checkpoint=_by_both(world, replace(end, root=bytes(32)))),
-        "of another history": Turning.turned(root=bytes(32)).proofs()[0],
+        "of another history": replace(elsewhere.proofs()[0], turn=wrong),
     }
     for name, lie in lies.items():
         (tmp_path / "a.turn-proof").write_bytes(lie.encode())
