@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How an observer and an exporter of tiles learn of a turn of a log's key: from the log's own entries.  SPEC G.6.13."""
+"""How an observer and an exporter of tiles learn of a turn of a log's key: from the log's own entries.  SPEC G.6.13.
+
+Nothing is hashed under a note that no key of the log signed (G.6.13.14), and what is learnt is kept by the caller, once
+the log continues what it remembers (G.6.13.15).
+"""
 
 from __future__ import annotations
 

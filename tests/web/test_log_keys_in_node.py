@@ -186,18 +186,28 @@ def test_dropped_receipts_from_behind_a_turn_hold_with_the_turns(tmp_path: Path)
         lines = said_of([*files, tmp_path / name], key)
         assert states(lines) == {"good"}, lines
     assert states(said_of([tmp_path / name for name in turns])) == {"open"}
-    stranger = key_of("stranger")
+    elsewhere = Turning.turned(root=bytes(32))
+    wrong = elsewhere.messages[elsewhere.at(Rotation)]
+    assert isinstance(wrong, Rotation)
+    stranger, end = key_of("stranger"), _point(world, proof.turn.index + 1)
     lies = {
         "signed by a stranger": replace(proof, turn=replace(proof.turn, root=bytes(32)).signed(stranger, stranger)),
         "of one key's history": replace(proof, checkpoint=_only(proof.checkpoint, 0)),
         "in another place": replace(proof, path=proof.path[::-1]),
-        "of another size": replace(proof, checkpoint=world.log_signer.note(_point(world, world.size))),
+        "of another size": replace(proof, checkpoint=_by_both(world, replace(end, size=end.size + 1))),
+        "of another tree": replace(proof, checkpoint=_by_both(world, replace(end, root=bytes(32)))),
+        "of another history": replace(elsewhere.proofs()[0], turn=wrong),
     }
     for name, lie in lies.items():
         (tmp_path / "a.turn-proof").write_bytes(lie.encode())
         lines = said_of([*files, tmp_path / "a.turn-proof"], key)
         assert "bad" in states(lines), name
         assert not any("turned 1 times" in text for _, text in lines), name
+
+
+def _by_both(world: Turning, point: Checkpoint) -> bytes:
+    """Both keys sign whatever it says."""
+    return Note(point.text(), tuple(one.sign(point.text()) for one in world.log_signer.signers[::-1])).encode()
 
 
 def _point(world: Turning, size: int) -> Checkpoint:

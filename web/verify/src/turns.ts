@@ -94,7 +94,7 @@ export function follow(log: NoteKey, { turn, path, checkpoint }: TurnProof): Not
   }
   const { size, root } = readCheckpoint(note, log);
   need(BigInt(size) === turn.index + 1n, `turn ${turn.number} is shown under a note of another size than its own`);
-  checkInclusion(leafHash(turn.raw), Number(turn.index), size, path, root);
+  checkInclusion(leafHash(turn.raw), Number(turn.index), Number(turn.index) + 1, path, root);
   // RFC 9162: the path of a tree's last leaf is the perfect subtrees before it, the smallest first.
   need(same(rootOf(path), turn.root), `turn ${turn.number} was signed for another history than it is shown in`);
   return found;
