@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every test shares: Python's own recursion limit, which py_ecc lifts when it is imported; ``--no-skips``; and the
-order of files among several workers."""
+"""What every test shares: Python's own recursion limit, which py_ecc lifts when it is imported; the working folder;
+``--no-skips``; and the order of files among several workers."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ LONG = (
     "prover/test_rollover.py", "prover/test_defaults.py", "crash/test_clients.py", "attacks/test_timing.py",
     "prover/test_plan.py",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _working_folder() -> Generator[None]:
+    """A test that leaves another working folder behind fails itself, instead of one that runs after it."""
+    before = Path.cwd()
+    yield
+    assert Path.cwd() == before, "the test left another working folder behind"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,6 +20,7 @@ from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import fsck
 from tests.simulator.answered import QUESTION, answering_on, answering_provider
+from tests.simulator.keys import ROOT
 from tests.simulator.provider import Asker, serving_on
 
 pytestmark = pytest.mark.slow
@@ -43,7 +44,7 @@ def test_no_kill_lets_a_document_take_part_once_more(base: Path, tmp_path: Path,
     folder = tmp_path / "provider"
     shutil.copytree(base, folder, symlinks=True)
     child = [sys.executable, "-m", "tests.crash.answers_child", str(folder), step]
-    done = subprocess.run(child, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
     async def go_on() -> list[int]:

@@ -15,6 +15,7 @@ import pytest
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.storage import fsck
 from tests.simulator import provider as scene
+from tests.simulator.keys import ROOT
 from tests.simulator.provider import Asker
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def test_a_provider_that_is_killed_in_a_tick_goes_on(base: Path, tmp_path: Path,
     folder = tmp_path / "provider"
     shutil.copytree(base, folder, symlinks=True)
     child = [sys.executable, "-m", "tests.crash.tick_child", str(folder), step]
-    done = subprocess.run(child, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
     async def go_on() -> None:

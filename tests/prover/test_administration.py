@@ -278,11 +278,11 @@ def test_the_socket_is_its_user_s_alone_and_goes_with_the_provider(serving: Live
     serving.restart_after_stop()
 
 
-def test_a_socket_that_a_crash_left_is_replaced(tmp_path: Path) -> None:
+def test_a_socket_that_a_crash_left_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with live(tmp_path) as made:
         made.stop()
         left = socket.socket(socket.AF_UNIX)
-        os.chdir(folder_of(made))
+        monkeypatch.chdir(folder_of(made))
         left.bind(place.SOCKET)
         left.close()
         with administration(folder_of(made)) as local:  # nobody listens, so the lock counts

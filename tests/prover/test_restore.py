@@ -34,6 +34,7 @@ from tests.attacks.removal import Both, Check, Guard, Removable
 from tests.crash.crash_scene import examine
 from tests.simulator import provider as scene
 from tests.simulator.copies import copied, put_back, silent
+from tests.simulator.keys import ROOT
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -202,7 +203,7 @@ def test_a_restore_that_is_killed_between_its_last_steps_is_ended_by_the_next(
     shutil.copytree(folder, left)
     (left / COPY).unlink()  # as the folder was in the copy's moment
     child = [sys.executable, "-m", "tests.crash.restore_child", KILLED[after], folder, place, left]
-    done = subprocess.run(child, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert (place / COPY).exists()
     if after == "in its place":

@@ -137,23 +137,25 @@ def test_an_account_is_asked_from_any_loop_and_thread(account: Make) -> None:
 
 @pytest.mark.slow
 def test_eight_calls_at_a_time_leave_the_loop_alone(account: Make) -> None:
-    """Opening included.  20 ms is the aim on a machine of its own; this bound is for one that is busy."""
-    asking, waits = Asking(account()), []
+    """Opening included.  Of a single turn the work is bound, not the wait: others may have the processor."""
+    asking, waits, works = Asking(account()), [], []
 
     async def run() -> None:
         asked = [asyncio.ensure_future(asking.ask_async(f"topic {i}")) for i in range(8)]
         while not all(one.done() for one in asked):
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.thread_time()
             await asyncio.sleep(0.001)
             waits.append(time.perf_counter() - began - 0.001)
+            works.append(time.thread_time() - worked)
         for one in asked:
             assert one.result().checked
 
     asyncio.run(run())
     waits.sort()
-    print(f"lag of {len(waits)} turns: median {waits[len(waits) // 2]:.4f} s, most {waits[-1]:.4f} s")
-    assert waits[len(waits) // 2] < 0.02
-    assert waits[-1] < 0.25
+    median, most = waits[len(waits) // 2], waits[-1]
+    print(f"lag of {len(waits)} turns: median {median:.4f} s, most {most:.4f} s; most work {max(works):.4f} s")
+    assert median < 0.02
+    assert max(works) < 0.05
 
 
 # --- over a client that is there -------------------------------------------------------------------------------------
