@@ -90,7 +90,6 @@ class Serving:
             key_of=backends.keys.view,
             engine=backends.engine,
             embedder=backends.embedder,
-            signing_key=state.key,
             draw=environment.draw,
             clock=environment.clock,
             generator=backends.writer(),
@@ -112,14 +111,13 @@ class Serving:
         self.beacon = Beacon(
             journal,
             provider.window_secrets,
-            state.key,
             serve_options.beacon,
             environment.clock,
             provider.coins.thin,
             serve_options.publish,
             self.ticks.open,
         )
-        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
+        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
         self.metrics = Metrics(provider, serve_options.tick, journal.public.live)

@@ -125,6 +125,8 @@ def seal(folder: Path, keys: Keys, hashing: bytes, draw: Draw) -> None:
                 if manifest not in retired:
                     key = held.key(window_name(manifest))
                     _update(db, table, rowid, columns, [held.sealed(key, table, value) for value in values])
+        for rowid, value in db.execute("SELECT rowid, key FROM window_keys").fetchall():
+            _update(db, "window_keys", rowid, ("key",), [held.sealed(held.key(SIGNING), "window_keys", value)])
         _seal_documents(db, held, hashing)
         for manifest, name in db.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall():
             path = folder / "windows" / name
@@ -192,7 +194,7 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
     with closing(_open(folder)) as db:
         db.execute("BEGIN")
         try:
-            _unseal_signing_keys(folder, keys)
+            _unseal_signing_keys(db, folder, keys)
             lost = _unseal_windows(db, folder, keys), _unseal_documents(db, keys)
         except InvalidTag:
             raise ConfigurationError(
@@ -204,11 +206,14 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
     return lost
 
 
-def _unseal_signing_keys(folder: Path, keys: Keys) -> None:
+def _unseal_signing_keys(db: sqlite3.Connection, folder: Path, keys: Keys) -> None:
+    if SIGNING not in keys:
+        raise ConfigurationError("the keys file lacks the key of the signing keys: name one that `backup` wrote")
+    held = AESGCM(keys[SIGNING])
     for path in sorted(folder.glob("*.pem")):
-        if SIGNING not in keys:
-            raise ConfigurationError("the keys file lacks the key of the signing keys: name one that `backup` wrote")
-        path.write_bytes(bytes(_opened(AESGCM(keys[SIGNING]), path.name, path.read_bytes()) or b""))  # type: ignore[arg-type]
+        path.write_bytes(bytes(_opened(held, path.name, path.read_bytes()) or b""))  # type: ignore[arg-type]
+    for rowid, value in db.execute("SELECT rowid, key FROM window_keys").fetchall():
+        _update(db, "window_keys", rowid, ("key",), [_opened(held, "window_keys", value)])
 
 
 def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:

@@ -25,7 +25,8 @@ LATEST = 30 * DAY  #: seconds after its closing at which a window is retired wha
 _PIECE = 1 << 20
 
 WINDOW_TABLES = (
-    "windows", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts", "thinnings",
+    "windows", "window_keys", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts",
+    "thinnings",
 )  # fmt: skip
 
 

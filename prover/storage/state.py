@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.signature import SigningKey
 from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.log_keys import LOG_KEY_FILE
@@ -94,7 +95,7 @@ class State(Database):
                     f"a change of class or embedder broke off in {directory}: `ragseal-provider change` with its "
                     "options again finishes it"
                 )
-            self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
+            self.key: SigningKey = load_key(directory / KEY_FILE)
             self._load_log_keys()
             super().__init__(directory / DATABASE)
         except BaseException:

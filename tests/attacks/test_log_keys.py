@@ -231,7 +231,7 @@ def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: b
     if spoiled:  # so that the note is neither without a line of the second key nor with a good one
         files = [
             replace(one, receipt=replace(one.receipt, body=body, signature=signature.sign(
-                fork.provider, "receipt", body.encode()
+                fork.window_key, "receipt", body.encode()
             )))
             for one in files
             for body in [replace(one.receipt.body, checkpoint=with_junk_line(one.receipt.body.checkpoint, world))]
