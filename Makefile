@@ -36,7 +36,7 @@ test: setup  ## the whole test suite, Python and Rust
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras
 	@.venv-extras/bin/python -m pytest -q --no-skips tests/embedder tests/client/adapters tests/client/gateway/test_node.py \
-		tests/bench/test_apps.py tests/runtime/test_tracing.py tests/runtime/test_retry_info.py \
+		tests/bench/test_apps.py tests/runtime/test_tracing.py tests/runtime/test_token.py tests/runtime/test_retry_info.py \
 		tests/demo/test_other_embedder.py tests/sources tests/verifier/test_oscal.py \
 		tests/verifier/test_report_in_browser.py tests/web/test_in_chromium.py
 

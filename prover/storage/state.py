@@ -28,6 +28,7 @@ from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage.database import DATABASE, Database, open_database
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.token_key import TokenKey
 
 SETTINGS, KEY_FILE = "provider.toml", "provider.pem"
 NEXT = "provider.toml.next"  #: says that the class or the embedder is being changed
@@ -126,15 +127,15 @@ class State(Database):
             raise
         return ledger
 
-    def rotate_log_key(self, ledger: Log, overlap: int) -> None:
-        """Turn the opened log to a new key.
+    def rotate_log_key(self, ledger: Log, overlap: int, key: Ed25519PrivateKey | TokenKey) -> None:
+        """Turn the opened log to this new key.
 
         Raises: as :func:`ragseal.ledger.log_keys.rotate`; LedgerError also where this folder is a copy.
         """
         if self.frozen is not None:
             raise LedgerError(self.frozen)
         try:
-            log_keys.rotate(self.directory, ledger, overlap)
+            log_keys.rotate(self.directory, ledger, overlap, key)
         finally:
             self._load_log_keys()
 
@@ -199,7 +200,9 @@ class State(Database):
         self.close()
 
 
-def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key: Ed25519PrivateKey) -> None:
+def create(
+    directory: Path, settings: Settings, key: Ed25519PrivateKey | TokenKey, log_key: Ed25519PrivateKey | TokenKey
+) -> None:
     """Make a new state folder (mode 0700) with an empty ledger.
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The signing keys of windows: fresh for each, certified by the manifest that names it.  SPEC A.1.
+"""The signing keys of windows: fresh for each, certified by the manifest that names it.  SPEC A.1.4.
 
 A window's key signs its seals, receipts, deliveries and links.  It stays when the window is retired, since audits of
 retired windows are answered too, and it tells nothing of what the window held.
