@@ -30,8 +30,9 @@ test-fast: setup  ## the tests that take seconds: what runs while one works
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --max-worker-restart=0 -m "not slow"
 
 test: setup  ## the whole test suite, Python and Rust
-	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+	@mkdir -p var; (cd native && cargo test --release --quiet) >var/cargo-test.log 2>&1 & rust=$$!; \
+		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
+		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
-``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
+``--run-only`` leaves out what only tests and linters need.  ``--optional`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and of
-the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is tested, and SoftHSM.
+client/adapters serves, and the engines that prover/sources reads.  ``--extras`` does that too, and installs npm's
+packages of web/verify and of the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is
+tested, and SoftHSM.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -189,6 +190,7 @@ def main() -> None:
             cwd=GATEWAY_CLIENTS,
         )
         install_programs()
+    if "--extras" in sys.argv or "--optional" in sys.argv:
         optional = Environment(ROOT / ".venv-extras")
         optional.install(OPTIONAL)
         optional.install_native(wheel)
