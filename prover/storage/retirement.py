@@ -8,21 +8,19 @@ row names any more; the pages and the write-ahead log that held the rows; that a
 
 from __future__ import annotations
 
-import os
+import sqlite3
 from collections.abc import Collection
-from pathlib import Path
 
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.shred import shred
 
 DAY = 86400
 DEFAULT_RETAIN = 14 * DAY
 MOST_RETAIN = 29 * DAY  #: a day is left for proofs that could not be made
 LATEST = 30 * DAY  #: seconds after its closing at which a window is retired whatever stands in the way
-_PIECE = 1 << 20
 
 WINDOW_TABLES = (
     "windows", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts", "thinnings",
@@ -91,7 +89,7 @@ def purge_rows(state: State, manifest: bytes, keep_coin: bool) -> None:
         db.execute("UPDATE windows SET seed = x'', nonce = x'', blinding = x'' WHERE manifest = ?", (manifest,))
         db.execute("DELETE FROM copy_keys WHERE name = ?", (b"w" + manifest,))  # and older copies forget it, too
         if not keep_coin:
-            db.execute("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", (manifest,))
+            _forget_coins(db, [manifest])
 
 
 def purge_coins(state: State, kept: Collection[bytes]) -> bool:
@@ -101,11 +99,17 @@ def purge_coins(state: State, kept: Collection[bytes]) -> bool:
         kept: digests of windows whose coins may still be carried on.
     """
     query = "SELECT w.manifest FROM windows w JOIN retirements r ON r.manifest = w.manifest WHERE coin_seed IS NOT NULL"
-    gone = [(one,) for (one,) in state.rows(query) if one not in kept]
+    gone = [bytes(one) for (one,) in state.rows(query) if one not in kept]
     if gone:
         with state.transaction() as db:
-            db.executemany("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", gone)
+            _forget_coins(db, gone)
     return bool(gone)
+
+
+def _forget_coins(db: sqlite3.Connection, manifests: Collection[bytes]) -> None:
+    """Of these windows, and older copies forget them, too."""
+    db.executemany("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", [(one,) for one in manifests])
+    db.executemany("DELETE FROM copy_keys WHERE name = ?", [(b"c" + one,) for one in manifests])
 
 
 def purge_leftovers(state: State, known: Collection[bytes]) -> None:
@@ -132,33 +136,6 @@ def end(state: State, now: int) -> None:
     """All that was begun is done."""
     with state.transaction() as db:
         db.execute("UPDATE retirements SET ended = ? WHERE ended IS NULL", (now,))
-
-
-def shred(path: Path) -> None:
-    """Overwrite a file with zeros and unlink it; one that is not there is none the worse for it.
-
-    A disk that writes elsewhere (SSDs, file systems with snapshots) keeps what it likes: nothing here reaches that.
-
-    Raises:
-        ConfigurationError: the disk refuses.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
-    try:
-        left, zeros = os.fstat(descriptor).st_size, bytes(_PIECE)
-        while left > 0:
-            left -= os.write(descriptor, zeros[:left])
-        os.fsync(descriptor)
-        os.unlink(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
-    finally:
-        os.close(descriptor)
 
 
 # --- how long --------------------------------------------------------------------------------------------------------
