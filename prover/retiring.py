@@ -156,7 +156,7 @@ class Retiring:
 
     def retire(self, window: Window) -> None:
         """From here on the window's secrets are nobody's; :meth:`sweep` purges them."""
-        if not over(self._history, window):
+        if not over(self._history, window, self._now()):
             raise CommitmentError(f"window {window.manifest.window!r} is not closed: `ragseal-provider close` ends it")
         retirement.begin(self._state, window.digest, self._now())
         self._provider.forget(window.digest)

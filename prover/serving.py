@@ -35,12 +35,13 @@ from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.dropped import drop, droppable
 from ragseal.prover.storage.journal import Entry, Journal
-from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.retirement import forgotten, is_retired
 from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
 from ragseal.prover.workers.opening import ProveBy
+from ragseal.runtime.face import when
 from ragseal.runtime.tokenbucket import Rate, Throttle
 from ragseal.runtime.tracing import Spans
 
@@ -269,11 +270,21 @@ class Serving:
         Raises:
             AuditError: something cannot be purged now.
         """
+        await self._close_forgotten()
         for window in await self.purging(self.retiring.prepare_due):
             await self.purging(partial(self.retiring.retire, window))
             log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
         await self.sweep()
         await self.drop_versions()
+
+    async def _close_forgotten(self) -> None:
+        """Close a window that ended by its policy a day ago: one that is never closed would never be retired."""
+        window, now = self.journal.history.open, self.provider.environment.clock()
+        if window is None or self.journal.frozen or not forgotten(window, now):
+            return
+        await self.turn(window)
+        ended = when(window.manifest.policy.closes)
+        log.warning("window %s ended at %s and nobody closed it: it is closed now", window.manifest.window, ended)
 
     async def drop_versions(self) -> None:
         """Delete versions of live indices that nobody needs any more, while no copy is made.

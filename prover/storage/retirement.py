@@ -46,19 +46,33 @@ def require_kept(state: State, manifest: bytes) -> None:
         raise refusal()
 
 
-def over(history: History, window: Window) -> bool:
-    """Whether a window answers nobody any more: it is closed, or passed over and never opens."""
-    return window.stage is Stage.CLOSED or history.passed_over(window)
+def forgotten(window: Window, now: float) -> bool:
+    """Whether a window's time was over a day ago and nobody has closed it, open or not."""
+    return window.close is None and now >= window.manifest.policy.closes + DAY
+
+
+def over(history: History, window: Window, now: float) -> bool:
+    """Whether a window answers nobody any more: it is closed, or never opens, passed over or with its time over."""
+    never = window.beacon is None and forgotten(window, now)
+    return window.stage is Stage.CLOSED or history.passed_over(window) or never
 
 
 def due_at(history: History, window: Window, retain: int) -> float | None:
-    """From when on a window is retired by itself, in seconds since 1970; None while it may still answer.
+    """From when on a window is retired by itself, in seconds since 1970; None while it is open.
 
-    One that was passed over is audited by nobody: it is due at once.
+    One that never opens is audited by nobody: it is due at once if it was passed over, else a day after its time.
     """
     if window.close is not None:
         return float(window.close.time + retain)
-    return 0.0 if history.passed_over(window) else None
+    if history.passed_over(window):
+        return 0.0
+    return float(window.manifest.policy.closes + DAY) if window.beacon is None else None
+
+
+def latest_at(history: History, window: Window, retain: int) -> float:
+    """When a window is retired at the latest, by a provider that runs all the while: also of one that is open."""
+    due = due_at(history, window, retain)
+    return float(window.manifest.policy.closes + DAY + retain) if due is None else due
 
 
 # --- the steps -------------------------------------------------------------------------------------------------------
