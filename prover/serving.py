@@ -70,6 +70,7 @@ class ServeOptions:
     peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
     prove_by: ProveBy = field(default_factory=ProveBy)
     spans: Spans | None = None  #: where answers are told as spans
+    retire_on_pass: bool = False  #: windows that all of their auditors passed are not kept longer than a day
 
 
 class Serving:
@@ -132,7 +133,7 @@ class Serving:
         self.warns_of_ends = True  #: the operator, who commits the next window
         self.committing = asyncio.Lock()  #: one window at a time
         self.copying = asyncio.Lock()  #: the folder: while it is, nothing in it is purged
-        self.retiring = Retiring(provider, self.proofs, self.estimates)
+        self.retiring = Retiring(provider, self.proofs, self.estimates, serve_options.retire_on_pass)
         self._aside = ThreadPoolExecutor(ASIDE, "aside")
         self._purging = ThreadPoolExecutor(1, "retiring")
         self.look = asyncio.Event()  #: there may be something to purge

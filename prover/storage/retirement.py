@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Collection
 
 from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.kernel.verdict import PASSED
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
@@ -57,13 +58,23 @@ def over(history: History, window: Window, now: float) -> bool:
     return window.stage is Stage.CLOSED or history.passed_over(window) or never
 
 
-def due_at(history: History, window: Window, retain: int) -> float | None:
+def passed(window: Window) -> bool:
+    """Whether every auditor that the manifest names has entered that a window passed, and none anything worse."""
+    good = {one.auditor for one in window.verdicts.values() if one.outcome in PASSED}
+    failed = any(one.outcome == "FAIL" for one in window.verdicts.values())
+    return not failed and good >= {seat.public_key for seat in window.manifest.auditors}
+
+
+def due_at(history: History, window: Window, retain: int, on_pass: bool = False) -> float | None:
     """From when on a window is retired by itself, in seconds since 1970; None while it is open.
 
     One that never opens is audited by nobody: it is due at once if it was passed over, else a day after its time.
+
+    Args:
+        on_pass: a day is enough for one that has :func:`passed`; accounts ask again for what got lost within that.
     """
     if window.close is not None:
-        return float(window.close.time + retain)
+        return float(window.close.time + (min(retain, DAY) if on_pass and passed(window) else retain))
     if history.passed_over(window):
         return 0.0
     return float(window.manifest.policy.closes + DAY) if window.beacon is None else None

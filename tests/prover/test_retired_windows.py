@@ -9,14 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.prover import retiring
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
 from ragseal.prover.commitment.index import Thinned
+from ragseal.prover.retiring import Retiring
 from ragseal.prover.storage import fsck, retired_check, window_secrets
 from ragseal.prover.storage.retirement import DAY, DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.stopped_keys import stop_key
@@ -155,6 +159,44 @@ def test_a_window_is_kept_as_long_as_the_operator_says(one: Live) -> None:
     one.clock.now += 180
     one.call(looked(one))
     assert is_retired(state, digest)
+
+
+def test_a_window_is_retired_a_day_after_its_closing_once_all_of_its_auditors_have_passed_it(tmp_path: Path) -> None:
+    other = Ed25519PrivateKey.generate()
+    seats = [
+        Seat("auditor", signature.public_bytes(scene.AUDITOR_KEY)),
+        Seat("auditor-second", signature.public_bytes(other)),
+    ]
+    with live(tmp_path, seats=seats) as made:
+        serving, digest = made.server.serving, made.window.digest
+        made.end_window()
+        closed = scene.newest(serving).close
+        assert closed is not None
+
+        def handed_in(key: Ed25519PrivateKey, outcome: str, number: int) -> None:
+            auditor, epsilon = signature.public_bytes(key), "85.8" if outcome == "PASS" else ""
+            said = AuditVerdict(
+                digest, log_digest(made.log_key), auditor, bytes([number]) * 32, outcome, epsilon, bytes(64)
+            )
+            made.call(serving.verdicts.submit(said.signed(key).encode()))
+
+        def due(seconds: int, on_pass: bool = True) -> bool:
+            made.clock.now = closed.time + seconds
+            return Retiring(made.provider, serving.proofs, serving.estimates, on_pass).due() != []
+
+        handed_in(scene.AUDITOR_KEY, "PASS", 1)
+        handed_in(other, "NO-VERDICT", 2)
+        assert not due(DEFAULT_RETAIN - 1), "one of two has not passed it"
+        handed_in(other, "PASS", 3)
+        assert not due(DAY - 1), "accounts may still ask again"
+        assert due(DAY)
+        assert not due(DEFAULT_RETAIN - 1, on_pass=False)
+        handed_in(scene.AUDITOR_KEY, "FAIL", 4)
+        assert not due(DEFAULT_RETAIN - 1), "it has failed since"
+        assert due(DEFAULT_RETAIN)
+        handed_in(scene.AUDITOR_KEY, "PASS", 5)
+        set_retain(made.provider.state, 3600, bytes(32))
+        assert due(3600), "it is kept longer than without"
 
 
 def test_a_window_that_nobody_closes_is_closed_a_day_after_its_end_so_that_what_is_erased_goes(
