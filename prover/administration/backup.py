@@ -68,8 +68,7 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
         mark(made)
         if keys is not None and sealer is not None:
             progress("encrypting", 0, 0)
-            sealer.database(database)
-            copy_file(database, made / DATABASE)
+            sealer.database(database, made / DATABASE)
             mark_sealed(made)
             save_keys(keys, state.settings.origin, sealer.drawn)
     values = {"folder": str(folder), "entries": size, "checkpoint": ledger.checkpoint_at(size).decode()}

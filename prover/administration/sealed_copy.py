@@ -15,10 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -28,6 +30,7 @@ from ragseal.prover.commitment.documents import resting_name
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.database import DATABASE
+from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import SEALED, STAGED, State, shred_staged
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.shred import shred
@@ -129,8 +132,14 @@ def staged(state: State, draw: Draw) -> Iterator[Path]:
     """Where the database is copied to and encrypted, for the block; what a crash leaves there the next start shreds.
 
     Raises:
-        ConfigurationError: the disk refuses.
+        ConfigurationError: the disk refuses, or would be left without room for the log.
     """
+    size, free = (state.directory / DATABASE).stat().st_size, shutil.disk_usage(state.directory).free
+    if free < RESERVE + 2 * size:
+        raise ConfigurationError(
+            f"{free >> 20} MiB are free where {state.directory} is, and {(RESERVE + 2 * size) >> 20} MiB have to be to "
+            "encrypt a copy of the database there: make room, or copy without --keys"
+        )
     with state.transaction() as db:
         tombstones.key_of(db, draw)  # into the copy, too: what is erased in it is known by this key
     try:
@@ -177,15 +186,19 @@ class Sealer:
     def _file(self, name: bytes, what: str, source: Path, target: Path) -> None:
         write_durably(target, self.sealed(name, what, source.read_bytes()) or b"", mode=0o600, replace=False)
 
-    def database(self, path: Path) -> None:
-        """Encrypt a plain copy of the database where it lies.  Raises OSError, sqlite3.Error: the disk refuses."""
+    def database(self, path: Path, target: Path) -> None:
+        """Encrypt a plain copy of the database where it lies, and write a new one that holds nothing else.
+
+        Raises:
+            OSError, sqlite3.Error: the disk refuses.
+        """
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with closing(_open(path)) as db:
             db.execute("BEGIN")
             db.execute("DELETE FROM copy_keys")
             retired = {manifest for (manifest,) in db.execute("SELECT manifest FROM retirements")}
             for table, columns in _WINDOW_COLUMNS.items():
-                query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
-                for rowid, manifest, *values in db.execute(query).fetchall():
+                for rowid, manifest, *values in _rows(db, table, ("manifest", *columns)):
                     if manifest in retired and not any(values):
                         continue  # it is purged; where it is being purged, not all of it may be gone yet
                     name = window_name(manifest)
@@ -197,12 +210,11 @@ class Sealer:
             for table, rowid, columns, values in _own_rows(db):
                 _update(db, table, rowid, columns, [self.sealed(SIGNING, table, value) for value in values])
             db.execute("COMMIT")
-            db.execute("VACUUM")
+            db.execute("VACUUM INTO ?", (str(target),))  # pages that were split may hold parts of what was there
 
     def _documents(self, db: sqlite3.Connection) -> None:
         placements = dict(db.execute("SELECT name, placement FROM tenants").fetchall())
-        query = f"SELECT rowid, tenant, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-        for rowid, tenant, name, *values in db.execute(query).fetchall():
+        for rowid, tenant, name, *values in _rows(db, "documents", ("tenant", "document", *_DOCUMENT_COLUMNS)):
             digest = tombstones.hash_of(self._hashing, tenant, name)
             key = document_name(digest)
             first = digest + _key_check(self.raw(key)) + resting_name(placements[tenant], name)
@@ -210,6 +222,13 @@ class Sealer:
             sealed = [first, *(self.sealed(key, "documents", value) for value in values)]
             _update(db, "documents", rowid, ("document", *_DOCUMENT_COLUMNS), sealed)
         db.execute("UPDATE erasures SET document = NULL")
+
+
+def _rows(db: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Rowid and columns of each row, one in memory at a time, while rows are changed."""
+    query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid = ?"
+    for one in db.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall():
+        yield db.execute(query, one).fetchone()
 
 
 def _own_rows(db: sqlite3.Connection) -> list[tuple[str, int, tuple[str, ...], list[bytes]]]:
@@ -275,8 +294,7 @@ def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:
     for manifest in lost:
         db.execute("INSERT INTO retirements VALUES (?, 0, NULL)", (manifest,))  # the next start purges the rest
     for table, columns in _WINDOW_COLUMNS.items():
-        query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
-        for rowid, manifest, *values in db.execute(query).fetchall():
+        for rowid, manifest, *values in _rows(db, table, ("manifest", *columns)):
             if manifest in known - lost:
                 own = AESGCM(keys[window_name(manifest)])
                 _update(db, table, rowid, columns, [_opened(own, table, value) for value in values])
@@ -295,8 +313,8 @@ def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:
 
 def _unseal_documents(db: sqlite3.Connection, keys: Keys) -> int:
     lost = 0
-    query = f"SELECT rowid, tenant, slot, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-    for rowid, tenant, slot, first, *values in db.execute(query).fetchall():
+    columns = ("tenant", "slot", "document", *_DOCUMENT_COLUMNS)
+    for rowid, tenant, slot, first, *values in _rows(db, "documents", columns):
         digest, which, rest = (first[at : at + HASH_BYTES] for at in (0, HASH_BYTES, 2 * HASH_BYTES))
         name, found = first[3 * HASH_BYTES :], keys.get(document_name(digest))
         if found is None or _key_check(found) != which:  # another one's that was put after it was erased
@@ -322,8 +340,9 @@ def _opened(key: AESGCM, what: str, value: bytes | None) -> str | bytes | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    """A database that is thrown away where something fails: it keeps nothing to go back to."""
     db = sqlite3.connect(path, isolation_level=None)
-    for pragma in ("temp_store=MEMORY", "secure_delete=ON", "journal_mode=MEMORY"):
+    for pragma in ("temp_store=MEMORY", "secure_delete=ON", "journal_mode=OFF"):
         db.execute(f"PRAGMA {pragma}")
     return db
 

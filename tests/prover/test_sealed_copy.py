@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import stat
+import tracemalloc
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +25,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.retiring import Retiring
 from ragseal.prover.storage import erasure, fsck, retirement, tombstones
 from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import STAGED, State
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
@@ -33,7 +36,7 @@ from tests.simulator.marked import found_in, marks, texts
 
 pytestmark = pytest.mark.slow
 
-SEALED = Check(sealed_copy.Sealer, "database")
+SEALED = Check(sealed_copy.Sealer, "database", lambda self, path, target: shutil.copyfile(path, target))
 
 
 class _Any:
@@ -249,6 +252,27 @@ def test_coins_that_may_be_carried_on_come_back_with_a_copy_of_a_retired_window_
         put_back(copy, place, nothing_newer=True, keys=keys)
         with closing(State(place)) as there:
             assert there.row("SELECT coin_seed FROM windows") == (None,)
+
+
+def test_a_large_database_is_encrypted_a_row_at_a_time_and_only_where_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, many = 10_000, 2_000
+    with closing(scene.new_state(tmp_path / "p", texts=texts)) as state, state.open_ledger() as ledger:
+        with state.transaction() as db:
+            query = "INSERT INTO version_texts VALUES (x'01', 0, 'acme', ?, 'name', ?, x'', x'', NULL)"
+            db.executemany(query, [(slot, "x" * size) for slot in range(many)])
+        tracemalloc.start()
+        backup.make(state, ledger, tmp_path / "copy", silent, tmp_path / "keys.json")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < size * many / 4
+        assert b"x" * 100 not in (tmp_path / "copy" / "state.db").read_bytes()
+        usage = namedtuple("usage", "total used free")
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE))
+        with pytest.raises(ConfigurationError, match="make room, or copy without --keys"):
+            backup.make(state, ledger, tmp_path / "other", silent, tmp_path / "keys.json")
+        assert not [path for path in tmp_path.iterdir() if "other" in path.name]
 
 
 def test_a_document_that_only_copies_have_is_erased_from_the_encrypted_ones(tmp_path: Path) -> None:
