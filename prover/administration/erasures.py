@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,15 @@ def _erasure_lines(one: dict[str, Any]) -> Iterator[str]:
         yield f"   {len(one['backups'])} backups were made before and may hold it, delete them: {which}"
 
 
-def copied(state: State, folder: Path, told: Told, now: int) -> Told:
-    """Keep where a copy went: what is erased from now on is in it still, where it is not encrypted."""
-    erasure.remember_backup(state, str(folder), now, "keys" in told.values)
-    return told
+@contextmanager
+def copying(state: State, folder: Path, now: int, sealed: bool) -> Iterator[None]:
+    """Keep where the block's copy goes: what is erased from now on is in it still, where it is not encrypted.
+
+    Kept before it is begun, since one that is killed leaves files there; forgotten if it fails, which leaves none.
+    """
+    row = erasure.remember_backup(state, str(folder), now, sealed)
+    try:
+        yield
+    except BaseException:
+        erasure.forget_backup(state, row)
+        raise

@@ -140,10 +140,16 @@ def _kept(state: State, manifest: bytes) -> bool:
 # --- copies elsewhere ------------------------------------------------------------------------------------------------
 
 
-def remember_backup(state: State, folder: str, now: int, sealed: bool) -> None:
-    """Keep where a copy went, so that a list of erasures can name those that hold what was erased."""
+def remember_backup(state: State, folder: str, now: int, sealed: bool) -> int:
+    """Keep where a copy goes, so that a list of erasures can name those that hold what was erased; gives its row."""
     with state.transaction() as db:
-        db.execute("INSERT INTO backups VALUES (?, ?, ?)", (folder, now, sealed))
+        return int(db.execute("INSERT INTO backups VALUES (?, ?, ?)", (folder, now, sealed)).lastrowid or 0)
+
+
+def forget_backup(state: State, row: int) -> None:
+    """There is no such copy after all."""
+    with state.transaction() as db:
+        db.execute("DELETE FROM backups WHERE rowid = ?", (row,))
 
 
 def backups_before(state: State, moment: int | None) -> list[str]:
