@@ -188,6 +188,7 @@ class Beacon:
         window = self._journal.history.following
         if window is None:
             return
+        self._check_time(window)
         secrets = await asyncio.to_thread(self._secrets_of, window.digest)
         while window.beacon is None:
             try:

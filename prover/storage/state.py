@@ -28,12 +28,14 @@ from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage.database import DATABASE, Database, open_database
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.shred import shred
 from ragseal.runtime.token_key import TokenKey
 
 SETTINGS, KEY_FILE = "provider.toml", "provider.pem"
 NEXT = "provider.toml.next"  #: says that the class or the embedder is being changed
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
+STAGED = "state.db.copy"  #: the database of such a copy while it is made; plain before it is encrypted
 COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
 
 
@@ -96,6 +98,7 @@ class State(Database):
                     f"a change of class or embedder broke off in {directory}: `ragseal-provider change` with its "
                     "options again finishes it"
                 )
+            shred_staged(directory)
             self.key: SigningKey = load_key(directory / KEY_FILE)
             self._load_log_keys()
             super().__init__(directory / DATABASE)
@@ -198,6 +201,12 @@ class State(Database):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def shred_staged(directory: Path) -> None:
+    """Overwrite what is left of an encrypted copy's database.  ConfigurationError: the disk refuses."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        shred(directory / (STAGED + end))
 
 
 def create(
