@@ -332,8 +332,8 @@ class World:
         )
         return Receipt(body, signature.sign(self.window_key, "receipt", body.encode()), tuple(tree.path(index)))
 
-    def close(self) -> None:
-        self.messages.append(WindowClose(self.digest, self.seq, OPENS + 3000))
+    def close(self, time: int = OPENS + 3000) -> None:
+        self.messages.append(WindowClose(self.digest, self.seq, time))
 
     @classmethod
     def honest(cls, **changes: Any) -> Self:
