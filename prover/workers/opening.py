@@ -103,8 +103,8 @@ def prove_by(engine: str, key_file: Path | None) -> ProveBy:
         raise ConfigurationError(f"--prove takes {FORMS} (at most {MOST_LOCAL} processes), not {said[:40]!r}")
     if others != (key_file is not None):
         raise ConfigurationError(
-            "--prove postgres://... or ray://... and --worker-key go together: assignments are encrypted with a key that provider "
-            "and workers share, which `ragseal-provider worker key FILE` makes"
+            "--prove postgres://... or ray://... and --worker-key go together: assignments are encrypted with a key "
+            "that provider and workers share, which `ragseal-provider worker key FILE` makes"
         )
     if not others or key_file is None:
         return ProveBy(engine)

@@ -2,8 +2,8 @@
 """The process that speaks with a Ray cluster: ``python -m ragseal.prover.workers.ray_bridge DESCRIPTOR ADDRESS``.
 
 Ray has its own threads, reconnects and pickles, so none of it is in the process that holds the provider's secrets.
-What passes here is sealed, and the key is not here.  A cluster's answers come pickled, and unpickling runs what a pickle
-names: from :func:`refuse_pickled_names` on, this process builds bytes, numbers, texts and their lists, and nothing else.
+What passes here is sealed, and the key is not here.  A cluster's answers come pickled, and unpickling runs what a
+pickle names: from :func:`refuse_pickled_names` on, this process builds bytes, numbers, texts and lists, nothing else.
 
 It ends when the provider does, and when the cluster is away: the provider starts another one.
 """
@@ -25,12 +25,13 @@ from typing import Any
 
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.workers.process import receive, send
-from ragseal.prover.workers.ray_worker import RayWorker
+from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
 
 CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
 MOST = 64  #: nodes with a worker: as many assignments are under way at once
 LOOK = 2.0  #: seconds between two looks at the cluster's nodes, and the longest wait for one answer of Ray's
 ALIVE = 10.0  #: seconds between two signs of life of an actor that has nothing to do
+LEAVE = 2.0  #: seconds for saying goodbye
 CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
 START = 60.0  #: seconds until an actor that does not come up is told of
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
@@ -41,12 +42,19 @@ class GoneError(Exception):
     """An actor or its node is no more; says why."""
 
 
+class NoBytesError(Exception):
+    """A pickle names a class or a function."""
+
+
 def refuse_pickled_names() -> None:
-    """For good: no unpickler of this process, Ray's and its dependencies' included, finds any class or function."""
+    """For good: no unpickler of this process, Ray's and its dependencies' included, finds any class or function.
+
+    Ray's own errors come as such pickles too: of those their names are all that is taken.
+    """
 
     def refuse(event: str, args: tuple[Any, ...]) -> None:
         if event == "pickle.find_class":
-            raise GoneError(str(args[1]) if args[0] == "ray.exceptions" else "it gives what is no bytes")
+            raise GoneError(str(args[1])) if args[0] == "ray.exceptions" else NoBytesError
 
     sys.addaudithook(refuse)
 
@@ -97,6 +105,15 @@ class Bridge:
                     self._left(said["row"])
                 else:
                     node.jobs.put((said["worker"], said["row"], body))
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the cluster its cores back, and end: of whom nobody says goodbye, Ray keeps actors for a while."""
+        threading.Timer(LEAVE, os._exit, [0]).start()
+        for node in list(self._nodes.values()):
+            self._drop(node)
+        with suppress(Exception):
+            self._ray.shutdown()
         os._exit(0)
 
     def _left(self, row: str) -> None:
@@ -179,7 +196,7 @@ class Bridge:
         self.tell({"say": "result", "row": row}, made)
 
     def _answer(self, node: Node, ref: Any, limit: float | None) -> bytes:
-        """What an actor returns.  Raises GoneError, or what Ray raises."""
+        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises."""
         began, told = time.monotonic(), False
         while not self._ray.wait([ref], timeout=LOOK)[0]:
             if node.over:
@@ -188,10 +205,11 @@ class Bridge:
                 told = True
                 why = "it does not come up: other jobs may hold the node's cores"
                 self.tell({"say": "gone", **node.told, "why": why})
-        made = self._ray.get(ref)
-        if not isinstance(made, bytes):
-            raise GoneError("it gives what is no bytes")
-        return made
+        try:
+            made = self._ray.get(ref)
+        except NoBytesError:
+            made = None
+        return made if isinstance(made, bytes) else REFUSED
 
 
 def _plain(host: str) -> str:

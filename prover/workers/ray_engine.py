@@ -29,8 +29,11 @@ from ragseal.prover.workers.process import receive, send
 from ragseal.prover.workers.sealed_rows import ID_BYTES, MAX_RESULT, RowKey
 
 PROGRAM = (sys.executable, "-m", "ragseal.prover.workers.ray_bridge")
+#: Tells Ray's makers nothing, and frees cores soon after a kill: for so many seconds Ray waits for who was cut off.
+OF_RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "10"}
 PLACES = 64  #: assignments under way: as many nodes one provider keeps busy
 LOOK = 0.2  #: seconds between two looks whether there is still something to wait for
+GOODBYE = 3.0  #: seconds for the process that speaks with the cluster to end
 AWAY = 5.0  #: seconds between two attempts to reach the cluster
 PATIENCE = 60.0  #: seconds without a worker for an assignment's key, until nobody waits for one
 LIMIT = 1800.0  #: seconds for one assignment; who takes longer is slow
@@ -81,6 +84,7 @@ class RayWorkers:
         self._rows: dict[bytes, _Row] = {}  #: that have one
         self._missing: dict[str, float] = {}  #: by key folder: since when it is asked for and no worker holds it
         self._begun = time.monotonic()  #: when the cluster was there first, or again
+        self._there = False  #: whether the cluster answered lately
         self._away = ""  #: why the cluster cannot be reached
         self._unfit: dict[str, tuple[str, str]] = {}  #: by node: host, and why it has no worker
         self._barred: set[str] = set()  #: nodes whose worker was dropped, until Ray is started anew on them
@@ -147,7 +151,7 @@ class RayWorkers:
                 raise UnreachedError(self._resting())
             if any(row.folder in one.keys for one in self._workers.values()):
                 self._missing.pop(row.folder, None)
-            elif now - self._missing.setdefault(row.folder, now) > self._patience:
+            elif self._there and now - self._missing.setdefault(row.folder, now) > self._patience:
                 raise UnreachedError(self._unheld(row.folder))
         if now > end:
             raise UnreachedError(f"no worker was free in {LONGEST:g} s")
@@ -159,9 +163,7 @@ class RayWorkers:
         return f"no node of the cluster has a worker ({unfit or 'none has a core to give'})"
 
     def _resting(self) -> str:
-        return (
-            f"{self._bad} workers in a row were dropped: see to their machines, or make a new worker key for the others"
-        )
+        return f"{self._bad} workers in a row were dropped: see to their machines, or give the others a new key"
 
     def _result(self, row: _Row) -> WorkResult | None:
         """What its worker made of it; None where it left it undone."""
@@ -234,7 +236,7 @@ class RayWorkers:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={"RAY_USAGE_STATS_ENABLED": "0", **child_environment()},
+                env={**OF_RAY, **child_environment()},
             )
             self._channel = mine
         return mine
@@ -266,15 +268,19 @@ class RayWorkers:
             self._unfit = {node: self._unfit[node] for node in nodes if node in self._unfit}
             if self._away:
                 log.info("the Ray cluster is there again")
-                self._away, self._begun, self._missing = "", time.monotonic(), {}
+            if not self._there:
+                self._there, self._away, self._begun, self._missing = True, "", time.monotonic(), {}
 
     def _has_worker(self, told: dict[str, Any], body: bytes) -> None:
         """A worker gives a sign of life, with which keys it holds."""
-        ready = json.loads(body)
-        keys = frozenset(str(one)[:128] for one in ready["keys"][:MOST_NODES])
-        name, node, why = told["worker"], told["node"], str(ready["trouble"])
-        if not why and ready["queue"] != self._key.queue:
-            why = "its worker key is another one than this provider's"
+        name, node, keys = told["worker"], told["node"], frozenset[str]()
+        try:
+            ready = json.loads(body)
+            keys, why = frozenset(str(one)[:128] for one in ready["keys"][:MOST_NODES]), str(ready["trouble"])
+            if not why and ready["queue"] != self._key.queue:
+                why = "its worker key is another one than this provider's"
+        except Exception as error:  # a node says what it likes
+            why = f"it says what makes no sense ({type(error).__name__})"
         if why:
             self._has_lost(told, why)
             return
@@ -315,13 +321,15 @@ class RayWorkers:
         """The process that speaks with the cluster is no more, and its workers with it."""
         with self._sending:
             bridge, channel, self._bridge, self._channel = self._bridge, self._channel, None, None
-        if bridge is not None:
-            bridge.kill()
-            bridge.wait()
         if channel is not None:
             channel.close()
+        if bridge is not None:
+            with suppress(subprocess.TimeoutExpired):
+                bridge.wait(GOODBYE)
+            bridge.kill()
+            bridge.wait()
         with self._mutex:
-            self._workers, rows, self._rows = {}, list(self._rows.values()), {}
+            self._there, self._workers, rows, self._rows = False, {}, list(self._rows.values()), {}
             for row in rows:
                 row.left = "the cluster went away"
                 row.ended.set()
@@ -355,7 +363,7 @@ class RayWorkers:
             if not trouble and time.monotonic() < self._rest:
                 trouble = self._resting()
             late = time.monotonic() - self._patience
-            if not trouble and not self._workers and self._begun < late:
+            if not trouble and self._there and not self._workers and self._begun < late:
                 trouble = self._unheld("")
             for folder, since in self._missing.items():
                 trouble = trouble or (self._unheld(folder) if since < late else "")
@@ -364,15 +372,12 @@ class RayWorkers:
 
     def close(self) -> None:
         self._closing.set()
-        with self._sending:
-            if self._bridge is not None:
-                self._bridge.kill()
+        with self._sending, suppress(OSError):
             if self._channel is not None:
-                with suppress(OSError):
-                    self._channel.shutdown(socket.SHUT_RDWR)
+                self._channel.shutdown(socket.SHUT_RDWR)  # which the other end hears, and leaves
         with self._mutex:
             for row in (*self._rows.values(), *self._line):
                 row.given.set()
                 row.ended.set()
         if self._keeper is not None:
-            self._keeper.join(AWAY)
+            self._keeper.join(2 * GOODBYE)

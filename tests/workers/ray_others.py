@@ -66,13 +66,23 @@ class Pickled(RayWorker):
     """Gives what runs a program wherever it is unpickled: each process that does writes its command line."""
 
     def prove(self, row: bytes, sealed: bytes) -> Any:
-        return _Runs()
+        return Runs(os.environ[HERE])
 
 
-class _Runs:
+class Runs:
+    """Each process that unpickles it is noted, and pickles it again."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
     def __reduce__(self) -> Any:
-        code = f"import os; open('{os.environ[HERE]}/ran', 'a').write(open('/proc/self/cmdline').read())"
-        return exec, (code,)
+        return unpickled, (self._folder,)
+
+
+def unpickled(folder: str) -> Runs:
+    with (Path(folder) / "ran").open("a") as file:
+        file.write(Path("/proc/self/cmdline").read_text())
+    return Runs(folder)
 
 
 class Sleeping(RayWorker):
@@ -86,7 +96,9 @@ class Sleeping(RayWorker):
 
 
 def main() -> None:
-    ray_bridge.RayWorker = globals()[sys.argv.pop(1)]  # type: ignore[misc]
+    from tests.workers import ray_others  # by its name, as the cluster finds it
+
+    ray_bridge.RayWorker = getattr(ray_others, sys.argv.pop(1))  # type: ignore[misc]
     ray_bridge.ALIVE = ray_bridge.LOOK = 0.3
     ray_bridge.LEAST_WAIT = 0.2
     ray_bridge.main()

@@ -63,8 +63,8 @@ class Cluster:
             else:
                 options += [f"--address={self.ip}:{self.ports[0]}"]
             path = os.pathsep.join(part for part in sys.path if part)
-            environment = {**os.environ, **self.tls, "PYTHONPATH": path, KEY_FILE: str(self.key_file), KEYS: str(self.keys),
-                           HERE: str(self.here)}  # fmt: skip
+            environment = {**os.environ, **self.tls, "PYTHONPATH": path, HERE: str(self.here)}
+            environment |= {KEY_FILE: str(self.key_file), KEYS: str(self.keys)}
             self.running[one] = subprocess.Popen(
                 [sys.executable, "-m", "ray.scripts.scripts", "start", f"--node-ip-address={self.ip}", *options],
                 env=environment,
@@ -141,13 +141,15 @@ def a_cluster(here: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def engine(
-    cluster: Cluster, worker: str = "RayWorker", key: RowKey | None = None, **options: float
+    cluster: Cluster, worker: str = "RayWorker", key: RowKey | None = None, reached: bool = True, **options: float
 ) -> Iterator[RayWorkers]:
     """A provider's side, whose workers are of this class."""
     program = (sys.executable, "-m", "tests.workers.ray_others", worker)
     made = RayWorkers(cluster.address, key or cluster.key, program=program, **options)  # type: ignore[arg-type]
     made.start()
     try:
+        if reached:
+            until(lambda: made._there, 180)  # a busy machine takes Ray longer than it gives itself
         yield made
     finally:
         made.close()
