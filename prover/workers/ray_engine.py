@@ -236,7 +236,7 @@ class RayWorkers:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**OF_RAY, **child_environment()},
+                env={**OF_RAY, **child_environment(), "RAY_ENABLE_AUTO_CONNECT": "0"},  # else Ray starts a cluster here
             )
             self._channel = mine
         return mine

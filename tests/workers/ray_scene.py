@@ -114,6 +114,7 @@ def tls_of(authority: Authority, name: str, host: str, trusted: Path) -> dict[st
     """What Ray takes of an environment: a certificate for this host, and whose certificates are taken."""
     certificate, key = authority.certificate(name, host, "127.0.0.1")  # where Ray's head speaks with itself
     return {
+        "RAY_AUTH_MODE": "disabled",  # whatever token this machine has
         "RAY_USE_TLS": "1",
         "RAY_TLS_SERVER_CERT": str(certificate),
         "RAY_TLS_SERVER_KEY": str(key),
