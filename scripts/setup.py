@@ -3,8 +3,8 @@
 
 ``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and of
-the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is tested.
+client/adapters serves, the engines that prover/sources reads, and Ray.  It also installs npm's packages of web/verify
+and of the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is tested.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal,otel"}
+OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,workers-ray,oscal,otel"}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",

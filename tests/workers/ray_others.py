@@ -43,6 +43,15 @@ class Lying(RayWorker):
         return self._held[0].seal_result(row, made, os.urandom)
 
 
+class Echoing(Lying):
+    """Opens what it is given and proves nothing: what is left is what Ray costs."""
+
+    def prove(self, row: bytes, sealed: bytes) -> bytes:
+        assert self._held is not None
+        self._held[0].open_work(row, sealed)
+        return super().prove(row, sealed)
+
+
 class Renamed(Lying):
     """Speaks in another's name."""
 
