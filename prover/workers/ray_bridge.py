@@ -11,6 +11,7 @@ It ends when the provider does, and when the cluster is away: the provider start
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import secrets
@@ -233,7 +234,7 @@ def main() -> None:
     late.start()
     try:
         refuse_pickled_names()
-        ray.init(address, log_to_driver=False, logging_level="CRITICAL")
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
         late.cancel()
         bridge.look()
     except Exception as error:  # Ray raises what it likes
