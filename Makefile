@@ -38,7 +38,7 @@ test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 
 	@$(PYTHON) scripts/setup.py --extras
 	@.venv-extras/bin/python -m pytest -q --no-skips tests/embedder tests/client/adapters tests/client/gateway/test_node.py \
 		tests/bench/test_apps.py tests/runtime/test_tracing.py tests/runtime/test_token.py tests/runtime/test_retry_info.py \
-		tests/demo/test_other_embedder.py tests/sources tests/verifier/test_oscal.py \
+		tests/demo/test_other_embedder.py tests/sources tests/workers/test_ray.py tests/verifier/test_oscal.py \
 		tests/verifier/test_report_in_browser.py tests/web/test_in_chromium.py
 
 lint: setup  ## ruff, mypy --strict, import-linter, clippy; generated code and reference current

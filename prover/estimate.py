@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_keys import load_window_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.prover.workers.by_workers import ByWorkers
+from ragseal.prover.workers.in_order import InOrder
+from ragseal.prover.workers.interface import Workers
 
 KEPT = 2  #: windows whose records stay in memory
 
@@ -98,8 +101,15 @@ class Estimates:
         secrets_of: Callable[[bytes], WindowSecrets],
         draw: Draw,
         turns: Turns | None = None,
+        workers: Workers | None = None,
     ) -> None:
-        """``turns``: shared with whatever else takes every core as a proof does."""
+        """
+        Args:
+            turns: shared with whatever else takes every core as a proof does.
+            workers: who makes the blocks' Groth16 proofs; None: this process.
+        """
+        self._workers = workers
+        self._pool = None if workers is None else InOrder(workers.places, "blocks")
         self._state = state
         self._journal = journal
         self._group = group
@@ -257,7 +267,8 @@ class Estimates:
 
         try:
             prover = BlockProver(self._group, backend, scope, records, self._draw)
-            made = prover.batch(statements, may_prove, self._turns).encode()
+            made = prover.batch(statements, may_prove, self._turns, self._pool).encode()
+            may_prove()  # a proof that was under way when its key stopped is not kept (SPEC B.12.3)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
@@ -274,6 +285,11 @@ class Estimates:
                 found.append(ring.newest())
         return found
 
+    def stop(self) -> None:
+        """Begin no block any more."""
+        if self._pool is not None:
+            self._pool.stop()
+
     def forget(self, manifest: bytes) -> None:
         """Let go of what is in memory of a window that is retired."""
         with self._list_of(manifest):
@@ -281,8 +297,12 @@ class Estimates:
 
     def _backend(self, digest: bytes) -> BlockBackend:
         for ring in self._rings:
-            if ring.folder(digest).is_dir():
+            if not ring.folder(digest).is_dir():
+                continue
+            if self._workers is None:
                 return ring.backend(digest)
+            own = partial(ring.backend, digest)
+            return ByWorkers(self._workers, self._turns, self._group, ring.view(digest), own)
         raise ConfigurationError(
             f"this provider does not hold the key {digest.hex()}: get it with `ragseal-provider fetch-keys`"
         )
@@ -317,13 +337,24 @@ class BlockProver:
         statements: Sequence[Block],
         wanted_still: Callable[[], None] = lambda: None,
         turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 (it holds nothing)
+        pool: InOrder | None = None,
     ) -> BlockBatch:
-        """Proofs of all blocks and one opening, verified; ``turns`` is held for each block and the opening apart."""
-        proven = []
-        for statement in statements:
+        """Proofs of all blocks and one opening, verified.
+
+        Args:
+            turns: held for each block and the opening apart.
+            pool: makes blocks at once, where others prove; None: one after the other.
+        """
+
+        def prove(statement: Block) -> _Proven:
             with turns:
                 wanted_still()
-                proven.append(self.block(statement))
+                return self.block(statement)
+
+        if pool is None:
+            proven = [prove(statement) for statement in statements]
+        else:
+            proven = list(pool.results(prove, statements, wanted_still))
         with turns:
             wanted_still()
             return self._opened(statements, proven)

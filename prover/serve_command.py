@@ -52,9 +52,9 @@ log = logging.getLogger("ragseal.provider")
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--prove", "engine", metavar="BY", help=f"Who makes proofs: {FORMS}. Default: local:1, a process of the "
               "lowest priority; here without the native module. Behind a database they are `ragseal-provider worker "
-              "run`.")  # fmt: skip
+              "run`, on a Ray cluster actors, one a node.")  # fmt: skip
 @click.option("--worker-key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="With --prove postgres://...: the key that this provider and its workers share.")  # fmt: skip
+              help="With --prove postgres://... or ray://...: the key that provider and workers share.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=TICK, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "

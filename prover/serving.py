@@ -86,6 +86,7 @@ class Serving:
             provider.environment,
         )
         self.workers = serve_options.prove_by.open(state.keys_directory, provider.public_key, journal.frozen)
+        provider.prove_with(self.workers)
         self.proofs = provider.new_proofs(self.workers)
         tools = AnsweringContext(
             group=backends.group,
@@ -248,6 +249,7 @@ class Serving:
         await self.attestation.drain()
         if self.journal.public.live:  # else the ledger has not shown yet of what there would be to tell
             await self._settle()
+        self.estimates.stop()
         await asyncio.to_thread(self.proofs.stop)
 
     async def _retire(self) -> None:

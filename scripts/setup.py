@@ -3,7 +3,7 @@
 
 ``--run-only`` leaves out what only tests and linters need.  ``--optional`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.  ``--extras`` does that too, and installs npm's
+client/adapters serves, the engines that prover/sources reads, and Ray.  ``--extras`` does that too, and installs npm's
 packages of web/verify and of the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is
 tested, and SoftHSM.
 
@@ -23,7 +23,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal,otel,pkcs11"}
+OPTIONAL = {
+    "optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,workers-ray,oscal,otel,pkcs11"
+}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",
