@@ -151,6 +151,21 @@ def test_batches(made: Any, key: Any) -> None:
         vk.verify_batch(*full[:3], full[3][1:], os.urandom(80))
 
 
+def test_a_batch_names_the_proof_whose_point_lies_outside_the_subgroup(
+    made: Any, key: Any, proof: bytes, outside_subgroup: bytes
+) -> None:
+    """What a Miller loop comes back to says so, with no check of the subgroup beside it."""
+    clear, point = committed(key, made.public)
+    bad = proof[:64] + outside_subgroup + proof[192:]
+    for count, at in ((1, 0), (5, 4), (40, 17)):
+        proofs = [proof] * count
+        proofs[at] = bad
+        with pytest.raises(native.NativeError, match=f"batch entry {at}: proof element B: .* outside the subgroup"):
+            key.verifying_key().verify_batch(
+                proofs, [clear] * count, [point] * count, [b""] * count, os.urandom(16 * count)
+            )
+
+
 def test_a_wrong_witness_gives_no_proof(made: Any, key: Any) -> None:
     witness = native.Witness.from_bytes(made.witness)
     witness.set(7, be(1))
