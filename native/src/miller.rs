@@ -12,7 +12,8 @@
 //! X - X^2 + X^3 and psi is the Frobenius seen on the twist.  On the twist psi^2 - t psi + p = 0, where f(X) is a + b X with
 //! a = 6u + 2 + p - t p and b = 1 - t + t^2 - p; so the norm a^2 + a b t + b^2 p kills Q as well.  So does the order of
 //! the twist, r (2 p - r), and the greatest common divisor of the two is r.  Hence Q has order r: there is one subgroup of
-//! that order over Fq2.  Conversely f(p) is a multiple of r, and psi is [p] on that subgroup.  `tests` computes the numbers.
+//! that order over Fq2.  Conversely f(p) is a multiple of r, and psi is [p] on that subgroup.  The numbers are computed in
+//! `tests/native/test_groth16.py`.
 //!
 //! A chord of T = Q or T = -Q and a tangent of order 2 have no slope.  Points of the subgroup never come to one: their T is
 //! [k] Q with 1 < k < r - 1 at every chord of the loop, and 6u + 2 = +-p, 6u + 2 + p = +-p^2 mod r do not hold.  So such a point
