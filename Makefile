@@ -50,8 +50,9 @@ package: setup  ## wheel and source distribution, built and tried in clean envir
 docs: setup  ## regenerate docs/reference
 	@$(BIN)/python scripts/docs.py
 
-bench: setup  ## measurements; results and machine go to bench/results/
+bench: setup  ## measurements; results and machine go to bench/results/ (adapters: where `make test-extras` has brought their frameworks)
 	@$(BIN)/python -m bench.performance
+	@$(if $(wildcard .venv-extras/bin/python),.venv-extras,$(VENV))/bin/python -m bench.apps
 
 protos: setup  ## regenerate proto/gen
 	@$(BIN)/python scripts/protos.py

