@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.assignments import assign_block
 from ragseal.groth16.keys import EstimateView
@@ -43,6 +42,7 @@ from ragseal.prover.storage.retirement import is_retired, refusal
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.prover.storage.window_keys import load_window_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.prover.workers.by_workers import ByWorkers
 from ragseal.prover.workers.in_order import InOrder
@@ -99,7 +99,6 @@ class Estimates:
         group: Group,
         rings: Sequence[BlockKeys],
         secrets_of: Callable[[bytes], WindowSecrets],
-        signing_key: Ed25519PrivateKey,
         draw: Draw,
         turns: Turns | None = None,
         workers: Workers | None = None,
@@ -116,7 +115,6 @@ class Estimates:
         self._group = group
         self._rings = rings
         self._secrets_of = secrets_of
-        self._signing_key = signing_key
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -158,7 +156,7 @@ class Estimates:
 
     def _make_links(self, manifest: bytes) -> SignedLinks:
         body = self.find(manifest)
-        signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
+        signed = SignedLinks(body, signature.sign(load_window_key(self._state, manifest), "links", body.encode()))
         with self._state.transaction() as db:
             db.execute("INSERT INTO estimates VALUES (?, ?)", (manifest, signed.encode()))
         return signed

@@ -270,7 +270,6 @@ class Provider:
             self.backends.group,
             self.backends.estimate_keys,
             self.window_secrets,
-            self.state.key,
             self.environment.draw,
             self.turns,
             self.workers,

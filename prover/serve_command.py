@@ -82,6 +82,8 @@ log = logging.getLogger("ragseal.provider")
 @click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="With --next: as of `commit`.")
 @click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
               "(default 14d, at most 29d); remembered.")  # fmt: skip
+@click.option("--retire-on-pass", is_flag=True, help="Keep a window no longer than a day once every auditor that it "
+              "names has handed in that it passed.")  # fmt: skip
 @click.option("--verdicts/--no-verdicts", default=True, show_default=True,
               help="Enter verdicts that a window's auditor hands in.")  # fmt: skip
 @server_tls
@@ -119,6 +121,7 @@ def serve(
     agreed: float | None,
     seats: tuple[str, ...],
     retain: str | None,
+    retire_on_pass: bool,
     verdicts: bool,
     own: ServerTls,
     public: str | None,
@@ -153,6 +156,7 @@ def serve(
         account_rate=Rate.optional(account_rate),
         peer_rate=Rate.optional(peer_rate),
         prove_by=prove_by(engine or default_engine(), worker_key),
+        retire_on_pass=retire_on_pass,
     )
     own.credentials()  # says now what is wrong with the files
     if only_checked(as_json):

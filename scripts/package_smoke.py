@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,6 +59,7 @@ class Clean:
     """A virtual environment of its own."""
 
     def __init__(self, folder: Path) -> None:
+        folder.parent.mkdir(exist_ok=True)
         run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
         self.bin, self.scratch = folder / "bin", folder.parent
 
@@ -163,10 +165,13 @@ def as_all_roles(clean: Clean, wheel: Path) -> None:
     say(line)
 
 
-def from_source(clean: Clean, archive: Path) -> None:
+def from_source(scratch: Path, archive: Path) -> None:
+    """In a folder of its own, for it runs beside the others."""
+    clean = Clean(scratch / "venv")
     clean.install(str(archive))
     clean.program("ragseal-client", "--help")
     clean.program("ragseal-client", "keygen", "--state", "bob", "--account", "bob")
+    say("the source distribution installs")
 
 
 def main() -> None:
@@ -176,13 +181,14 @@ def main() -> None:
         check_wheel(wheel)
         check_archive(archive)
         say(f"{wheel.name}, {archive.name}: every part once")
-        clean = Clean(scratch / "account")
-        as_an_account(clean, wheel)
-        say("an account's installation works")
-        as_all_roles(clean, wheel)
-        say("all roles' installation works")
-        from_source(Clean(scratch / "source"), archive)
-        say("the source distribution installs")
+        with ThreadPoolExecutor(1) as beside:
+            source = beside.submit(from_source, scratch / "of-source", archive)
+            clean = Clean(scratch / "of-wheel" / "venv")
+            as_an_account(clean, wheel)
+            say("an account's installation works")
+            as_all_roles(clean, wheel)
+            say("all roles' installation works")
+            source.result()
 
 
 if __name__ == "__main__":
