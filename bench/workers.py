@@ -173,7 +173,7 @@ def main() -> None:
         one = ProvingKeys(keys)
         echo = (sys.executable, "-c", ECHO)
         with pgserver.get_server(data) as server:
-            uri, roots = server.get_uri(), [server.get_pid()]
+            uri, roots = server.get_uri(), [one for one in (server.get_pid(),) if one]
             found: dict[str, Any] = {
                 "assignment_bytes": len(stated(0).work.encode()),
                 "load_of_the_machine": os.getloadavg()[0],

@@ -257,18 +257,21 @@ class Estimates:
         records, listing = found.tenants[tenant], listed.listing()
         statements = [certificate.make_block(scope, ranks, records.c_e, listing) for ranks in wanted]
 
-        def may_prove() -> None:
-            wanted_still()
+        def require_working() -> None:
             reason = stopped(self._state, key_digest)  # another delivery may have failed since the last block
             if reason is not None:
                 raise ProofError(
                     f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
                 )
 
+        def may_prove() -> None:
+            wanted_still()
+            require_working()
+
         try:
             prover = BlockProver(self._group, backend, scope, records, self._draw)
             made = prover.batch(statements, may_prove, self._turns, self._pool).encode()
-            may_prove()  # a proof that was under way when its key stopped is not kept (SPEC B.12.3)
+            require_working()  # a proof that was under way when its key stopped is not kept (SPEC B.12.3)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))

