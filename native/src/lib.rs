@@ -12,6 +12,7 @@ pub mod error;
 pub mod folding;
 pub mod generators;
 #[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 mod lanes;
 pub mod linear;
 pub mod miller;

@@ -39,6 +39,7 @@ fn products_avx2(rows: &[i8], e: &[i16], out: &mut [i32]) {
 /// Products of bytes, 64 at once, for rows of a multiple of that: those of the instruction are of one byte without and
 /// one with a sign, so (x + 128) e is summed, and 128 e taken off again.  Sums are exact modulo 2^32.
 #[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn products_vnni(rows: &[i8], e: &[i16], out: &mut [i32]) {
     use std::arch::x86_64::*;
