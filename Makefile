@@ -30,14 +30,15 @@ test-fast: setup  ## the tests that take seconds: what runs while one works
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --max-worker-restart=0 -m "not slow"
 
 test: setup  ## the whole test suite, Python and Rust
-	@cd native && cargo test --release --quiet
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+	@mkdir -p var; (cd native && cargo test --release --quiet) >var/cargo-test.log 2>&1 & rust=$$!; \
+		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
+		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras
 	@.venv-extras/bin/python -m pytest -q --no-skips tests/embedder tests/client/adapters tests/client/gateway/test_node.py \
-		tests/bench/test_apps.py tests/runtime/test_tracing.py tests/runtime/test_retry_info.py \
-		tests/demo/test_other_embedder.py tests/sources tests/verifier/test_oscal.py \
+		tests/bench/test_apps.py tests/runtime/test_tracing.py tests/runtime/test_token.py tests/runtime/test_retry_info.py \
+		tests/demo/test_other_embedder.py tests/sources tests/workers/test_ray.py tests/verifier/test_oscal.py \
 		tests/verifier/test_report_in_browser.py tests/web/test_in_chromium.py
 
 lint: setup  ## ruff, mypy --strict, import-linter, clippy; generated code and reference current

@@ -35,6 +35,7 @@ from ragseal.ledger.witness import Witness
 PROGRAM = ROOT / "web" / "verify" / "bin" / "verify-window.mjs"
 SECONDS_A_RECORD, SECONDS_A_WINDOW, WINDOW = 0.2, 180.0, 1000
 ENTRY_BYTES = 300  #: about those of a record
+SECONDS_A_QUERY = 30  #: by the simulated clock
 LOOK = 1000  #: entries between two looks
 _ACCOUNTS = ("alice", "carol", "bob")
 
@@ -45,13 +46,14 @@ _ACCOUNTS = ("alice", "carol", "bob")
 def published(folder: Path, records: int) -> str:
     """A closed window with real proofs as public files; gives the log's key."""
     from tests.attacks.world import AttackWorld, policy
+    from tests.simulator.parties import OPENS
     from tests.web.published import publish
 
-    world = AttackWorld()
-    world.commit(policy_=policy(n_max=records))
+    world, closes = AttackWorld(), OPENS + 3600 + SECONDS_A_QUERY * records
+    world.commit(policy_=policy(n_max=records, closes=closes))
     for number in range(records):
         world.ask(_ACCOUNTS[number % len(_ACCOUNTS)])
-    world.close()
+    world.close(closes)
     return publish(world, folder).key
 
 

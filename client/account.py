@@ -31,6 +31,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account, SignedManifest
 from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
+from ragseal.kernel.signature import SigningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
@@ -47,7 +48,7 @@ _NAME_FILE, _LOG_FILE, _PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey",
 class AccountKey:
     """An account's Ed25519 key.  Its representation shows the public half only."""
 
-    private: Ed25519PrivateKey
+    private: SigningKey
 
     def __repr__(self) -> str:
         return f"AccountKey(public={self.public.hex()})"

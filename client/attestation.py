@@ -227,9 +227,11 @@ def check_receipt(
     """
     body = receipt.body
     try:
-        receipt.verify(manifest.provider_key)
+        receipt.verify(manifest.window_key)
     except AttestationError:
-        raise AttestationError("the receipt is not signed by the provider key of the manifest") from None
+        raise AttestationError("the receipt is not signed by the window key of the manifest") from None
+    if body.manifest != record.manifest:
+        raise AttestationError("the receipt is of another window")
     if body.request_digest != record.signed.request.digest():
         raise AttestationError("the receipt is for another request")
     if body.record_digest != record.digest():

@@ -118,7 +118,7 @@ class Opening:
         if not all(map(is_observer, others)) or len(set(others)) < len(others):
             raise CommitmentError("the window's beacon has somebody between provider and auditors who is no observer")
         try:
-            signature.verify(manifest.provider_key, "beacon-seal", seal.body(), seal.signature)
+            signature.verify(manifest.window_key, "beacon-seal", seal.body(), seal.signature)
             for one in there:
                 commits[one.owner].verify()
         except AuditError:

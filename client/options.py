@@ -11,7 +11,6 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import JSON, client_tls, state_folder
@@ -95,6 +94,8 @@ def _progress(what: str) -> Iterator[None]:
     def watch() -> None:
         if done.wait(PATIENCE):
             return
+        from rich.console import Console
+
         console = Console(stderr=True)
         with console.status(what) as status:
             while not done.wait(1.0):

@@ -138,8 +138,8 @@ class PowersFile:
             descriptor = self._opened()
             os.lseek(descriptor, 0, os.SEEK_SET)  # not every system opens /dev/fd anew
             self._held = native.Powers.load(f"/dev/fd/{descriptor}", domain)
-            now, then = os.fstat(descriptor), self._found
-            if then is None or (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
+            now, then = os.fstat(descriptor), self._found  # a ctime is what nobody sets
+            if then is None or (now.st_size, now.st_ctime_ns) != (then.st_size, then.st_ctime_ns):
                 self._held = None
                 raise ProofError(f"{self._path} is being written: take a copy of your own")
         return self._held

@@ -277,8 +277,9 @@ def check_withheld(policy: Policy, openings: Openings) -> None:
 @dataclass(frozen=True, slots=True)
 class ReceiptBody(Message):
     TAG: ClassVar[str] = "receipt-body"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, U64, U64, HASH, HASH, Blob(1 << 16))
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, HASH, U64, U64, HASH, HASH, Blob(1 << 16))
 
+    manifest: bytes  #: of the window, whose key signs
     request_digest: bytes
     record_digest: bytes
     seq: int
@@ -302,8 +303,9 @@ class Receipt(Message):
     def digest(self) -> bytes:
         return tagged_hash("receipt", self.encode())
 
-    def verify(self, provider_key: bytes) -> None:
-        signature.verify(provider_key, "receipt", self.body.encode(), self.signature)
+    def verify(self, window_key: bytes) -> None:
+        """Raises AttestationError unless signed by the key that the window's manifest names for it."""
+        signature.verify(window_key, "receipt", self.body.encode(), self.signature)
 
 
 @dataclass(frozen=True, slots=True)

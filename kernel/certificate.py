@@ -199,9 +199,9 @@ class SignedLinks(Message):
     body: LinkList
     signature: bytes
 
-    def verify(self, provider_key: bytes) -> None:
-        """Raises AttestationError unless signed by the provider."""
-        signature.verify(provider_key, "links", self.body.encode(), self.signature)
+    def verify(self, window_key: bytes) -> None:
+        """Raises AttestationError unless signed by the key that the window's manifest names for it."""
+        signature.verify(window_key, "links", self.body.encode(), self.signature)
 
 
 def records_digest(records: Sequence[bytes]) -> bytes:

@@ -152,14 +152,15 @@ class Manifest(Message):
     c_seed: int
     registry_root: bytes
     accounts: int  #: how many the registry holds
-    provider_key: bytes  #: signs manifests, receipts and beacon messages
+    provider_key: bytes  #: long-term: signs manifests, and with them the keys of windows
+    window_key: bytes  #: fresh: signs seals, receipts, deliveries and links of this window, and nothing else
     beacon_commitment: bytes  #: to the provider's own nonce
     auditors: tuple[Seat, ...]  #: who open last in the beacon, in this order in a seal, and are given proofs
     coins: tuple[CoinCommitment, ...] = ()  #: one where the policy's claim has a coin, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32,
-        PUBLIC_KEY, HASH, Many(Nested(Seat), MAX_AUDITORS), Many(Nested(CoinCommitment), 1),
+        PUBLIC_KEY, PUBLIC_KEY, HASH, Many(Nested(Seat), MAX_AUDITORS), Many(Nested(CoinCommitment), 1),
     )  # fmt: skip
 
     @property
@@ -215,8 +216,10 @@ class Manifest(Message):
         owners, keys = {one.owner for one in self.auditors}, {one.public_key for one in self.auditors}
         if not self.auditors or not len(owners) == len(keys) == len(self.auditors):
             raise CommitmentError("a manifest names one auditor at least, each by a name and a key of its own")
-        if self.provider_key in keys:
+        if self.provider_key in keys or self.window_key in keys:
             raise CommitmentError("the provider is not its own auditor: the manifest names one key for both")
+        if self.window_key == self.provider_key:
+            raise CommitmentError("a window has a key of its own: the manifest names the provider's for both")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.encoding import (
     HASH,
@@ -31,6 +29,7 @@ from ragseal.kernel.encoding import (
 )
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.proofs import MAX_BATCH
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
 ASK_SECONDS = 600  #: how far an ask's time may lie from the provider's clock
@@ -52,7 +51,7 @@ class _Ask(Message):
         """What an answer names."""
         return tagged_hash("ask", self.encode())
 
-    def sign(self, key: Ed25519PrivateKey) -> bytes:
+    def sign(self, key: SigningKey) -> bytes:
         """The auditor's signature."""
         return signature.sign(key, "ask", self.encode())
 
@@ -141,7 +140,7 @@ class Delivery(Message):
         return tagged_hash("delivery-body", ask, payload)
 
     @classmethod
-    def sign(cls, key: Ed25519PrivateKey, ask: bytes, payload: bytes) -> Delivery:
+    def sign(cls, key: SigningKey, ask: bytes, payload: bytes) -> Delivery:
         """The provider's answer to the ask with digest ``ask``."""
         return cls(ask, payload, signature.sign(key, "delivery", cls.body(ask, payload)))
 
@@ -163,13 +162,16 @@ class Refusal(Message):
         return tagged_hash("refusal-body", ask, reason.encode())
 
     @classmethod
-    def sign(cls, key: Ed25519PrivateKey, ask: bytes, reason: str) -> Refusal:
+    def sign(cls, key: SigningKey, ask: bytes, reason: str) -> Refusal:
         """The provider's refusal of the ask with digest ``ask``."""
         return cls(ask, reason, signature.sign(key, "refusal", cls.body(ask, reason)))
 
 
-def open_delivery(data: bytes, ask: Ask, provider_key: bytes) -> Delivery | Refusal:
+def open_delivery(data: bytes, ask: Ask, window_key: bytes) -> Delivery | Refusal:
     """What came for an ask, if the provider signed it for this very ask; then it is the provider's word.
+
+    Args:
+        window_key: that the manifest of the ask's window names for it.
 
     Raises:
         EncodingError: neither a Delivery nor a Refusal.
@@ -180,7 +182,7 @@ def open_delivery(data: bytes, ask: Ask, provider_key: bytes) -> Delivery | Refu
     if message.ask != ask.digest():
         raise AttestationError("what was delivered answers another ask")
     if isinstance(message, Delivery):
-        signature.verify(provider_key, "delivery", Delivery.body(message.ask, message.payload), message.signature)
+        signature.verify(window_key, "delivery", Delivery.body(message.ask, message.payload), message.signature)
     else:
-        signature.verify(provider_key, "refusal", Refusal.body(message.ask, message.reason), message.signature)
+        signature.verify(window_key, "refusal", Refusal.body(message.ask, message.reason), message.signature)
     return message

@@ -22,31 +22,22 @@ def _grain(width: int, partial: int) -> Iterator[int]:
     seed = [0, 1] + [0] * 4
     for value, bits in ((254, 12), (width, 12), (FULL_ROUNDS, 10), (partial, 10)):
         seed += [(value >> (bits - 1 - i)) & 1 for i in range(bits)]
-    state = seed + [1] * 30
-    # A list used as a ring: position p holds the oldest of 80 bits.
-    p = 0
+    # The oldest bit is bit 0.  A new bit depends on none of the 17 before it, so that 16 are computed at once.
+    state = sum(bit << i for i, bit in enumerate(seed + [1] * 30))
 
     def step() -> int:
-        nonlocal p
-        new = (
-            state[(p + 62) % 80]
-            ^ state[(p + 51) % 80]
-            ^ state[(p + 38) % 80]
-            ^ state[(p + 23) % 80]
-            ^ state[(p + 13) % 80]
-            ^ state[p]
-        )
-        state[p] = new
-        p = (p + 1) % 80
+        nonlocal state
+        new = (state ^ state >> 13 ^ state >> 23 ^ state >> 38 ^ state >> 51 ^ state >> 62) & 0xFFFF
+        state = state >> 16 | new << 64
         return new
 
-    for _ in range(160):
+    for _ in range(160 // 16):
         step()
     while True:
-        if step():
-            yield step()
-        else:
-            step()
+        new = step()
+        for i in range(0, 16, 2):  # of each pair the first bit says whether the second is taken
+            if new >> i & 1:
+                yield new >> i + 1 & 1
 
 
 @cache

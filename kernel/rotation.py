@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.encoding import HASH, PUBLIC_KEY, SIGNATURE, U8, U64, Codec, Message
 from ragseal.kernel.errors import AttestationError, EncodingError
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
 PURPOSE = "log-rotation"
@@ -58,7 +57,7 @@ class Rotation(Message):
         numbers = (number.to_bytes(8, "big") for number in (self.number, self.index, self.until))
         return tagged_hash("log-rotation-body", self.log, *numbers, self.old_key, self.new_key, self.root)
 
-    def signed(self, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> Rotation:
+    def signed(self, old: SigningKey, new: SigningKey) -> Rotation:
         """The same under both signatures."""
         body = self.body()
         return replace(self, by_old=signature.sign(old, PURPOSE, body), by_new=signature.sign(new, PURPOSE, body))

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ragseal.kernel.errors import AttestationError, EncodingError
@@ -14,12 +15,22 @@ from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.transcript import tagged_hash
 
 
-def public_bytes(key: Ed25519PrivateKey) -> bytes:
+class SigningKey(Protocol):
+    """A private key that signs: in memory (cryptography's Ed25519PrivateKey), or in a token that does it itself."""
+
+    def sign(self, data: bytes, /) -> bytes:
+        """The 64-byte Ed25519 signature of ``data``, the same whenever it is asked for (RFC 8032)."""
+
+    def public_key(self) -> Ed25519PublicKey:
+        """Its public half."""
+
+
+def public_bytes(key: SigningKey) -> bytes:
     """The 32-byte public key."""
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
-def sign(key: Ed25519PrivateKey, purpose: str, body: bytes) -> bytes:
+def sign(key: SigningKey, purpose: str, body: bytes) -> bytes:
     """64-byte signature of ``body`` for one purpose; a signature of one purpose is none for another."""
     return key.sign(tagged_hash(f"sign/{purpose}", body))
 

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Text
 from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
 #: The words of D.12 as identifiers, which hold no blank.
@@ -101,7 +100,7 @@ class AuditVerdict(Message):
         parts = (self.manifest, self.log, self.auditor, self.digest, self.outcome.encode(), self.epsilon.encode())
         return tagged_hash("audit-verdict-body", *parts)
 
-    def signed(self, key: Ed25519PrivateKey) -> AuditVerdict:
+    def signed(self, key: SigningKey) -> AuditVerdict:
         """The same under the auditor's signature."""
         return replace(self, signature=signature.sign(key, PURPOSE, self.body()))
 

@@ -20,6 +20,7 @@ from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import sync_directory, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.token_key import TokenKey
 
 LOG_KEY_FILE, NEXT_FILE, FORMER_FILE, TURNS_FILE = "log.pem", "log-next.pem", "log-former.pem", "log-turns"
 KEY_FILES = (LOG_KEY_FILE, NEXT_FILE, FORMER_FILE)
@@ -84,8 +85,8 @@ def _promote(directory: Path, newest: bytes) -> None:
     sync_directory(directory)
 
 
-def rotate(directory: Path, ledger: Log, overlap: int) -> LogKey:
-    """Turn an opened log, which the files agree with, to a new key; gives the log's key behind it.
+def rotate(directory: Path, ledger: Log, overlap: int, key: Ed25519PrivateKey | TokenKey) -> LogKey:
+    """Turn an opened log, which the files agree with, to this new key; gives the log's key behind it.
 
     A key that an earlier call made and did not come to use is thrown away.
 
@@ -105,7 +106,7 @@ def rotate(directory: Path, ledger: Log, overlap: int) -> LogKey:
         (directory / NEXT_FILE).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot remove {directory / NEXT_FILE}: {error.strerror}") from None
-    save_key(directory / NEXT_FILE, Ed25519PrivateKey.generate())
+    save_key(directory / NEXT_FILE, key)
     ledger.rotate(NoteSigner(ledger.origin, load_key(directory / NEXT_FILE)), overlap)
     settle(directory, ledger)
     return LogKey.of(ledger.verifier)

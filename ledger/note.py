@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ragseal.kernel.errors import EncodingError, LedgerError
 from ragseal.kernel.publickey import check_public_key
+from ragseal.kernel.signature import SigningKey
 
 ED25519 = 0x01
 COSIGNATURE = 0x04
@@ -233,7 +234,7 @@ class NoteSigner:
     """A private key under a name.  Its representation shows the name only."""
 
     name: str
-    private_key: Ed25519PrivateKey
+    private_key: SigningKey
     algorithm: int = ED25519
 
     def __repr__(self) -> str:

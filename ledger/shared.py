@@ -100,7 +100,7 @@ class SharedLog:
             EncodingError: an overlap out of range.
         """
         with self._turn(), self._opened() as log:
-            return rotate(self.directory, log, overlap)
+            return rotate(self.directory, log, overlap, Ed25519PrivateKey.generate())
 
     # --- folder ---
 

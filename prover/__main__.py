@@ -35,6 +35,7 @@ from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.worker_commands import worker
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
+from ragseal.runtime.token_key import FORM, load_token_key
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -71,17 +72,27 @@ def main() -> None:
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip
+@click.option("--provider-token", metavar="URI",
+              help=f"The provider's key, which signs each window's manifest, is one of an HSM: {FORM}.")  # fmt: skip
+@click.option("--log-token", metavar="URI", help="The log's key, which signs every checkpoint, is one of an HSM.")
 @JSON
-def init(directory: Path, origin: str, class_name: str, embedder: str, as_json: bool) -> None:
+def init(
+    directory: Path,
+    origin: str,
+    class_name: str,
+    embedder: str,
+    provider_token: str | None,
+    log_token: str | None,
+    as_json: bool,
+) -> None:
     """Make a provider: state folder, signing keys, an empty ledger.
 
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
+    keys = [Ed25519PrivateKey.generate() if uri is None else load_token_key(uri) for uri in (provider_token, log_token)]
     assembly.circuit_class(class_name)
     load_embedder(embedder)
-    create(
-        directory, Settings(origin, class_name, embedder), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    )
+    create(directory, Settings(origin, class_name, embedder), *keys)
     with State(directory) as state:
         found = identity(state)
     tell_result(

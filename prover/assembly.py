@@ -11,8 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.accounting.answers import answers_of_one_account
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
 from ragseal.accounting.delivered import Delivered, largest_shift
@@ -32,6 +30,7 @@ from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.prover.backends import Backends
 from ragseal.prover.keys.keyring import (
@@ -121,7 +120,7 @@ def assemble(state: State, progress: Progress) -> Backends:
     )
 
 
-def signing_key(directory: Path) -> Ed25519PrivateKey:
+def signing_key(directory: Path) -> SigningKey:
     """The provider's key, without opening (and locking) its state."""
     return load_key(directory / KEY_FILE)
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import field
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment
@@ -27,6 +29,8 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.prover.workers.by_workers import ByWorkers
+from ragseal.prover.workers.interface import Workers
 
 log = logging.getLogger("ragseal.provider")
 
@@ -48,6 +52,8 @@ class Coins:
             windows: the windows' secrets; a window that was thinned is loaded anew.
             turns: shared with whatever else takes every core as a proof does.
         """
+        self.workers: Workers | None = None  #: who makes the proofs; None: this process
+        self._thinning = threading.Lock()
         self._state, self._history, self._backends = state, history, backends
         self._draw, self._windows, self._turns = draw, windows, turns
 
@@ -61,7 +67,16 @@ class Coins:
     def load_key(self, window: Window) -> None:
         """Load what thins a window, if its claim has a coin.  Raises ConfigurationError: no key."""
         if window.manifest.policy.coined:
-            self.keys().backend(window.manifest.coin.key_digest)
+            load = self.keys().backend if self.workers is None else self.keys().check_held
+            load(window.manifest.coin.key_digest)
+
+    def backend(self, digest: bytes) -> ThinningBackend:
+        """What proves under this thinning key, for a caller that holds a turn.  ConfigurationError: no key."""
+        keys = self.keys()
+        if self.workers is None:
+            return keys.backend(digest)
+        group = self._backends.group
+        return ByWorkers(self.workers, self._turns, group, keys.view(digest), lambda: keys.backend(digest))
 
     def thin(self, window: Window) -> Thinning:
         """Empty the slots that a window's coins hide, by its complete beacon.  Blocks.
@@ -73,9 +88,9 @@ class Coins:
         """
         coin, backends = window.manifest.coin, self._backends
         # out here: an attestation key whose file is wrong says nothing of the thinning key (SPEC A.9.5)
-        key, backend = backends.keys.view(window.manifest.key_digest), self.keys().backend(coin.key_digest)
+        key, backend = backends.keys.view(window.manifest.key_digest), self.backend(coin.key_digest)
         secrets, throw = self._windows.get(window.digest), self.throw(window)
-        with self.key_in_use(coin), self._turns:
+        with self._thinning, self.key_in_use(coin), self._turns:
             if window.thinning is not None:
                 raise CommitmentError(f"the indices of window {window.manifest.window!r} are thinned already")
             made = thin_window(

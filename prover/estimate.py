@@ -14,10 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.groth16.assignments import assign_block
 from ragseal.groth16.keys import EstimateView
@@ -43,7 +42,11 @@ from ragseal.prover.storage.retirement import is_retired, refusal
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.prover.storage.window_keys import load_window_key
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.prover.workers.by_workers import ByWorkers
+from ragseal.prover.workers.in_order import InOrder
+from ragseal.prover.workers.interface import Workers
 
 KEPT = 2  #: windows whose records stay in memory
 
@@ -96,17 +99,22 @@ class Estimates:
         group: Group,
         rings: Sequence[BlockKeys],
         secrets_of: Callable[[bytes], WindowSecrets],
-        signing_key: Ed25519PrivateKey,
         draw: Draw,
         turns: Turns | None = None,
+        workers: Workers | None = None,
     ) -> None:
-        """``turns``: shared with whatever else takes every core as a proof does."""
+        """
+        Args:
+            turns: shared with whatever else takes every core as a proof does.
+            workers: who makes the blocks' Groth16 proofs; None: this process.
+        """
+        self._workers = workers
+        self._pool = None if workers is None else InOrder(workers.places, "blocks")
         self._state = state
         self._journal = journal
         self._group = group
         self._rings = rings
         self._secrets_of = secrets_of
-        self._signing_key = signing_key
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -148,7 +156,7 @@ class Estimates:
 
     def _make_links(self, manifest: bytes) -> SignedLinks:
         body = self.find(manifest)
-        signed = SignedLinks(body, signature.sign(self._signing_key, "links", body.encode()))
+        signed = SignedLinks(body, signature.sign(load_window_key(self._state, manifest), "links", body.encode()))
         with self._state.transaction() as db:
             db.execute("INSERT INTO estimates VALUES (?, ?)", (manifest, signed.encode()))
         return signed
@@ -259,7 +267,8 @@ class Estimates:
 
         try:
             prover = BlockProver(self._group, backend, scope, records, self._draw)
-            made = prover.batch(statements, may_prove, self._turns).encode()
+            made = prover.batch(statements, may_prove, self._turns, self._pool).encode()
+            may_prove()  # a proof that was under way when its key stopped is not kept (SPEC B.12.3)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
@@ -276,6 +285,11 @@ class Estimates:
                 found.append(ring.newest())
         return found
 
+    def stop(self) -> None:
+        """Begin no block any more."""
+        if self._pool is not None:
+            self._pool.stop()
+
     def forget(self, manifest: bytes) -> None:
         """Let go of what is in memory of a window that is retired."""
         with self._list_of(manifest):
@@ -283,8 +297,12 @@ class Estimates:
 
     def _backend(self, digest: bytes) -> BlockBackend:
         for ring in self._rings:
-            if ring.folder(digest).is_dir():
+            if not ring.folder(digest).is_dir():
+                continue
+            if self._workers is None:
                 return ring.backend(digest)
+            own = partial(ring.backend, digest)
+            return ByWorkers(self._workers, self._turns, self._group, ring.view(digest), own)
         raise ConfigurationError(
             f"this provider does not hold the key {digest.hex()}: get it with `ragseal-provider fetch-keys`"
         )
@@ -319,13 +337,24 @@ class BlockProver:
         statements: Sequence[Block],
         wanted_still: Callable[[], None] = lambda: None,
         turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 (it holds nothing)
+        pool: InOrder | None = None,
     ) -> BlockBatch:
-        """Proofs of all blocks and one opening, verified; ``turns`` is held for each block and the opening apart."""
-        proven = []
-        for statement in statements:
+        """Proofs of all blocks and one opening, verified.
+
+        Args:
+            turns: held for each block and the opening apart.
+            pool: makes blocks at once, where others prove; None: one after the other.
+        """
+
+        def prove(statement: Block) -> _Proven:
             with turns:
                 wanted_still()
-                proven.append(self.block(statement))
+                return self.block(statement)
+
+        if pool is None:
+            proven = [prove(statement) for statement in statements]
+        else:
+            proven = list(pool.results(prove, statements, wanted_still))
         with turns:
             wanted_still()
             return self._opened(statements, proven)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.rotation import MAX_OVERLAP
 from ragseal.ledger.turns import LogKey
@@ -13,6 +14,7 @@ from ragseal.prover.options import STATE
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import State
 from ragseal.runtime.terminal import JSON, Teaching, tell_result
+from ragseal.runtime.token_key import FORM, load_token_key
 
 OVERLAP = 1024  #: entries; so that who follows by old software, or as a witness, has time to learn the new key
 
@@ -26,8 +28,9 @@ def log() -> None:
 @STATE
 @click.option("--overlap", type=click.IntRange(0, MAX_OVERLAP), default=OVERLAP, show_default=True,
               help="For so many entries more every note is signed by the old key as well.")  # fmt: skip
+@click.option("--token", metavar="URI", help=f"The new key is one of an HSM: {FORM} (default: made here, in a file).")
 @JSON
-def rotate(directory: Path, overlap: int, as_json: bool) -> None:
+def rotate(directory: Path, overlap: int, token: str | None, as_json: bool) -> None:
     """Sign the log with a new key from now on; the provider must not be serving.
 
     The log keeps its name, which is its first key's: nothing that accounts, auditors or observers were given changes.
@@ -36,10 +39,11 @@ def rotate(directory: Path, overlap: int, as_json: bool) -> None:
 
     The old key is removed at the first start behind the overlap; where it may have been stolen, give --overlap 0.
     """
+    new = Ed25519PrivateKey.generate() if token is None else load_token_key(token)
     with State(directory) as state, state.open_ledger() as ledger:
         refuse_rollback(state, ledger)
         ledger.watch(state.remember_checkpoint)
-        state.rotate_log_key(ledger, overlap)
+        state.rotate_log_key(ledger, overlap, new)
         found = LogKey.of(ledger.verifier)
     turn = found.turns[-1]
     values = {

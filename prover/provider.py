@@ -65,6 +65,7 @@ class Provider:
         except BaseException:
             self.ledger.close()
             raise
+        self.workers: Workers | None = None
         self.turns = Turns()  #: of proofs and blocks: each takes every core
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         history = self.journal.history
@@ -76,6 +77,10 @@ class Provider:
     def write_with(self, generator: Generator) -> None:
         """Answers in words are written by this from now on; before anything is served."""
         self.backends = replace(self.backends, generator=generator)
+
+    def prove_with(self, workers: Workers | None) -> None:
+        """Proofs are made by these from now on, or by this process; before anything is served."""
+        self.workers = self.coins.workers = workers
 
     def _in_force(self) -> frozenset[bytes]:
         """The newest window and the one that is open: what concerns them waits for no other's."""
@@ -235,7 +240,7 @@ class Provider:
         tools = UpdateTools(
             backends.group,
             backends.keys.view(manifest.key_digest),
-            None if coin is None else self.coins.keys().backend(coin.key_digest),
+            None if coin is None else self.coins.backend(coin.key_digest),
             self.environment.draw,
         )
         secrets = self.window_secrets(window.digest)
@@ -265,9 +270,9 @@ class Provider:
             self.backends.group,
             self.backends.estimate_keys,
             self.window_secrets,
-            self.state.key,
             self.environment.draw,
             self.turns,
+            self.workers,
         )
 
     def new_proofs(self, workers: Workers | None = None) -> Proofs:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.circuits.circuit import Shape
 from ragseal.groth16.keys import KeyPaths
 from ragseal.groth16.powers import PowersFile
@@ -21,6 +19,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
 from ragseal.kernel.publickey import check_public_key
+from ragseal.kernel.signature import SigningKey
 from ragseal.prover.keys.keyring import KeyRing
 from ragseal.runtime.rpc import call, chunks, dial
 from ragseal.runtime.tls import ClientTls
@@ -144,7 +143,7 @@ class Closed:
     records: int
 
 
-def close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, window: str) -> Closed:
+def close_window(address: str, tls: ClientTls, key: SigningKey, window: str) -> Closed:
     """Close a window of the provider that serves at ``address`` with ``key``'s signature.
 
     Raises:
@@ -154,7 +153,7 @@ def close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, window: s
     return asyncio.run(_close_window(address, tls, key, window))
 
 
-async def _close_window(address: str, tls: ClientTls, key: Ed25519PrivateKey, window: str) -> Closed:
+async def _close_window(address: str, tls: ClientTls, key: SigningKey, window: str) -> Closed:
     async with dial(address, tls) as channel:
         stub = provider_pb2_grpc.ProviderServiceStub(channel)  # type: ignore[no-untyped-call]
         shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(window=window), address)

@@ -41,7 +41,9 @@ def spoken(seconds: float) -> str:
 class Retiring:
     """Retires the windows of one provider.  Methods block; one thread at a time."""
 
-    def __init__(self, provider: Provider, proofs_: Proofs, estimates: Estimates) -> None:
+    def __init__(self, provider: Provider, proofs_: Proofs, estimates: Estimates, on_pass: bool = False) -> None:
+        """``on_pass``: windows that all of their auditors passed are not kept longer than a day."""
+        self._on_pass = on_pass
         self._provider, self._proofs, self._estimates = provider, proofs_, estimates
         self._state, self._history = provider.state, provider.journal.history
         self._not_before: dict[bytes, float] = {}
@@ -65,7 +67,7 @@ class Retiring:
         now, retain, found = self._now(), retain_of(self._state), []
         retired = {manifest for (manifest,) in self._state.rows("SELECT manifest FROM retirements")}
         for window in self._history.windows.values():
-            at = due_at(self._history, window, retain)
+            at = due_at(self._history, window, retain, self._on_pass)
             if at is not None and at <= now and window.digest not in retired:
                 found.append(window)
         return found
@@ -80,7 +82,7 @@ class Retiring:
         if not name:
             raise CommitmentError("name the window that is to be retired; `status` lists them")
         window = self._history.named(name)
-        at = due_at(self._history, window, retain_of(self._state))
+        at = due_at(self._history, window, retain_of(self._state), self._on_pass)
         if at is None:
             raise CommitmentError(f"window {name!r} is not closed: `ragseal-provider close` ends it")
         if is_retired(self._state, window.digest):
@@ -156,7 +158,7 @@ class Retiring:
 
     def retire(self, window: Window) -> None:
         """From here on the window's secrets are nobody's; :meth:`sweep` purges them."""
-        if not over(self._history, window):
+        if not over(self._history, window, self._now()):
             raise CommitmentError(f"window {window.manifest.window!r} is not closed: `ragseal-provider close` ends it")
         retirement.begin(self._state, window.digest, self._now())
         self._provider.forget(window.digest)

@@ -52,9 +52,9 @@ log = logging.getLogger("ragseal.provider")
               help="Prove in the background, or when an audit asks.")  # fmt: skip
 @click.option("--prove", "engine", metavar="BY", help=f"Who makes proofs: {FORMS}. Default: local:1, a process of the "
               "lowest priority; here without the native module. Behind a database they are `ragseal-provider worker "
-              "run`.")  # fmt: skip
+              "run`, on a Ray cluster actors, one a node.")  # fmt: skip
 @click.option("--worker-key", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="With --prove postgres://...: the key that this provider and its workers share.")  # fmt: skip
+              help="With --prove postgres://... or ray://...: the key that provider and workers share.")  # fmt: skip
 @click.option("--tick", type=click.FloatRange(min=0.0, max=60.0), default=TICK, show_default=True,
               help="Answers leave at multiples of this many seconds, so that their time says little.")  # fmt: skip
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
@@ -82,6 +82,8 @@ log = logging.getLogger("ragseal.provider")
 @click.option("--auditor", "seats", multiple=True, metavar="[NAME=]KEY", help="With --next: as of `commit`.")
 @click.option("--retain", metavar="TIME", help="For how long a closed window keeps texts, queries and secrets "
               "(default 14d, at most 29d); remembered.")  # fmt: skip
+@click.option("--retire-on-pass", is_flag=True, help="Keep a window no longer than a day once every auditor that it "
+              "names has handed in that it passed.")  # fmt: skip
 @click.option("--verdicts/--no-verdicts", default=True, show_default=True,
               help="Enter verdicts that a window's auditor hands in.")  # fmt: skip
 @server_tls
@@ -119,6 +121,7 @@ def serve(
     agreed: float | None,
     seats: tuple[str, ...],
     retain: str | None,
+    retire_on_pass: bool,
     verdicts: bool,
     own: ServerTls,
     public: str | None,
@@ -153,6 +156,7 @@ def serve(
         account_rate=Rate.optional(account_rate),
         peer_rate=Rate.optional(peer_rate),
         prove_by=prove_by(engine or default_engine(), worker_key),
+        retire_on_pass=retire_on_pass,
     )
     own.credentials()  # says now what is wrong with the files
     if only_checked(as_json):

@@ -35,12 +35,13 @@ from ragseal.prover.provider import Provider
 from ragseal.prover.retiring import LOOK_SECONDS, Retiring
 from ragseal.prover.storage.dropped import drop, droppable
 from ragseal.prover.storage.journal import Entry, Journal
-from ragseal.prover.storage.retirement import is_retired
+from ragseal.prover.storage.retirement import forgotten, is_retired
 from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.prover.ticks import Ticks
 from ragseal.prover.verdicts import Verdicts
 from ragseal.prover.workers.opening import ProveBy
+from ragseal.runtime.face import when
 from ragseal.runtime.tokenbucket import Rate, Throttle
 from ragseal.runtime.tracing import Spans
 
@@ -69,6 +70,7 @@ class ServeOptions:
     peer_rate: Rate | None = None  #: calls of one machine; None: as many as it has places
     prove_by: ProveBy = field(default_factory=ProveBy)
     spans: Spans | None = None  #: where answers are told as spans
+    retire_on_pass: bool = False  #: windows that all of their auditors passed are not kept longer than a day
 
 
 class Serving:
@@ -84,13 +86,13 @@ class Serving:
             provider.environment,
         )
         self.workers = serve_options.prove_by.open(state.keys_directory, provider.public_key, journal.frozen)
+        provider.prove_with(self.workers)
         self.proofs = provider.new_proofs(self.workers)
         tools = AnsweringContext(
             group=backends.group,
             key_of=backends.keys.view,
             engine=backends.engine,
             embedder=backends.embedder,
-            signing_key=state.key,
             draw=environment.draw,
             clock=environment.clock,
             generator=backends.writer(),
@@ -112,14 +114,13 @@ class Serving:
         self.beacon = Beacon(
             journal,
             provider.window_secrets,
-            state.key,
             serve_options.beacon,
             environment.clock,
             provider.coins.thin,
             serve_options.publish,
             self.ticks.open,
         )
-        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, state.key, environment.clock)
+        self.deliveries = Deliveries(state, journal, self.proofs, self.estimates, environment.clock)
         self.verdicts = Verdicts(journal, serve_options.verdicts)
         journal.public.live = serve_options.publish <= 0
         self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
@@ -131,7 +132,7 @@ class Serving:
         self.warns_of_ends = True  #: the operator, who commits the next window
         self.committing = asyncio.Lock()  #: one window at a time
         self.copying = asyncio.Lock()  #: the folder: while it is, nothing in it is purged
-        self.retiring = Retiring(provider, self.proofs, self.estimates)
+        self.retiring = Retiring(provider, self.proofs, self.estimates, serve_options.retire_on_pass)
         self._aside = ThreadPoolExecutor(ASIDE, "aside")
         self._purging = ThreadPoolExecutor(1, "retiring")
         self.look = asyncio.Event()  #: there may be something to purge
@@ -248,6 +249,7 @@ class Serving:
         await self.attestation.drain()
         if self.journal.public.live:  # else the ledger has not shown yet of what there would be to tell
             await self._settle()
+        self.estimates.stop()
         await asyncio.to_thread(self.proofs.stop)
 
     async def _retire(self) -> None:
@@ -269,11 +271,21 @@ class Serving:
         Raises:
             AuditError: something cannot be purged now.
         """
+        await self._close_forgotten()
         for window in await self.purging(self.retiring.prepare_due):
             await self.purging(partial(self.retiring.retire, window))
             log.info("window %s is retired: its texts, queries and secrets are purged", window.manifest.window)
         await self.sweep()
         await self.drop_versions()
+
+    async def _close_forgotten(self) -> None:
+        """Close a window that ended by its policy a day ago: one that is never closed would never be retired."""
+        window, now = self.journal.history.open, self.provider.environment.clock()
+        if window is None or self.journal.frozen or not forgotten(window, now):
+            return
+        await self.turn(window)
+        ended = when(window.manifest.policy.closes)
+        log.warning("window %s ended at %s and nobody closed it: it is closed now", window.manifest.window, ended)
 
     async def drop_versions(self) -> None:
         """Delete versions of live indices that nobody needs any more, while no copy is made.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ed25519 private keys in files: PKCS#8 PEM (or 32 raw bytes), mode 0600, refused when others may read them.
 
-Keys that two processes share are in such files too: 64 hexadecimal digits.
+Such a file may name a key in a token instead (:mod:`ragseal.runtime.token_key`): one line with its URI.  Keys that two
+processes share are in files too: 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -17,27 +18,34 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.token_key import SCHEME, TokenKey, load_token_key
 
 _LARGEST = 16 * 1024
 
 
-def save_key(path: Path, key: Ed25519PrivateKey) -> None:
-    """Write a new key file (PEM, 0600) in one step.
+def save_key(path: Path, key: Ed25519PrivateKey | TokenKey) -> None:
+    """Write a new key file (0600) in one step: the key as PEM, or the URI of one that a token has.
 
     Raises:
         ConfigurationError: the file exists (a key is never overwritten) or cannot be written.
     """
+    if isinstance(key, TokenKey):
+        _write_new(path, key.uri.encode() + b"\n")
+        return
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_new(path, pem)
 
 
-def load_key(path: Path) -> Ed25519PrivateKey:
+def load_key(path: Path) -> Ed25519PrivateKey | TokenKey:
     """Read a key file.
 
     Raises:
-        ConfigurationError: missing, readable or writable by group or others, not a regular file, or no Ed25519 key.
+        ConfigurationError: missing, readable or writable by group or others, not a regular file, or no Ed25519 key; or
+            it names one in a token that is not there.
     """
     data = read_private(path)
+    if data.startswith(SCHEME.encode()):
+        return load_token_key(data.decode("utf-8", "replace").strip())
     if len(data) == 32:
         return Ed25519PrivateKey.from_private_bytes(data)
     try:

@@ -16,8 +16,6 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from rich.logging import RichHandler
-
 from ragseal.runtime.terminal import stderr_console
 
 PLAIN, AS_JSON = "plain", "json"
@@ -35,6 +33,8 @@ def log_to_stderr(form: str = PLAIN) -> None:
     if form == AS_JSON:
         formatter = JsonFormatter()
     elif sys.stderr.isatty():
+        from rich.logging import RichHandler
+
         handler = RichHandler(console=stderr_console(), show_path=False, log_time_format="[%Y-%m-%d %H:%M:%S]")
         formatter = logging.Formatter("%(message)s")
     else:

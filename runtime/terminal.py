@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the command lines of provider, auditor and account have in common."""
+"""What the command lines of provider, auditor and account have in common.
+
+Rich is imported where it is used: most commands show nothing while they work, and need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,17 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from ragseal import __version__
 from ragseal.kernel.errors import AuditError
 from ragseal.runtime.tls import ClientTls, ServerTls
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -56,11 +51,23 @@ def version(program: str) -> Callable[..., Any]:
 
 def stderr_console() -> Console:
     """Where programs say what they are doing: lines are wrapped on a terminal, nowhere else."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def progress_bars() -> Progress:
     """Bars on stderr for what takes longer than two seconds."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -82,6 +89,8 @@ def telling(text: str) -> Iterator[Callable[[str], None]]:
     """Shows on stderr what is being done: in place on a terminal, a line each elsewhere."""
     console = stderr_console()
     if console.is_terminal:
+        from rich.text import Text
+
         with console.status(text) as status:
             yield lambda now: status.update(Text(now))  # a name in brackets is no markup
         return

@@ -14,12 +14,15 @@ import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from ragseal.kernel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 MAX_PEM_BYTES = 1 << 20
 
@@ -143,6 +146,8 @@ def _authority(path: Path) -> bytes:
 
 def _certificates(data: bytes, path: Path) -> list[x509.Certificate]:
     """All of a file, the first one valid now."""
+    from cryptography import x509  # here: most commands open no certificate, and need not wait for it
+
     try:
         found = x509.load_pem_x509_certificates(data)
     except ValueError:

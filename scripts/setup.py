@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring about everything that demo, test and lint need: virtual environment, Python packages, native module, circom.
 
-``--run-only`` leaves out what only tests and linters need.  ``--extras`` makes a second virtual environment with the
+``--run-only`` leaves out what only tests and linters need.  ``--optional`` makes a second virtual environment with the
 optional parts, which the first one never sees: sentence-transformers (PyTorch with CUDA, 6 GB), the frameworks that
-client/adapters serves, and the engines that prover/sources reads.  It also installs npm's packages of web/verify and of
-the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is tested.
+client/adapters serves, the engines that prover/sources reads, and Ray.  ``--extras`` does that too, and installs npm's
+packages of web/verify and of the gateway's tests and, where it may, Debian's Chromium, in which the observer's page is
+tested, and SoftHSM.
 
 Every step leaves a stamp named by the SHA-256 of what it installs, so it runs again exactly when that changes.
 Only the Python standard library is needed to run this file.
@@ -22,7 +23,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"run": "provider,verifier,embedder,build", "tools": "test,lint,bench"}  # extras by what needs them
-OPTIONAL = {"optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,oscal,otel"}
+OPTIONAL = {
+    "optional": "provider,verifier,embedder,test,torch,adapters,frameworks,sources,workers-ray,oscal,otel,pkcs11"
+}
 PURPOSE = {
     "run": "Python packages to run",
     "tools": "Python packages to test and lint",
@@ -133,15 +136,17 @@ class Environment:
         )
 
 
-def install_chromium() -> None:
-    """Debian's, where this may be installed; else the tests in a browser say that it is missing."""
-    if any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
+def install_programs() -> None:
+    """Debian's Chromium and SoftHSM, where they may be installed; else the tests that need them say what is missing."""
+    wanted = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "softhsm2": ("softhsm2-util",)}
+    missing = [package for package, programs in wanted.items() if not any(map(shutil.which, programs))]
+    if not missing:
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
         run(["apt-get", "update", "-q"], "Debian's list of packages")
-        run(["apt-get", "install", "-y", "--no-install-recommends", "chromium"], "Chromium")
+        run(["apt-get", "install", "-y", "--no-install-recommends", *missing], " and ".join(missing))
     else:
-        print("setup: Chromium is not on the PATH; on Debian: apt-get install chromium", flush=True)
+        print(f"setup: not on the PATH; on Debian: apt-get install {' '.join(missing)}", flush=True)
 
 
 def main() -> None:
@@ -186,7 +191,8 @@ def main() -> None:
             "the clients in Node that the gateway is tested with",
             cwd=GATEWAY_CLIENTS,
         )
-        install_chromium()
+        install_programs()
+    if "--extras" in sys.argv or "--optional" in sys.argv:
         optional = Environment(ROOT / ".venv-extras")
         optional.install(OPTIONAL)
         optional.install_native(wheel)

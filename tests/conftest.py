@@ -15,6 +15,9 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 os.environ.setdefault("RAGSEAL_BUILD", str(TESTS.parent / "var" / "build"))
+# The embedder's threads sleep while they wait for each other: beside other workers, two thirds of its time went into
+# waiting awake.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 _LIMIT = sys.getrecursionlimit()

@@ -48,7 +48,7 @@ def test_a_part_has_no_second_name(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "program", "extra"), [("pymerkle", "provider", "[provider]"), ("rich", "observer", "")]
+    ("module", "program", "extra"), [("pymerkle", "provider", "[provider]"), ("grpc", "observer", "")]
 )
 def test_a_program_without_its_extra_says_which(module: str, program: str, extra: str) -> None:
     call = f"sys.argv[0] = 'ragseal-{program}'\nfrom ragseal.programs import {program}\n{program}()"

@@ -56,7 +56,7 @@ class Asker:
     def _once(self, ask: Ask) -> bytes:
         data = self.evidence.deliver(ask, self.auditor.sign(ask))
         try:
-            answer = open_delivery(data, ask, self.window.manifest.provider_key)
+            answer = open_delivery(data, ask, self.window.manifest.window_key)
         except (AttestationError, EncodingError) as error:
             raise TransportError(f"what was delivered is not the provider's word: {error}") from None
         if not isinstance(answer, Refusal):

@@ -6,6 +6,7 @@ Whatever goes wrong on the way ends in a verdict and a report: a FAIL by the pro
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
@@ -45,6 +47,7 @@ DEADLINE = 86_400.0  #: seconds that an audit takes at most by default
 MAX_NAME = 200  #: characters of a file's name that are shown
 TURN_PROOF = ".turn-proof"
 MAX_TURN_FILES, MAX_TURN_BYTES = 1024, 1 << 18
+MAX_MANIFEST_FILES, MAX_MANIFESTS_BYTES = 256, 1 << 24  #: of one folder of receipts
 RECEIPT_SUFFIXES = (".receipt", ".answer")
 
 
@@ -116,6 +119,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
         raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")
     receipts: list[ReceiptFile] = []
     aside: list[SetAside] = []
+    beside: dict[Path, tuple[SignedManifest, ...]] = {}
     held = 0
     for path in found:
         name = printable(str(path.relative_to(directory)))[-MAX_NAME:]  # accounts choose it
@@ -128,12 +132,27 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
                 aside.append(SetAside(name, f"not read: the files before it have nearly {MAX_RECEIPTS_BYTES} bytes"))
                 continue
             held += size
-            receipts.append(read_receipt(name, path.read_bytes()))
+            if path.parent not in beside:
+                beside[path.parent] = _manifests(path.parent)
+            receipts.append(read_receipt(name, path.read_bytes(), beside[path.parent]))
         except OSError as error:
             aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
         except AuditError as error:
             aside.append(SetAside(name, str(error)))
     return receipts, aside
+
+
+def _manifests(folder: Path) -> tuple[SignedManifest, ...]:
+    """The manifests in a folder of receipts that can be read: they only ever add keys that a provider certified."""
+    found: list[SignedManifest] = []
+    held = 0
+    for path in sorted(path for path in folder.glob("*.manifest") if path.is_file())[:MAX_MANIFEST_FILES]:
+        with contextlib.suppress(OSError, AuditError):
+            held += path.stat().st_size
+            if held > MAX_MANIFESTS_BYTES:
+                break
+            found.append(SignedManifest.decode(path.read_bytes()))
+    return tuple(found)
 
 
 def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:

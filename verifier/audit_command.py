@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from ragseal.accounting.rounding import upward
 from ragseal.ledger.policy import Policy
@@ -34,6 +32,9 @@ from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL
 from ragseal.verifier.steps.log import MAX_LOG_BYTES
 from ragseal.verifier.steps.sample import Sample
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # 1 is an error before there was anything to audit, 2 a wrong command line.
 EXIT_FAIL, EXIT_NO_VERDICT, EXIT_OTHER_WINDOWS, EXIT_NOT_ENOUGH = 3, 4, 5, 6
@@ -188,6 +189,9 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             deadline=deadline,
             witness_policy=None if witness_policy is None else Policy.load(witness_policy).of(target.log_key),
         )
+        from rich.console import Console
+        from rich.text import Text
+
         console = Console(stderr=True, highlight=False)
         with console.status("reading the log") as status:
             # as Text: names and error texts of others are in it, and brackets would be read as markup

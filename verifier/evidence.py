@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.commitment import ScoreBases, SignedManifest
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.hint_opening import HintBases
@@ -267,6 +267,7 @@ class ReceiptFile:
     name: str
     receipt: Receipt
     answer: Answer | None = None
+    manifests: tuple[SignedManifest, ...] = ()  #: that were handed in beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +278,11 @@ class TurnFile:
     proof: TurnProof
 
 
-def read_receipt(name: str, data: bytes) -> ReceiptFile:
+def read_receipt(name: str, data: bytes, manifests: tuple[SignedManifest, ...] = ()) -> ReceiptFile:
     """A receipt file holds one canonical Receipt or Answer.
+
+    Args:
+        manifests: that were handed in beside it.
 
     Raises:
         EncodingError: it holds neither.
@@ -288,6 +292,6 @@ def read_receipt(name: str, data: bytes) -> ReceiptFile:
     except AuditError as error:
         raise EncodingError(f"receipt file {name}: {error}; give the files that ragseal-client keeps") from None
     if isinstance(message, Answer):
-        return ReceiptFile(name, message.receipt, message)
+        return ReceiptFile(name, message.receipt, message, manifests)
     assert isinstance(message, Receipt)
-    return ReceiptFile(name, message)
+    return ReceiptFile(name, message, None, manifests)

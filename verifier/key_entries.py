@@ -13,11 +13,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.printable import printable
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 
@@ -65,7 +64,7 @@ class KeyEntry:
         parts = (self.key_digest, self.class_name, self.class_digest, self.made_by, self.ceremony)
         return tagged_hash(PURPOSE, *(part.encode() for part in parts))
 
-    def signed(self, identity: Ed25519PrivateKey) -> KeyEntry:
+    def signed(self, identity: SigningKey) -> KeyEntry:
         """The line as this identity's own."""
         return replace(self, signature=signature.sign(identity, PURPOSE, self._body()).hex())
 

@@ -11,8 +11,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.circuits.circuit import Shape
 from ragseal.groth16.keys import (
     VKEY,
@@ -29,6 +27,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably
 from ragseal.verifier.evidence import CEREMONY, UNKNOWN, ConfiguredKey
@@ -46,7 +45,7 @@ Builds = Mapping[str, tuple[C, bytes]]  #: name -> class of a circuit as it is b
 class KeyStore:
     """The configured keys of an auditor's folder."""
 
-    def __init__(self, directory: Path, identity: Ed25519PrivateKey) -> None:
+    def __init__(self, directory: Path, identity: SigningKey) -> None:
         self.directory, self.identity = directory, identity
 
     @property

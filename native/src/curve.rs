@@ -16,6 +16,8 @@ pub struct Pt<F> {
     pub y: F,
 }
 
+pub const OUTSIDE_SUBGROUP: &str = "a G2 point is outside the subgroup";
+
 pub type G1 = Pt<Fq>;
 pub type G2 = Pt<Fq2>;
 
@@ -75,10 +77,7 @@ impl G2 {
         ensure!(!self.is_identity(), "the G2 identity is refused");
         let p: Affine<ark_bn254::g2::Config> = self.to_affine();
         ensure!(p.is_on_curve(), "a G2 point is not on the curve");
-        ensure!(
-            p.is_in_correct_subgroup_assuming_on_curve(),
-            "a G2 point is outside the subgroup"
-        );
+        ensure!(p.is_in_correct_subgroup_assuming_on_curve(), "{OUTSIDE_SUBGROUP}");
         Ok(())
     }
 }

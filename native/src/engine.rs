@@ -148,14 +148,8 @@ impl Engine {
     fn coarse(&self, key: Fr) -> Result<(Vec<BigInt<4>>, Vec<u32>)> {
         let wide = Parameters::of(17)?;
         let blocks = self.elements().div_ceil(ELEMENTS_PER_BLOCK);
-        let shared = wide.shared_by_blocks(key);
-        let mut elements: Vec<BigInt<4>> = (0..blocks)
-            .into_par_iter()
-            .flat_map_iter(|block| {
-                let state = wide.block(&shared, Fr::from(block as u64 + (TAG_COARSE << 32)));
-                state.into_iter().skip(1).map(|x| x.into_bigint())
-            })
-            .collect();
+        let xs: Vec<u64> = (0..blocks as u64).map(|block| block + (TAG_COARSE << 32)).collect();
+        let mut elements = wide.blocks(key, &xs);
         elements.truncate(self.elements());
         let top = self.top(self.q * self.m, COARSE_CANONICAL_BITS);
         let mut u = Vec::with_capacity(self.n);

@@ -11,7 +11,10 @@ pub mod engine;
 pub mod error;
 pub mod folding;
 pub mod generators;
+#[cfg(lanes)]
+mod lanes;
 pub mod linear;
+pub mod miller;
 pub mod msm;
 pub mod poseidon;
 pub mod powers;

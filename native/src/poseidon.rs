@@ -8,15 +8,21 @@
 
 use crate::ensure;
 use crate::error::Result;
+#[cfg(lanes)]
+use crate::lanes;
 use crate::wide::{cross, dot, pairs, Row};
 use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
+use rayon::prelude::*;
 use std::sync::OnceLock;
 
 const FULL_HALF: usize = 4;
 const PARTIAL: [usize; 16] = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68];
 pub const MAX_WIDTH: usize = 17;
 const MAX_PARTIAL: usize = 70;
+/// So few blocks are faster one by one than eight at once.
+#[cfg(lanes)]
+const LEAST_LANES: usize = 2;
 
 /// Self-shrinking Grain LFSR of the Poseidon paper, appendix F.
 struct Grain {
@@ -113,6 +119,8 @@ pub struct Parameters {
     feedback: Row,
     /// The matrix after the way back.
     leave: Rows,
+    #[cfg(lanes)]
+    lanes: OnceLock<lanes::Tables>,
 }
 
 type Rows = Vec<Row>;
@@ -264,6 +272,8 @@ impl Parameters {
             output: Row::new(&leave[0][1..]),
             feedback: Row::new(&feedback),
             leave: rows(&leave),
+            #[cfg(lanes)]
+            lanes: OnceLock::new(),
         }
     }
 
@@ -322,6 +332,52 @@ impl Parameters {
         state
     }
 
+    /// Elements 1 to 16 of the permutations of (0, key, x, 0, ..) for every x, one after the other, for width 17.
+    pub fn blocks(&self, key: Fr, xs: &[u64]) -> Vec<BigInt<4>> {
+        let shared = self.shared_by_blocks(key);
+        let alone = |x: &u64| {
+            self.block(&shared, Fr::from(*x))
+                .into_iter()
+                .skip(1)
+                .map(|x| x.into_bigint())
+        };
+        #[cfg(lanes)]
+        if lanes::available() && xs.len() >= LEAST_LANES {
+            let tables = self.lanes.get_or_init(|| self.tables());
+            return xs
+                .par_chunks(lanes::LANES)
+                .flat_map_iter(|part| {
+                    if part.len() < LEAST_LANES {
+                        return part.iter().flat_map(alone).collect();
+                    }
+                    let all = std::array::from_fn(|k| Fr::from(part[k.min(part.len() - 1)]));
+                    // SAFETY: the processor has what it needs.
+                    let mut made = unsafe { tables.blocks(&shared, &all) };
+                    made.truncate(part.len() * (MAX_WIDTH - 1));
+                    made
+                })
+                .collect();
+        }
+        xs.par_iter().flat_map_iter(alone).collect()
+    }
+
+    #[cfg(lanes)]
+    fn tables(&self) -> lanes::Tables {
+        let plain = |rows: &Rows| rows.iter().map(Row::plain).collect();
+        lanes::Tables::new(&lanes::Parts {
+            before: &self.before,
+            after: &self.after,
+            dense: plain(&self.dense),
+            enter: plain(&self.enter),
+            leave: plain(&self.leave),
+            third: &self.third,
+            partial: &self.partial,
+            straight: self.straight,
+            output: self.output.plain(),
+            feedback: self.feedback.plain(),
+        })
+    }
+
     /// All partial rounds on (s_0; h).
     fn partial_rounds(&self, state: &mut [Fr], next: &mut [Fr]) {
         let others = self.width - 1;
@@ -358,7 +414,7 @@ impl Parameters {
 }
 
 #[inline(always)]
-fn fifth(x: Fr) -> Fr {
+pub fn fifth(x: Fr) -> Fr {
     x.square().square() * x
 }
 
@@ -436,6 +492,25 @@ mod tests {
         (state[1], state[2]) = (x[0], x[1]);
         wide.permute(&mut state);
         assert_eq!(wide.block(&wide.shared_by_blocks(x[0]), x[1]), state);
+    }
+
+    #[test]
+    fn blocks_side_by_side_are_those_alone() {
+        let wide = Parameters::of(17).unwrap();
+        let mut keys = crate::scalars::random(2).unwrap();
+        keys.extend([Fr::ZERO, Fr::ONE, -Fr::ONE]);
+        for key in keys {
+            let shared = wide.shared_by_blocks(key);
+            for n in [0usize, 1, 2, 7, 8, 9, 23, 40] {
+                let xs: Vec<u64> = (0..n as u64).map(|k| (k % 3) << 32 | k).chain([]).collect();
+                let want: Vec<BigInt<4>> = xs
+                    .iter()
+                    .flat_map(|x| wide.block(&shared, Fr::from(*x)).into_iter().skip(1))
+                    .map(|x| x.into_bigint())
+                    .collect();
+                assert_eq!(wide.blocks(key, &xs), want, "{n} blocks");
+            }
+        }
     }
 
     #[test]

@@ -8,11 +8,11 @@ mod hints;
 use crate::constants::*;
 use crate::engine::{bits, Engine, SCORE_LIMIT};
 use crate::error::Result;
+use crate::msm::bits as window;
 use crate::poseidon::Parameters;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
-use ark_ff::{BigInt, PrimeField};
-use rayon::prelude::*;
+use ark_ff::BigInt;
 
 /// Places whose fine bits one element holds.
 const PER: usize = 2;
@@ -121,22 +121,26 @@ impl Ranked {
         used + self.filler(used) * self.c
     }
 
-    /// The first `count` outputs of the wide permutations of one tag; canonical above `used` bits.
-    fn wide(&self, key: Fr, tag: u64, count: usize, used: usize) -> Result<Vec<BigInt<4>>> {
-        let wide = Parameters::of(17)?;
-        let shared = wide.shared_by_blocks(key);
-        let mut elements: Vec<BigInt<4>> = (0..count.div_ceil(ELEMENTS_PER_BLOCK))
-            .into_par_iter()
-            .flat_map_iter(|block| {
-                let state = wide.block(&shared, Fr::from(block as u64 + (tag << 32)));
-                state.into_iter().skip(1).map(|x| x.into_bigint())
-            })
-            .collect();
-        elements.truncate(count);
-        for element in &elements {
-            Engine::canonical(element, self.top(used))?;
+    /// The elements that hold all coarse bits, and those of all fine bits: outputs of wide permutations under their tags.
+    fn elements(&self, key: Fr) -> Result<[Vec<BigInt<4>>; 2]> {
+        let (coarse, fine) = (self.n / self.q, self.r / PER);
+        let blocks = |count: usize, tag: u64| {
+            (0..count.div_ceil(ELEMENTS_PER_BLOCK)).map(move |block| block as u64 + (tag << 32))
+        };
+        let xs: Vec<u64> = blocks(coarse, TAG_COARSE).chain(blocks(fine, TAG_FINE)).collect();
+        let mut coarse_elements = Parameters::of(17)?.blocks(key, &xs);
+        let mut fine_elements = coarse_elements.split_off(coarse.div_ceil(ELEMENTS_PER_BLOCK) * ELEMENTS_PER_BLOCK);
+        coarse_elements.truncate(coarse);
+        fine_elements.truncate(fine);
+        for (elements, used) in [
+            (&coarse_elements, self.q * self.m),
+            (&fine_elements, PER * self.fine_bits()),
+        ] {
+            for element in elements {
+                Engine::canonical(element, self.top(used))?;
+            }
         }
-        Ok(elements)
+        Ok([coarse_elements, fine_elements])
     }
 
     /// Sign, folded uniform and magnitude of the noise, by a search of fixed length: its steps depend on the table alone.
@@ -200,12 +204,11 @@ impl Ranked {
             w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
             "a score is out of range"
         );
-        let coarse_elements = self.wide(key, TAG_COARSE, self.n / self.q, self.q * self.m)?;
-        let fine_elements = self.wide(key, TAG_FINE, self.r / PER, PER * self.fine_bits())?;
-        let u: Vec<u32> = coarse_elements
-            .iter()
-            .flat_map(|e| (0..self.q).map(|j| bits(e, self.m * j, self.m) as u32))
-            .collect();
+        let [coarse_elements, fine_elements] = self.elements(key)?;
+        let mut u = Vec::with_capacity(self.n);
+        for e in &coarse_elements {
+            u.extend((0..self.q).map(|j| window(&e.0, self.m * j, self.m)));
+        }
         let reach: Vec<i64> = w
             .iter()
             .zip(&u)

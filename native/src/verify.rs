@@ -3,10 +3,11 @@
 //!
 //! The key's IC points are a Pedersen basis: whatever is not given as a clear input is added to vk_x as a commitment.
 
-use crate::curve::{Pt, G1, G2};
+use crate::curve::{add_assign_all, double_all, Pt, BATCH, G1, G2, OUTSIDE_SUBGROUP};
 use crate::encoding::*;
 use crate::ensure;
 use crate::error::{Error, Result};
+use crate::miller;
 use crate::msm::msm;
 use ark_bn254::{g1, Bn254, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::pairing::{MillerLoopOutput, Pairing, PairingOutput};
@@ -31,6 +32,15 @@ pub struct Proof {
 impl Proof {
     /// A || B || C; canonical, on the curve, in the subgroup, no identity.
     pub fn decode(bytes: &[u8]) -> Result<Proof> {
+        Proof::read(bytes, g2_proper)
+    }
+
+    /// As [`Proof::decode`], and B may lie outside the subgroup: [`VerifyingKey::verify_batch`] finds it there.
+    pub fn decode_for_batch(bytes: &[u8]) -> Result<Proof> {
+        Proof::read(bytes, g2_on_twist)
+    }
+
+    fn read(bytes: &[u8], g2: impl Fn(&[u8]) -> Result<G2>) -> Result<Proof> {
         ensure!(
             bytes.len() == PROOF_BYTES,
             "a proof has {PROOF_BYTES} bytes, not {}",
@@ -39,7 +49,7 @@ impl Proof {
         let named = |name: &'static str| move |e: Error| Error(format!("proof element {name}: {e}"));
         Ok(Proof {
             a: g1_proper(&bytes[..64]).map_err(named("A"))?,
-            b: g2_proper(&bytes[64..192]).map_err(named("B"))?,
+            b: g2(&bytes[64..192]).map_err(named("B"))?,
             c: g1_proper(&bytes[192..]).map_err(named("C"))?,
         })
     }
@@ -205,7 +215,8 @@ impl VerifyingKey {
     }
 
     /// Many proofs of this key by one combination with the caller's unpredictable 128-bit weights.  `scales`: of each
-    /// proof's commitments, one a point or none where all of them are added as they are.
+    /// proof's commitments, one a point or none where all of them are added as they are.  B of a proof may come from
+    /// [`Proof::decode_for_batch`].
     pub fn verify_batch(
         &self,
         proofs: &[Proof],
@@ -249,24 +260,17 @@ impl VerifyingKey {
         let x = msm::<g1::Config>(&bases, &factors);
         let cs: Vec<G1> = proofs.iter().map(|p| p.c).collect();
         let c = msm::<g1::Config>(&cs, &scalars);
-        let scaled: Vec<G1Projective> = proofs
-            .par_iter()
-            .zip(weights)
-            .map(|(p, &w)| times_weight(&p.a, w))
+        let a: Vec<G1> = proofs.iter().map(|p| p.a).collect();
+        let pairs: Vec<(G1, G2)> = times_weights(&a, weights)
+            .into_iter()
+            .zip(proofs)
+            .map(|(a, p)| (a, p.b))
             .collect();
-        let scaled: Vec<G1> = Pt::normalise(&scaled);
+        let mut product = miller::product(&pairs)
+            .map_err(|at| Error(format!("batch entry {at}: proof element B: {OUTSIDE_SUBGROUP}")))?;
         let fixed = self.fixed();
-        // Chunks share the squarings of one Miller loop; the last factor takes the fixed points.
-        let chunk = n.div_ceil(rayon::current_num_threads()).clamp(1, 64);
-        let parts: Vec<_> = scaled
-            .par_chunks(chunk)
-            .zip(proofs.par_chunks(chunk))
-            .map(|(a, p)| {
-                Bn254::multi_miller_loop(a.iter().map(affine1), p.iter().map(|p| Prepared::from(affine2(&p.b)))).0
-            })
-            .collect();
         let alpha = Pt::from_projective(&G1Projective::from(affine1(&self.alpha1)).mul_bigint(total.into_bigint()));
-        let mut product = Bn254::multi_miller_loop(
+        product *= Bn254::multi_miller_loop(
             [
                 -affine1(&Pt::from_projective(&x)),
                 -affine1(&Pt::from_projective(&c)),
@@ -275,9 +279,6 @@ impl VerifyingKey {
             [fixed.gamma.clone(), fixed.delta.clone(), fixed.beta.clone()],
         )
         .0;
-        for part in parts {
-            product *= part;
-        }
         let value = Bn254::final_exponentiation(MillerLoopOutput(product));
         ensure!(
             value.is_some_and(|v| v.is_zero()),
@@ -287,21 +288,34 @@ impl VerifyingKey {
     }
 }
 
-/// p * w by windows of four bits.
-fn times_weight(p: &G1, w: u128) -> G1Projective {
-    let base = G1Projective::from(affine1(p));
-    let mut table = [G1Projective::zero(); 16];
-    for i in 1..16 {
-        table[i] = table[i - 1] + base;
-    }
-    let mut out = G1Projective::zero();
-    for i in (0..32).rev() {
-        for _ in 0..4 {
-            out.double_in_place();
+/// points[i] * weights[i] by windows of four bits, all on one schedule so that they share inversions.
+fn times_weights(points: &[G1], weights: &[u128]) -> Vec<G1> {
+    let scale = |(points, weights): (&[G1], &[u128])| {
+        let mut multiples = vec![vec![G1::IDENTITY; points.len()]];
+        for k in 0..15 {
+            let mut next = multiples[k].clone();
+            add_assign_all(&mut next, points);
+            multiples.push(next);
         }
-        out += table[(w >> (4 * i)) as usize & 15];
-    }
-    out
+        let mut acc = multiples[0].clone();
+        let mut summand = acc.clone();
+        for window in (0..32).rev() {
+            for _ in 0..4 {
+                double_all(&mut acc);
+            }
+            for (i, (s, w)) in summand.iter_mut().zip(weights).enumerate() {
+                *s = multiples[(w >> (4 * window)) as usize & 15][i];
+            }
+            add_assign_all(&mut acc, &summand);
+        }
+        acc
+    };
+    let chunk = points.len().div_ceil(rayon::current_num_threads()).clamp(16, BATCH);
+    points
+        .par_chunks(chunk)
+        .zip(weights.par_chunks(chunk))
+        .flat_map_iter(scale)
+        .collect()
 }
 
 /// Big-endian weights of 16 bytes.

@@ -162,6 +162,15 @@ impl Row {
         }
     }
 
+    /// The entries in their order.
+    pub fn plain(&self) -> Vec<Fr> {
+        let mut row = self.entries.clone();
+        row[..2 * pairs(self.entries.len())]
+            .chunks_exact_mut(2)
+            .for_each(|p| p.swap(0, 1));
+        row
+    }
+
     /// <row, x> + a b where `extra` is (a, b); `cross` is that of x.
     #[inline(always)]
     pub fn dot(&self, x: &[Fr], cross: &Fr, extra: Option<(&Fr, &Fr)>) -> Fr {

@@ -176,8 +176,8 @@ class Local:
     def backup(self, folder: Path, progress: Progress, keys: Path | None = None) -> Told:
         with self._state.open_ledger() as ledger:
             refuse_rollback(self._state, ledger)  # or the copy would look sound
-            told = backup.make(self._state, ledger, folder, progress, keys)
-            return erasures.copied(self._state, folder, told, int(Environment().clock()))
+            with erasures.copying(self._state, folder, int(Environment().clock()), sealed=keys is not None):
+                return backup.make(self._state, ledger, folder, progress, keys)
 
 
 def _retiring(provider: Provider) -> Retiring:

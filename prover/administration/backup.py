@@ -14,20 +14,20 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.signing import line_files
-from ragseal.prover.administration import sealed_copy
+from ragseal.prover.administration.sealed_copy import Sealer, mark_sealed, save_keys, staged
 from ragseal.prover.committing import Told
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.retirement import shred
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import sync_directory, write_durably
 from ragseal.runtime.progress import Progress
+from ragseal.runtime.shred import shred
 
 _PAGE = 512  #: entries of the log that are copied together
 _PIECE = 1 << 20
@@ -51,23 +51,26 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
     own = state.directory.resolve()
     if own == folder.resolve() or own in folder.resolve().parents:
         raise ConfigurationError(f"{folder} lies inside the provider's own folder: choose another place")
-    with built(folder) as made:
+    draw = secrets.token_bytes
+    with built(folder) as made, nullcontext(made / DATABASE) if keys is None else staged(state, draw) as database:
         progress("copying the database", 0, 0)
-        size = state.copy_to(made / DATABASE, lambda: ledger.size)
-        _not_ahead(made / DATABASE, size, ledger.checkpoint_at(size))
+        size = state.copy_to(database, lambda: ledger.size)
+        _not_ahead(database, size, ledger.checkpoint_at(size))
+        sealer = None if keys is None else Sealer(state, draw)
         for name in (SETTINGS, KEY_FILE, *log_keys.names()):
             if (state.directory / name).exists():
-                copy_file(state.directory / name, made / name)
-        _copy_matrices(state, made, progress)
+                put = copy_file if sealer is None or not name.endswith(".pem") else sealer.signing_key
+                put(state.directory / name, made / name)
+        _copy_matrices(state, database, made, sealer, progress)
         progress("copying the keys", 0, 0)
         copy_tree(state.keys_directory, made / "keys")
         _copy_log(state, ledger, made / LEDGER, size, progress)
         mark(made)
-        if keys is not None:
+        if keys is not None and sealer is not None:
             progress("encrypting", 0, 0)
-            drawn, hashing = sealed_copy.draw_keys(state, secrets.token_bytes)
-            sealed_copy.seal(made, drawn, hashing, secrets.token_bytes)
-            sealed_copy.save_keys(keys, state.settings.origin, drawn)
+            sealer.database(database, made / DATABASE)
+            mark_sealed(made)
+            save_keys(keys, state.settings.origin, sealer.drawn)
     values = {"folder": str(folder), "entries": size, "checkpoint": ledger.checkpoint_at(size).decode()}
     if keys is not None:
         return Told(
@@ -84,16 +87,17 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
     )
 
 
-def _copy_matrices(state: State, made: Path, progress: Progress) -> None:
+def _copy_matrices(state: State, database: Path, made: Path, sealer: Sealer | None, progress: Progress) -> None:
     (made / "windows").mkdir(mode=0o700)
-    copy = sqlite3.connect(made / DATABASE)
-    try:
-        names = [str(name) for (name,) in copy.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
-    finally:
-        copy.close()
-    for number, name in enumerate(names):
-        progress("copying matrices", number, len(names))
-        copy_file(state.windows_directory / name, made / "windows" / name)
+    with closing(sqlite3.connect(database)) as copy:
+        named = copy.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall()
+    for number, (manifest, name) in enumerate(named):
+        progress("copying matrices", number, len(named))
+        source, target = state.windows_directory / name, made / "windows" / name
+        if sealer is None:
+            copy_file(source, target)
+        else:
+            sealer.matrix(manifest, source, target)
 
 
 def _copy_log(state: State, ledger: Log, target: Path, size: int, progress: Progress) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,17 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
 def listed(provider: Provider, tenant: str, name: str) -> Told:
     """What was asked to be erased, since when it is out of answers, and what its purge waits for."""
     state, history = provider.state, provider.journal.history
-    found = [_erasure(state, history, one) for one in erasure.erasures(state, tenant, name)]
+    now = provider.environment.clock()
+    found = [_erasure(state, history, one, now) for one in erasure.erasures(state, tenant, name)]
     lines = [line for one in found for line in _erasure_lines(one)]
     return Told({"erasures": found}, "\n".join(lines) or "nothing was asked to be erased")
 
 
-def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
+def _erasure(state: State, history: History, one: Erasure, now: float) -> dict[str, Any]:
     known = [history.windows[manifest] for manifest in one.windows if manifest in history.windows]
     waits, retain = erasure.waits_for(state, one), retirement.retain_of(state)
     since, out = None, None
-    left = [at for window in known if (at := _left(state, history, window, one)) is not None]
+    left = [at for window in known if (at := _left(state, history, window, one, now)) is not None]
     if len(left) == len(known):
         since = max([one.asked, *left])
         later = (w for w in history.windows.values() if w.opened_at >= since and w.digest not in one.windows)
@@ -62,6 +64,7 @@ def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
                 "window": w.manifest.window,
                 "stage": w.stage.name.lower(),
                 "retired_at": retirement.due_at(history, w, retain),
+                "retired_by": retirement.latest_at(history, w, retain),
             }
             for w in known
             if w.digest in waits
@@ -71,9 +74,9 @@ def _erasure(state: State, history: History, one: Erasure) -> dict[str, Any]:
     }
 
 
-def _left(state: State, history: History, window: Window, one: Erasure) -> int | None:
+def _left(state: State, history: History, window: Window, one: Erasure, now: float) -> int | None:
     """Since when a window answers without an erased document, seconds since 1970; None while it may be in answers."""
-    if retirement.over(history, window):
+    if retirement.over(history, window, now):
         return 0 if window.close is None else window.close.time
     if not window.every:
         return None
@@ -94,15 +97,24 @@ def _erasure_lines(one: dict[str, Any]) -> Iterator[str]:
     purged = "not purged yet" if one["purged"] is None else f"purged {when(one['purged'])}"
     yield f"{one['number']}  {one['tenant']}: {named} ({one['reason']}): asked {when(one['asked'])}, {out}, {purged}"
     for window in one["waits_for"]:
-        at = window["retired_at"]
-        yield f"   waits for window {window['window']} ({window['stage']})" + (f", retired {when(at)}" if at else "")
+        at, by = window["retired_at"], window["retired_by"]
+        told = f", retired {when(at)}" if at else "" if at is not None else f", retired {when(by)} at the latest"
+        yield f"   waits for window {window['window']} ({window['stage']}){told}"
     if one["backups"]:
         first, last = one["backups"][0], one["backups"][-1]
         which = first if first == last else f"{first} ... {last}"
         yield f"   {len(one['backups'])} backups were made before and may hold it, delete them: {which}"
 
 
-def copied(state: State, folder: Path, told: Told, now: int) -> Told:
-    """Keep where a copy went: what is erased from now on is in it still, where it is not encrypted."""
-    erasure.remember_backup(state, str(folder), now, "keys" in told.values)
-    return told
+@contextmanager
+def copying(state: State, folder: Path, now: int, sealed: bool) -> Iterator[None]:
+    """Keep where the block's copy goes: what is erased from now on is in it still, where it is not encrypted.
+
+    Kept before it is begun, since one that is killed leaves files there; forgotten if it fails, which leaves none.
+    """
+    row = erasure.remember_backup(state, str(folder), now, sealed)
+    try:
+        yield
+    except BaseException:
+        erasure.forget_backup(state, row)
+        raise

@@ -3,7 +3,11 @@
 
 Every window has a key of its own and so has every document.  They are drawn when a copy first needs them, kept in
 state.db, and deleted with what they belong to; the keys file has those that are left.  So a newer keys file makes all
-older copies forget what was purged meanwhile, wherever they lie.
+older copies forget what was purged meanwhile, wherever they lie.  A window's coin seed may outlive what else is secret
+of it (SPEC A.11.9), so it has a key of its own.
+
+Nothing of it is written plain where the copy is to lie: that may be another machine, and a process may die at any time.
+The database is encrypted in the provider's own folder first (:func:`staged`).
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -24,16 +30,17 @@ from ragseal.prover.commitment.documents import resting_name
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.retirement import shred
-from ragseal.prover.storage.state import SEALED, State
+from ragseal.prover.storage.room import RESERVE
+from ragseal.prover.storage.state import SEALED, STAGED, State, shred_staged
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.shred import shred
 
 KEY_BYTES, NONCE_BYTES, HASH_BYTES = 32, 12, 32
 MAX_KEYS_FILE = 1 << 30
 
 #: What of a window is encrypted, by table.
 _WINDOW_COLUMNS = {
-    "windows": ("seed", "nonce", "blinding", "coin_seed"),
+    "windows": ("seed", "nonce", "blinding"),
     "versions": ("secret", "blinders"),
     "version_texts": ("document", "text", "metadata", "row"),
     "thinnings": ("hidden", "blinders"),
@@ -42,13 +49,26 @@ _WINDOW_COLUMNS = {
 }
 _DOCUMENT_COLUMNS = ("text", "metadata", "row", "content")
 
+#: What tells of documents' ids and places, and the keys of windows, under the key of the signing keys.
+_OWN_COLUMNS: dict[str, tuple[str, ...]] = {
+    "erasing": ("key",),
+    "tenants": ("placement",),
+    "coin_placements": ("placement",),
+    "enrolment_secrets": ("secret",),
+    "window_keys": ("key",),
+}
+
 SIGNING = b"s"  #: the name of the key of the signing keys
 
-Keys = dict[bytes, bytes]  #: SIGNING, window_name or document_name -> key
+Keys = dict[bytes, bytes]  #: SIGNING, window_name, coin_name or document_name -> key
 
 
 def window_name(manifest: bytes) -> bytes:
     return b"w" + manifest
+
+
+def coin_name(manifest: bytes) -> bytes:
+    return b"c" + manifest
 
 
 def document_name(digest: bytes) -> bytes:
@@ -59,7 +79,7 @@ def document_name(digest: bytes) -> bytes:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
+def _draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
     """Keys of all that is kept now, drawn where there are none, and the key of documents' hashes.
 
     Raises:
@@ -69,6 +89,8 @@ def draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
         hashing = tombstones.key_of(db, draw)
         kept = "SELECT manifest FROM windows WHERE manifest NOT IN (SELECT manifest FROM retirements)"
         names = [SIGNING, *(window_name(manifest) for (manifest,) in db.execute(kept).fetchall())]
+        seeds = "SELECT manifest FROM windows WHERE coin_seed IS NOT NULL"
+        names += [coin_name(manifest) for (manifest,) in db.execute(seeds).fetchall()]
         for tenant, name in db.execute("SELECT tenant, document FROM documents").fetchall():
             names.append(document_name(tombstones.hash_of(hashing, tenant, name)))
         db.executemany("INSERT OR IGNORE INTO copy_keys VALUES (?, ?)", [(name, draw(KEY_BYTES)) for name in names])
@@ -106,70 +128,122 @@ def load_keys(path: Path, origin: str) -> Keys:
 # --- seal ------------------------------------------------------------------------------------------------------------
 
 
-def seal(folder: Path, keys: Keys, hashing: bytes, draw: Draw) -> None:
-    """Encrypt what a plain copy in ``folder`` holds of documents, queries and seeds.
-
-    What has no key (it was purged while the copy was made) is encrypted under one that nobody keeps.
+@contextmanager
+def staged(state: State, draw: Draw) -> Iterator[Path]:
+    """Where the database is copied to and encrypted, for the block; what a crash leaves there the next start shreds.
 
     Raises:
-        OSError, sqlite3.Error: the disk refuses.
+        ConfigurationError: the disk refuses, or would be left without room for the log.
     """
-    held = _Sealer(keys, draw)
-    with closing(_open(folder)) as db:
-        db.execute("BEGIN")
-        db.execute("DELETE FROM copy_keys")
-        retired = {manifest for (manifest,) in db.execute("SELECT manifest FROM retirements")}
-        for table, columns in _WINDOW_COLUMNS.items():
-            query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
-            for rowid, manifest, *values in db.execute(query).fetchall():
-                if manifest not in retired:
-                    key = held.key(window_name(manifest))
-                    _update(db, table, rowid, columns, [held.sealed(key, table, value) for value in values])
-        _seal_documents(db, held, hashing)
-        for manifest, name in db.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall():
-            path = folder / "windows" / name
-            made = held.sealed(held.key(window_name(manifest)), "matrix", path.read_bytes())
-            path.write_bytes(made or b"")
-        db.execute("COMMIT")
-        db.execute("VACUUM")
-    for path in sorted(folder.glob("*.pem")):
-        path.write_bytes(held.sealed(held.key(SIGNING), path.name, path.read_bytes()) or b"")
-    (folder / SEALED).write_text("Restore this copy with `ragseal-provider restore --keys FILE`.\n", "ascii")
+    size, free = (state.directory / DATABASE).stat().st_size, shutil.disk_usage(state.directory).free
+    if free < RESERVE + 2 * size:
+        raise ConfigurationError(
+            f"{free >> 20} MiB are free where {state.directory} is, and {(RESERVE + 2 * size) >> 20} MiB have to be to "
+            "encrypt a copy of the database there: make room, or copy without --keys"
+        )
+    with state.transaction() as db:
+        tombstones.key_of(db, draw)  # into the copy, too: what is erased in it is known by this key
+    try:
+        yield state.directory / STAGED
+    finally:
+        shred_staged(state.directory)
 
 
-def _seal_documents(db: sqlite3.Connection, held: _Sealer, hashing: bytes) -> None:
-    placements = dict(db.execute("SELECT name, placement FROM tenants").fetchall())
-    query = f"SELECT rowid, tenant, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-    for rowid, tenant, name, *values in db.execute(query).fetchall():
-        digest = tombstones.hash_of(hashing, tenant, name)
-        key = held.key(document_name(digest))
-        which = _key_check(held.raw(document_name(digest)))
-        first = digest + which + resting_name(placements[tenant], name) + (held.sealed(key, "documents", name) or b"")
-        sealed = [first, *(held.sealed(key, "documents", value) for value in values)]
-        _update(db, "documents", rowid, ("document", *_DOCUMENT_COLUMNS), sealed)
-    db.execute("UPDATE erasures SET document = NULL")
+class Sealer:
+    """Encrypts what a copy holds of documents, queries and seeds.
 
+    What has no key (it was purged while the copy was made) is encrypted under one that nobody keeps.
+    """
 
-class _Sealer:
-    """Encrypts under keys by name; under a throw-away key where there is none."""
+    def __init__(self, state: State, draw: Draw) -> None:
+        """Draws the keys that are not there yet; to be called once the database is copied.
 
-    def __init__(self, keys: Mapping[bytes, bytes], draw: Draw) -> None:
+        Raises:
+            ConfigurationError: the disk refuses.
+        """
+        self.drawn, self._hashing = _draw_keys(state, draw)
         self._draw = draw
-        self._keys = dict(keys)
+        self._keys = dict(self.drawn)
 
     def raw(self, name: bytes) -> bytes:
         return self._keys.setdefault(name, self._draw(KEY_BYTES))
 
-    def key(self, name: bytes) -> AESGCM:
-        return AESGCM(self.raw(name))
-
-    def sealed(self, key: AESGCM, what: str, value: str | bytes | None) -> bytes | None:
-        """A text or bytes; which of the two it was is in the first byte."""
+    def sealed(self, name: bytes, what: str, value: str | bytes | None) -> bytes | None:
+        """A text or bytes, under the key of that name; which of the two it was is in the first byte."""
         if value is None:
             return None
         plain = b"t" + value.encode() if isinstance(value, str) else b"b" + value
         nonce = self._draw(NONCE_BYTES)
-        return nonce + key.encrypt(nonce, plain, what.encode())
+        return nonce + AESGCM(self.raw(name)).encrypt(nonce, plain, what.encode())
+
+    def matrix(self, manifest: bytes, source: Path, target: Path) -> None:
+        """Raises OSError."""
+        self._file(window_name(manifest), "matrix", source, target)
+
+    def signing_key(self, source: Path, target: Path) -> None:
+        """Raises OSError."""
+        self._file(SIGNING, target.name, source, target)
+
+    def _file(self, name: bytes, what: str, source: Path, target: Path) -> None:
+        write_durably(target, self.sealed(name, what, source.read_bytes()) or b"", mode=0o600, replace=False)
+
+    def database(self, path: Path, target: Path) -> None:
+        """Encrypt a plain copy of the database where it lies, and write a new one that holds nothing else.
+
+        Raises:
+            OSError, sqlite3.Error: the disk refuses.
+        """
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with closing(_open(path)) as db:
+            db.execute("BEGIN")
+            db.execute("DELETE FROM copy_keys")
+            retired = {manifest for (manifest,) in db.execute("SELECT manifest FROM retirements")}
+            for table, columns in _WINDOW_COLUMNS.items():
+                for rowid, manifest, *values in _rows(db, table, ("manifest", *columns)):
+                    if manifest in retired and not any(values):
+                        continue  # it is purged; where it is being purged, not all of it may be gone yet
+                    name = window_name(manifest)
+                    _update(db, table, rowid, columns, [self.sealed(name, table, value) for value in values])
+            query = "SELECT rowid, manifest, coin_seed FROM windows WHERE coin_seed IS NOT NULL"
+            for rowid, manifest, seed in db.execute(query).fetchall():
+                _update(db, "windows", rowid, ("coin_seed",), [self.sealed(coin_name(manifest), "coins", seed)])
+            self._documents(db)
+            for table, rowid, columns, values in _own_rows(db):
+                _update(db, table, rowid, columns, [self.sealed(SIGNING, table, value) for value in values])
+            db.execute("COMMIT")
+            db.execute("VACUUM INTO ?", (str(target),))  # pages that were split may hold parts of what was there
+
+    def _documents(self, db: sqlite3.Connection) -> None:
+        placements = dict(db.execute("SELECT name, placement FROM tenants").fetchall())
+        for rowid, tenant, name, *values in _rows(db, "documents", ("tenant", "document", *_DOCUMENT_COLUMNS)):
+            digest = tombstones.hash_of(self._hashing, tenant, name)
+            key = document_name(digest)
+            first = digest + _key_check(self.raw(key)) + resting_name(placements[tenant], name)
+            first += self.sealed(key, "documents", name) or b""
+            sealed = [first, *(self.sealed(key, "documents", value) for value in values)]
+            _update(db, "documents", rowid, ("document", *_DOCUMENT_COLUMNS), sealed)
+        db.execute("UPDATE erasures SET document = NULL")
+
+
+def _rows(db: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Rowid and columns of each row, one in memory at a time, while rows are changed."""
+    query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid = ?"
+    for one in db.execute(f"SELECT rowid FROM {table} ORDER BY rowid").fetchall():
+        yield db.execute(query, one).fetchone()
+
+
+def _own_rows(db: sqlite3.Connection) -> list[tuple[str, int, tuple[str, ...], list[bytes]]]:
+    """Table, row, columns and values of what is under the key of the signing keys."""
+    found: list[tuple[str, int, tuple[str, ...], list[bytes]]] = []
+    for table, columns in _OWN_COLUMNS.items():
+        for rowid, *values in db.execute(f"SELECT rowid, {', '.join(columns)} FROM {table}").fetchall():
+            found.append((table, int(rowid), columns, values))
+    return found
+
+
+def mark_sealed(folder: Path) -> None:
+    """Raises OSError."""
+    (folder / SEALED).write_text("Restore this copy with `ragseal-provider restore --keys FILE`.\n", "ascii")
 
 
 # --- unseal ----------------------------------------------------------------------------------------------------------
@@ -189,10 +263,13 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
         ConfigurationError: a key is another copy's, or the copy was changed.
         OSError, sqlite3.Error: the disk refuses.
     """
-    with closing(_open(folder)) as db:
+    with closing(_open(folder / DATABASE)) as db:
         db.execute("BEGIN")
         try:
             _unseal_signing_keys(folder, keys)
+            for table, rowid, columns, values in _own_rows(db):
+                opened = [_opened(AESGCM(keys[SIGNING]), table, value) for value in values]
+                _update(db, table, rowid, columns, opened)
             lost = _unseal_windows(db, folder, keys), _unseal_documents(db, keys)
         except InvalidTag:
             raise ConfigurationError(
@@ -205,9 +282,9 @@ def unseal(folder: Path, keys: Keys) -> tuple[int, int]:
 
 
 def _unseal_signing_keys(folder: Path, keys: Keys) -> None:
+    if SIGNING not in keys:
+        raise ConfigurationError("the keys file lacks the key of the signing keys: name one that `backup` wrote")
     for path in sorted(folder.glob("*.pem")):
-        if SIGNING not in keys:
-            raise ConfigurationError("the keys file lacks the key of the signing keys: name one that `backup` wrote")
         path.write_bytes(bytes(_opened(AESGCM(keys[SIGNING]), path.name, path.read_bytes()) or b""))  # type: ignore[arg-type]
 
 
@@ -218,22 +295,27 @@ def _unseal_windows(db: sqlite3.Connection, folder: Path, keys: Keys) -> int:
     for manifest in lost:
         db.execute("INSERT INTO retirements VALUES (?, 0, NULL)", (manifest,))  # the next start purges the rest
     for table, columns in _WINDOW_COLUMNS.items():
-        query = f"SELECT rowid, manifest, {', '.join(columns)} FROM {table}"
-        for rowid, manifest, *values in db.execute(query).fetchall():
+        for rowid, manifest, *values in _rows(db, table, ("manifest", *columns)):
             if manifest in known - lost:
-                key = AESGCM(keys[window_name(manifest)])
-                _update(db, table, rowid, columns, [_opened(key, table, value) for value in values])
+                own = AESGCM(keys[window_name(manifest)])
+                _update(db, table, rowid, columns, [_opened(own, table, value) for value in values])
+    query = "SELECT rowid, manifest, coin_seed FROM windows WHERE coin_seed IS NOT NULL"
+    for rowid, manifest, seed in db.execute(query).fetchall():
+        key = keys.get(coin_name(manifest))
+        if key is None and manifest in known - lost:
+            raise InvalidTag
+        _update(db, "windows", rowid, ("coin_seed",), [None if key is None else _opened(AESGCM(key), "coins", seed)])
     for manifest, name in db.execute("SELECT manifest, matrix FROM versions WHERE matrix <> ''").fetchall():
         if manifest in known - lost:
-            path, key = folder / "windows" / name, AESGCM(keys[window_name(manifest)])
-            path.write_bytes(bytes(_opened(key, "matrix", path.read_bytes()) or b""))  # type: ignore[arg-type]
+            path, own = folder / "windows" / name, AESGCM(keys[window_name(manifest)])
+            path.write_bytes(bytes(_opened(own, "matrix", path.read_bytes()) or b""))  # type: ignore[arg-type]
     return len(lost)
 
 
 def _unseal_documents(db: sqlite3.Connection, keys: Keys) -> int:
     lost = 0
-    query = f"SELECT rowid, tenant, slot, document, {', '.join(_DOCUMENT_COLUMNS)} FROM documents"
-    for rowid, tenant, slot, first, *values in db.execute(query).fetchall():
+    columns = ("tenant", "slot", "document", *_DOCUMENT_COLUMNS)
+    for rowid, tenant, slot, first, *values in _rows(db, "documents", columns):
         digest, which, rest = (first[at : at + HASH_BYTES] for at in (0, HASH_BYTES, 2 * HASH_BYTES))
         name, found = first[3 * HASH_BYTES :], keys.get(document_name(digest))
         if found is None or _key_check(found) != which:  # another one's that was put after it was erased
@@ -258,9 +340,10 @@ def _opened(key: AESGCM, what: str, value: bytes | None) -> str | bytes | None:
     return plain[1:].decode() if plain[:1] == b"t" else plain[1:]
 
 
-def _open(folder: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(folder / DATABASE, isolation_level=None)
-    for pragma in ("temp_store=MEMORY", "secure_delete=ON", "journal_mode=MEMORY"):
+def _open(path: Path) -> sqlite3.Connection:
+    """A database that is thrown away where something fails: it keeps nothing to go back to."""
+    db = sqlite3.connect(path, isolation_level=None)
+    for pragma in ("temp_store=MEMORY", "secure_delete=ON", "journal_mode=OFF"):
         db.execute(f"PRAGMA {pragma}")
     return db
 

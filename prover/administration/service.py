@@ -242,8 +242,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             raise ConfigurationError("name the backup's folder by an absolute path, and its keys file, too")
 
         def copy(tell: Progress) -> Told:
-            told = backup.make(provider.state, provider.ledger, folder, tell, keys)
-            return erasures.copied(provider.state, folder, told, int(provider.environment.clock()))
+            now = int(provider.environment.clock())
+            with erasures.copying(provider.state, folder, now, sealed=keys is not None):
+                return backup.make(provider.state, provider.ledger, folder, tell, keys)
 
         async def work(tell: Progress) -> Told:
             async with self._serving.copying:

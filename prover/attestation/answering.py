@@ -90,7 +90,7 @@ class Attestation:
         self._state = state
         self._journal = journal
         self._tools = tools
-        self._answers = Answers(state, tools.signing_key)
+        self._answers = Answers(state)
         self._windows = Loads(windows, "this account asks for answers of too many old windows")
         loads = Loads(updates, "this account asks for answers from too many old versions of the index")
         self._versions = AnsweringVersions(state, journal, loads, tools.clock)

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import Generator
@@ -24,7 +22,6 @@ class AnsweringContext:
     key_of: Callable[[bytes], KeyView]  #: key digest -> key
     engine: Engine
     embedder: Embedder
-    signing_key: Ed25519PrivateKey
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
     generator: Generator | None = None  #: of answers in words; windows of the claim answers need one

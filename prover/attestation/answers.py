@@ -8,8 +8,6 @@ key of the seal by a secret of the window.
 
 from __future__ import annotations
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
     Openings,
@@ -51,10 +49,8 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
 class Answers:
     """Makes the answers of one provider.  Methods may be called from any thread."""
 
-    def __init__(self, state: State, key: Ed25519PrivateKey) -> None:
-        """``key``: the provider's, which signs receipts."""
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._key = key
 
     def make(
         self, secrets: WindowSecrets, version: Version, record: Record, entry: Entry, kept: QuerySecrets
@@ -76,6 +72,7 @@ class Answers:
         openings = Openings(kept.t_salt, tuple(opened), kept.answer)
         sealed = seal_openings(record, openings, secrets.blinding)
         body = ReceiptBody(
+            manifest=record.manifest,
             request_digest=request.digest(),
             record_digest=record.digest(),
             seq=record.seq,
@@ -84,7 +81,7 @@ class Answers:
             sealed_digest=sealed_digest(sealed),
             checkpoint=entry.checkpoint,
         )
-        signed = signature.sign(self._key, "receipt", body.encode())
+        signed = signature.sign(secrets.key, "receipt", body.encode())
         return SealedAnswer(record, sealed, Receipt(body, signed, entry.path))
 
     def again(self, secrets: WindowSecrets, version: Version, entry: Entry) -> SealedAnswer:

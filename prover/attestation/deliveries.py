@@ -17,8 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel.commitment import MAX_AUDITORS, Registry
 from ragseal.kernel.errors import AttestationError, BudgetError, EstimateError, TransportError, UnprovableError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
@@ -31,6 +29,7 @@ from ragseal.prover.storage.admitted import MOST, admitted
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.prover.storage.window_keys import load_window_key
 
 ASKS_AT_ONCE = 4  #: of one auditor: one of a kind is worked on, the others wait
 PROOFS, LINKS, REGISTRY = "proofs", "links", "registry"
@@ -57,15 +56,12 @@ class Deliveries:
         journal: Journal,
         proofs: Proofs,
         estimates: Estimates,
-        key: Ed25519PrivateKey,
         clock: Callable[[], float],
     ) -> None:
-        """``key``: the provider's, which signs what is delivered."""
         self._state = state
         self._journal = journal
         self._proofs = proofs
         self._estimates = estimates
-        self._key = key
         self._clock = clock
         self._asked = Asked(state)
         self._waiting: Counter[tuple[bytes, bool]] = Counter()  #: asks by auditor key, the newest window's apart
@@ -160,8 +156,8 @@ class Deliveries:
         try:
             payload = self._payload(ask, wanted_still)
         except UnprovableError as error:
-            return Refusal.sign(self._key, digest, str(error)[:2000]).encode()
-        return Delivery.sign(self._key, digest, payload).encode()
+            return Refusal.sign(load_window_key(self._state, ask.manifest), digest, str(error)[:2000]).encode()
+        return Delivery.sign(load_window_key(self._state, ask.manifest), digest, payload).encode()
 
     def _payload(self, ask: Ask, wanted_still: Callable[[], None]) -> bytes:
         match ask:

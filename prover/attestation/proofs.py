@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from ragseal.backends.mechanism import Engine
 from ragseal.groth16.keys import KeyView
@@ -36,7 +36,8 @@ from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.prover.workers.checked import checked_proof
-from ragseal.prover.workers.interface import StoppingError, UnreachedError, Workers
+from ragseal.prover.workers.in_order import InOrder
+from ragseal.prover.workers.interface import UnreachedError, Workers
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 
@@ -77,7 +78,7 @@ class Proofs:
         self._kept = KeptDeliveries(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._workers = workers
-        self._asking = ThreadPoolExecutor(1 if workers is None else workers.places, "asked")
+        self._asking = InOrder(1 if workers is None else workers.places, "asked")
         self._mutex = threading.Lock()
         self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
         self.backlog = Backlog(lambda manifest, seq: self.prove(manifest, seq, asked=False), workers)
@@ -154,28 +155,7 @@ class Proofs:
                 wanted_still()
                 yield self.prove(manifest, seq)
             return
-        left, under_way = iter(seqs), deque[Future[ProofEntry]]()
-        try:
-            wanted_still()
-            for seq in itertools.islice(left, self._workers.places):
-                under_way.append(self._submitted(manifest, seq))
-            while under_way:
-                wanted_still()
-                yield under_way.popleft().result()
-                for seq in itertools.islice(left, 1):
-                    under_way.append(self._submitted(manifest, seq))
-        except CancelledError:
-            raise StoppingError from None
-        finally:
-            for one in under_way:
-                one.cancel()
-
-    def _submitted(self, manifest: bytes, seq: int) -> Future[ProofEntry]:
-        """In the threads that all asks share: each has as many in line as there are places, so they take turns."""
-        try:
-            return self._asking.submit(self.prove, manifest, seq)
-        except RuntimeError:  # shut down
-            raise StoppingError from None
+        yield from self._asking.results(lambda seq: self.prove(manifest, seq), seqs, wanted_still)
 
     def _proven(self, manifest: bytes, seq: int, asked: bool) -> ProofEntry:
         known = self.stored(manifest, seq)
@@ -311,5 +291,5 @@ class Proofs:
 
     def stop(self, timeout: float = 60.0) -> None:
         """Finish the proofs at hand; what is queued is made after the next start."""
-        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._asking.stop()
         self.backlog.stop(timeout)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Turns:
@@ -30,3 +32,12 @@ class Turns:
                 self._waiting.popleft().set()  # it stays taken: nobody who comes now is faster
             else:
                 self._taken = False
+
+    @contextmanager
+    def handed_on(self) -> Iterator[None]:
+        """Others have the turn that the caller holds, while it waits for somebody else."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()

@@ -19,8 +19,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import (
     MAX_PARTICIPANTS,
@@ -37,6 +35,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.signature import SigningKey
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
@@ -90,7 +89,6 @@ class Beacon:
         self,
         journal: Journal,
         secrets_of: Callable[[bytes], WindowSecrets],
-        key: Ed25519PrivateKey,
         rules: BeaconRules,
         clock: Callable[[], float],
         thin: Callable[[Window], Thinning],
@@ -108,7 +106,6 @@ class Beacon:
         self._thin = thin
         self._journal = journal
         self._secrets_of = secrets_of
-        self._key = key
         self._rules = rules
         self._clock = clock
         self._changed = asyncio.Event()
@@ -191,10 +188,11 @@ class Beacon:
         window = self._journal.history.following
         if window is None:
             return
+        self._check_time(window)
         secrets = await asyncio.to_thread(self._secrets_of, window.digest)
         while window.beacon is None:
             try:
-                await self._advance(window, secrets.nonce)
+                await self._advance(window, secrets)
             except _OverError:
                 raise
             except CommitmentError as error:
@@ -205,14 +203,14 @@ class Beacon:
                 await asyncio.sleep(POLL_SECONDS)
         log.info("window %s is open", window.manifest.window)
 
-    async def _advance(self, window: Window, nonce: bytes) -> None:
+    async def _advance(self, window: Window, secrets: WindowSecrets) -> None:
         """From where the window stands to its opening.  Raises CommitmentError: refused, or its time is over."""
         if window.stage is Stage.COMMITTED:
             await self._collect(window)
-            await self._append(lambda: self._first_seal(window))
+            await self._append(lambda: self._first_seal(window, secrets.key))
         if PROVIDER not in window.openings:
-            await self._append(lambda: BeaconOpening(window.digest, PROVIDER, nonce))
-        await self._wait_for_openings(window)
+            await self._append(lambda: BeaconOpening(window.digest, PROVIDER, secrets.nonce))
+        await self._wait_for_openings(window, secrets.key)
         while not await self._until(lambda: not window.missing(), self._patience(), window):
             self._check_time(window)
             log.warning("beacon: waiting for %s to open", ", ".join(window.missing()))
@@ -275,7 +273,7 @@ class Beacon:
             self._check_time(window)
             log.warning("beacon: no auditor has committed to window %s yet, it cannot open", window.manifest.window)
 
-    async def _wait_for_openings(self, window: Window) -> None:
+    async def _wait_for_openings(self, window: Window, key: SigningKey) -> None:
         """Until nobody's opening but the auditors' is missing; who does not open in time is left out."""
         wait = self._patience()
         stages = [(wait, frozenset[str]())]
@@ -288,23 +286,19 @@ class Beacon:
             if await self._until(lambda: all(map(is_auditor, window.missing())), left, window):
                 return
             with contextlib.suppress(_NobodyError):
-                await self._append(lambda patience=patience: self._later_seal(window, patience))  # type: ignore[misc]
+                await self._append(lambda patience=patience: self._later_seal(window, key, patience))  # type: ignore[misc]
 
-    def _first_seal(self, window: Window) -> BeaconSeal:
+    def _first_seal(self, window: Window, key: SigningKey) -> BeaconSeal:
         others = sorted(owner for owner in window.commits if not is_auditor(owner))
-        return self._seal(window, (PROVIDER, *others, *window.committed_auditors()))
+        return _seal(window, key, (PROVIDER, *others, *window.committed_auditors()))
 
-    def _later_seal(self, window: Window, patience: frozenset[str]) -> BeaconSeal:
+    def _later_seal(self, window: Window, key: SigningKey, patience: frozenset[str]) -> BeaconSeal:
         """A seal without those who are missing in the moment in which it is entered, except who has more time."""
         absent = {one for one in window.missing() if not is_auditor(one)} - patience
         if window.seal is None or not absent:
             raise _NobodyError("everybody has opened who had no more time")
         log.warning("beacon: %s did not open and are left out", ", ".join(sorted(absent)))
-        return self._seal(window, tuple(owner for owner in window.seal.owners if owner not in absent))
-
-    def _seal(self, window: Window, owners: tuple[str, ...]) -> BeaconSeal:
-        body = BeaconSeal(window.digest, owners, bytes(64)).body()
-        return BeaconSeal(window.digest, owners, signature.sign(self._key, "beacon-seal", body))
+        return _seal(window, key, tuple(owner for owner in window.seal.owners if owner not in absent))
 
     async def _append(self, make: Callable[[], BeaconSeal | BeaconOpening | Thinning | WindowOpen]) -> None:
         """Enter what ``make`` gives in the writer's turn: nothing can come between its reading and its entry."""
@@ -329,3 +323,9 @@ class Beacon:
                 async with asyncio.timeout(min(left, 1.0)):  # wait_for may swallow that this task is to end
                     await self._changed.wait()
         return True
+
+
+def _seal(window: Window, key: SigningKey, owners: tuple[str, ...]) -> BeaconSeal:
+    """``key``: of the window."""
+    body = BeaconSeal(window.digest, owners, bytes(64)).body()
+    return BeaconSeal(window.digest, owners, signature.sign(key, "beacon-seal", body))

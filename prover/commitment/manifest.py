@@ -23,6 +23,7 @@ from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.commitment import index
@@ -90,6 +91,7 @@ def prepare_window(
         matrix, texts = index.current(state, name, key.cls.N, policy.dimension)
         versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
+    window_key = Ed25519PrivateKey.from_private_bytes(draw(32))
     coin_seed = None if not policy.coined else draw(32) if carried is None else carried.seed
     manifest = Manifest(
         origin=state.settings.origin,
@@ -103,6 +105,7 @@ def prepare_window(
         registry_root=MerkleTree(commitment.registry_leaves(registry)).root(),
         accounts=len(registry),
         provider_key=signature.public_bytes(state.key),
+        window_key=signature.public_bytes(window_key),
         beacon_commitment=beacon_commitment(PROVIDER, nonce),
         auditors=tuple(auditors),
         coins=() if coin_seed is None else (_coin_commitment(coin_seed, placed, carried),),
@@ -110,6 +113,7 @@ def prepare_window(
     manifest.validate()
     return WindowSecrets(
         signed=sign_manifest(state.key, manifest),
+        key=window_key,
         seed=seed,
         nonce=nonce,
         blinding=draw(32),
@@ -125,5 +129,5 @@ def _coin_commitment(seed: bytes, placed: ColumnKey, carried: CarriedCoins | Non
     return CoinCommitment(coin_commitment(field.limbs(seed)), placed.digest, thrown_by)
 
 
-def sign_manifest(key: Ed25519PrivateKey, manifest: Manifest) -> SignedManifest:
+def sign_manifest(key: SigningKey, manifest: Manifest) -> SignedManifest:
     return SignedManifest(manifest, signature.sign(key, "manifest", manifest.encode()))

@@ -9,6 +9,7 @@ only a keyed hash of tenant and id, so that no source brings it back by itself a
 from __future__ import annotations
 
 import hmac
+import sqlite3
 from dataclasses import dataclass
 
 from ragseal.kernel.errors import CommitmentError
@@ -42,7 +43,8 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
         The number of the erasure.
 
     Raises:
-        CommitmentError: no reason, too long a one, or no such document, neither now nor in a window that is kept.
+        CommitmentError: no reason, too long a one, or no such document: neither now, nor in a window that is kept, nor
+            in an encrypted copy that its key would open.
     """
     documents.check_name(tenant)
     if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
@@ -54,10 +56,12 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
         present = db.execute(f"SELECT 1 {here}", (tenant, name)).fetchone() is not None
         query = "SELECT DISTINCT manifest FROM version_texts WHERE tenant = ? AND document = ?"
         holding = [one for (one,) in db.execute(query, (tenant, name)).fetchall()]
-        if not present and not holding:
+        copied = db.execute("SELECT 1 FROM copy_keys WHERE name = ?", (b"d" + digest,)).fetchone() is not None
+        if not present and not holding and not copied:
             raise CommitmentError(
                 f"tenant {tenant!r} has no document {name[:80]!r}, and no window that is kept was committed with one: "
                 "nothing was changed; `documents list` shows what is there, `documents erasures` what was erased"
+                + _perhaps_in(db)
             )
         if present:
             documents.remove(db, tenant, name)
@@ -71,6 +75,16 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
         number = int(made.lastrowid or 0)
         db.executemany("INSERT INTO erasure_windows VALUES (?, ?)", [(number, one) for one in holding])
     return number
+
+
+def _perhaps_in(db: sqlite3.Connection) -> str:
+    """What to say of plain copies where nothing else has a document; of what they hold no list is kept."""
+    query = "SELECT folder FROM backups WHERE NOT sealed ORDER BY made, rowid"
+    plain = [str(folder) for (folder,) in db.execute(query)]
+    if not plain:
+        return ""
+    which = plain[0] if len(plain) == 1 else f"{plain[0]} ... {plain[-1]}"
+    return f". Plain copies of the folder may hold one that was deleted, delete them: {which}"
 
 
 def erasures(state: State, tenant: str = "", name: str = "") -> list[Erasure]:
@@ -126,10 +140,16 @@ def _kept(state: State, manifest: bytes) -> bool:
 # --- copies elsewhere ------------------------------------------------------------------------------------------------
 
 
-def remember_backup(state: State, folder: str, now: int, sealed: bool) -> None:
-    """Keep where a copy went, so that a list of erasures can name those that hold what was erased."""
+def remember_backup(state: State, folder: str, now: int, sealed: bool) -> int:
+    """Keep where a copy goes, so that a list of erasures can name those that hold what was erased; gives its row."""
     with state.transaction() as db:
-        db.execute("INSERT INTO backups VALUES (?, ?, ?)", (folder, now, sealed))
+        return int(db.execute("INSERT INTO backups VALUES (?, ?, ?)", (folder, now, sealed)).lastrowid or 0)
+
+
+def forget_backup(state: State, row: int) -> None:
+    """There is no such copy after all."""
+    with state.transaction() as db:
+        db.execute("DELETE FROM backups WHERE rowid = ?", (row,))
 
 
 def backups_before(state: State, moment: int | None) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import proofs, signature
+from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import embedding_commitment
@@ -115,7 +115,7 @@ class RecordCheck:
 
     def whole(self, secrets: WindowSecrets, means: CheckContext, progress: Progress) -> Iterator[str]:
         """Every problem found; :meth:`quick` comes first."""
-        answers = Answers(self._state, self._state.key)
+        answers = Answers(self._state)
         for seq, _, entry in self._entries():
             try:
                 record = Record.decode(entry)
@@ -157,7 +157,7 @@ class RecordCheck:
         version = means.version_of(self._window, secrets.account(request.account).tenant, request.index_digest)
         answer = answers.again(secrets, version, self._journal.entry(self._window.records[record.seq]))
         receipt, body = answer.receipt, answer.receipt.body
-        receipt.verify(signature.public_bytes(self._state.key))
+        receipt.verify(self._window.manifest.window_key)
         point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint
         verify_inclusion(leaf_hash(record.encode()), body.index, point.size, receipt.path, point.root)
 

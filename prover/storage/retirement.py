@@ -8,24 +8,24 @@ row names any more; the pages and the write-ahead log that held the rows; that a
 
 from __future__ import annotations
 
-import os
+import sqlite3
 from collections.abc import Collection
-from pathlib import Path
 
 from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.kernel.verdict import PASSED
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.shred import shred
 
 DAY = 86400
 DEFAULT_RETAIN = 14 * DAY
 MOST_RETAIN = 29 * DAY  #: a day is left for proofs that could not be made
 LATEST = 30 * DAY  #: seconds after its closing at which a window is retired whatever stands in the way
-_PIECE = 1 << 20
 
 WINDOW_TABLES = (
-    "windows", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts", "thinnings",
+    "windows", "window_keys", "window_accounts", "enrolments", "enrolment_secrets", "versions", "version_texts",
+    "thinnings",
 )  # fmt: skip
 
 
@@ -48,19 +48,43 @@ def require_kept(state: State, manifest: bytes) -> None:
         raise refusal()
 
 
-def over(history: History, window: Window) -> bool:
-    """Whether a window answers nobody any more: it is closed, or passed over and never opens."""
-    return window.stage is Stage.CLOSED or history.passed_over(window)
+def forgotten(window: Window, now: float) -> bool:
+    """Whether a window's time was over a day ago and nobody has closed it, open or not."""
+    return window.close is None and now >= window.manifest.policy.closes + DAY
 
 
-def due_at(history: History, window: Window, retain: int) -> float | None:
-    """From when on a window is retired by itself, in seconds since 1970; None while it may still answer.
+def over(history: History, window: Window, now: float) -> bool:
+    """Whether a window answers nobody any more: it is closed, or never opens, passed over or with its time over."""
+    never = window.beacon is None and forgotten(window, now)
+    return window.stage is Stage.CLOSED or history.passed_over(window) or never
 
-    One that was passed over is audited by nobody: it is due at once.
+
+def passed(window: Window) -> bool:
+    """Whether every auditor that the manifest names has entered that a window passed, and none anything worse."""
+    good = {one.auditor for one in window.verdicts.values() if one.outcome in PASSED}
+    failed = any(one.outcome == "FAIL" for one in window.verdicts.values())
+    return not failed and good >= {seat.public_key for seat in window.manifest.auditors}
+
+
+def due_at(history: History, window: Window, retain: int, on_pass: bool = False) -> float | None:
+    """From when on a window is retired by itself, in seconds since 1970; None while it is open.
+
+    One that never opens is audited by nobody: it is due at once if it was passed over, else a day after its time.
+
+    Args:
+        on_pass: a day is enough for one that has :func:`passed`; accounts ask again for what got lost within that.
     """
     if window.close is not None:
-        return float(window.close.time + retain)
-    return 0.0 if history.passed_over(window) else None
+        return float(window.close.time + (min(retain, DAY) if on_pass and passed(window) else retain))
+    if history.passed_over(window):
+        return 0.0
+    return float(window.manifest.policy.closes + DAY) if window.beacon is None else None
+
+
+def latest_at(history: History, window: Window, retain: int) -> float:
+    """When a window is retired at the latest, by a provider that runs all the while: also of one that is open."""
+    due = due_at(history, window, retain)
+    return float(window.manifest.policy.closes + DAY + retain) if due is None else due
 
 
 # --- the steps -------------------------------------------------------------------------------------------------------
@@ -91,7 +115,7 @@ def purge_rows(state: State, manifest: bytes, keep_coin: bool) -> None:
         db.execute("UPDATE windows SET seed = x'', nonce = x'', blinding = x'' WHERE manifest = ?", (manifest,))
         db.execute("DELETE FROM copy_keys WHERE name = ?", (b"w" + manifest,))  # and older copies forget it, too
         if not keep_coin:
-            db.execute("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", (manifest,))
+            _forget_coins(db, [manifest])
 
 
 def purge_coins(state: State, kept: Collection[bytes]) -> bool:
@@ -101,11 +125,17 @@ def purge_coins(state: State, kept: Collection[bytes]) -> bool:
         kept: digests of windows whose coins may still be carried on.
     """
     query = "SELECT w.manifest FROM windows w JOIN retirements r ON r.manifest = w.manifest WHERE coin_seed IS NOT NULL"
-    gone = [(one,) for (one,) in state.rows(query) if one not in kept]
+    gone = [bytes(one) for (one,) in state.rows(query) if one not in kept]
     if gone:
         with state.transaction() as db:
-            db.executemany("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", gone)
+            _forget_coins(db, gone)
     return bool(gone)
+
+
+def _forget_coins(db: sqlite3.Connection, manifests: Collection[bytes]) -> None:
+    """Of these windows, and older copies forget them, too."""
+    db.executemany("UPDATE windows SET coin_seed = NULL WHERE manifest = ?", [(one,) for one in manifests])
+    db.executemany("DELETE FROM copy_keys WHERE name = ?", [(b"c" + one,) for one in manifests])
 
 
 def purge_leftovers(state: State, known: Collection[bytes]) -> None:
@@ -132,33 +162,6 @@ def end(state: State, now: int) -> None:
     """All that was begun is done."""
     with state.transaction() as db:
         db.execute("UPDATE retirements SET ended = ? WHERE ended IS NULL", (now,))
-
-
-def shred(path: Path) -> None:
-    """Overwrite a file with zeros and unlink it; one that is not there is none the worse for it.
-
-    A disk that writes elsewhere (SSDs, file systems with snapshots) keeps what it likes: nothing here reaches that.
-
-    Raises:
-        ConfigurationError: the disk refuses.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
-    try:
-        left, zeros = os.fstat(descriptor).st_size, bytes(_PIECE)
-        while left > 0:
-            left -= os.write(descriptor, zeros[:left])
-        os.fsync(descriptor)
-        os.unlink(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
-    finally:
-        os.close(descriptor)
 
 
 # --- how long --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -26,6 +26,8 @@ CREATE TABLE IF NOT EXISTS source_marks (
 CREATE TABLE IF NOT EXISTS windows (
     manifest BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, signed BLOB NOT NULL, seed BLOB NOT NULL,
     nonce BLOB NOT NULL, blinding BLOB NOT NULL, coin_seed BLOB);
+CREATE TABLE IF NOT EXISTS window_keys (
+    manifest BLOB PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS window_accounts (
     manifest BLOB NOT NULL, pseudonym TEXT NOT NULL, name TEXT NOT NULL, account BLOB NOT NULL,
     PRIMARY KEY (manifest, pseudonym), UNIQUE (manifest, name));

@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.signature import SigningKey
 from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.log_keys import LOG_KEY_FILE
@@ -27,11 +28,14 @@ from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage.database import DATABASE, Database, open_database
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.keyfile import load_key, save_key
+from ragseal.runtime.shred import shred
+from ragseal.runtime.token_key import TokenKey
 
 SETTINGS, KEY_FILE = "provider.toml", "provider.pem"
 NEXT = "provider.toml.next"  #: says that the class or the embedder is being changed
 LEDGER = "ledger"
 SEALED = "sealed"  #: marks a copy whose secrets are encrypted
+STAGED = "state.db.copy"  #: the database of such a copy while it is made; plain before it is encrypted
 COPY = "copy"  #: marks a copy that nobody has shown to be the newest: it enters nothing in its log (SPEC G.6.2)
 
 
@@ -94,7 +98,8 @@ class State(Database):
                     f"a change of class or embedder broke off in {directory}: `ragseal-provider change` with its "
                     "options again finishes it"
                 )
-            self.key: Ed25519PrivateKey = load_key(directory / KEY_FILE)
+            shred_staged(directory)
+            self.key: SigningKey = load_key(directory / KEY_FILE)
             self._load_log_keys()
             super().__init__(directory / DATABASE)
         except BaseException:
@@ -125,15 +130,15 @@ class State(Database):
             raise
         return ledger
 
-    def rotate_log_key(self, ledger: Log, overlap: int) -> None:
-        """Turn the opened log to a new key.
+    def rotate_log_key(self, ledger: Log, overlap: int, key: Ed25519PrivateKey | TokenKey) -> None:
+        """Turn the opened log to this new key.
 
         Raises: as :func:`ragseal.ledger.log_keys.rotate`; LedgerError also where this folder is a copy.
         """
         if self.frozen is not None:
             raise LedgerError(self.frozen)
         try:
-            log_keys.rotate(self.directory, ledger, overlap)
+            log_keys.rotate(self.directory, ledger, overlap, key)
         finally:
             self._load_log_keys()
 
@@ -198,7 +203,15 @@ class State(Database):
         self.close()
 
 
-def create(directory: Path, settings: Settings, key: Ed25519PrivateKey, log_key: Ed25519PrivateKey) -> None:
+def shred_staged(directory: Path) -> None:
+    """Overwrite what is left of an encrypted copy's database.  ConfigurationError: the disk refuses."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        shred(directory / (STAGED + end))
+
+
+def create(
+    directory: Path, settings: Settings, key: Ed25519PrivateKey | TokenKey, log_key: Ed25519PrivateKey | TokenKey
+) -> None:
     """Make a new state folder (mode 0700) with an empty ledger.
 
     Raises:

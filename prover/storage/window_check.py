@@ -157,7 +157,7 @@ def check_links(provider: Provider, window: Window, whole: bool, report: Report)
             return
         report.count("estimates")
         signed = SignedLinks.decode(stored)
-        signed.verify(window.manifest.provider_key)
+        signed.verify(window.manifest.window_key)
         again = whole and not is_retired(provider.state, window.digest)
         body = estimates.find(window.digest) if again else signed.body
         if signed.body.manifest != window.digest or signed.body != body:

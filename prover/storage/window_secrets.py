@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.poseidon import seed_commitment
 from ragseal.kernel import commitment, field
@@ -26,6 +27,7 @@ from ragseal.prover.commitment.registry import window_account, window_accounts
 from ragseal.prover.storage import slots
 from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window_keys import load_window_key, store_window_key
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -33,6 +35,7 @@ class WindowSecrets:
     """A window with all that serving and proving it takes.  Never printed, never sent."""
 
     signed: SignedManifest
+    key: Ed25519PrivateKey  #: of the window: signs all of it but the manifest, which names it
     seed: bytes  #: 32 bytes; C_seed commits to it
     nonce: bytes  #: the provider's beacon nonce
     blinding: bytes  #: from which the blinders of C_e are derived
@@ -91,6 +94,7 @@ def store_window(state: State, prepared: WindowSecrets) -> None:
                 prepared.coin_seed,
             ),
         )
+        store_window_key(db, digest, prepared.key)
         manifest = prepared.signed.manifest
         remember_placements(db, manifest.coin_period if manifest.coins else digest, prepared.versions)
         for account in prepared.registry.values():
@@ -194,6 +198,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
     signed, seed, nonce, blinding, coin_seed = found
     loaded = WindowSecrets(
         signed=SignedManifest.decode(signed),
+        key=load_window_key(state, manifest),
         seed=seed,
         nonce=nonce,
         blinding=blinding,

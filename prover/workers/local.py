@@ -27,13 +27,17 @@ KEPT = 8  #: dropped workers that a status names
 log = logging.getLogger("ragseal.provider")
 
 
+def child_environment() -> dict[str, str]:
+    """This process's environment, in which Python finds what this process does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+
+
 class _Process:
     """One worker, started; one thread at a time."""
 
     def __init__(self, program: tuple[str, ...], keys: Path, threads: int, limit: float) -> None:
         mine, its = socket.socketpair()
-        path = os.pathsep.join(part for part in sys.path if part)
-        environment = {"RAYON_NUM_THREADS": str(threads), **os.environ, "PYTHONPATH": path}
+        environment = {"RAYON_NUM_THREADS": str(threads), **child_environment()}
         try:
             self._running = subprocess.Popen(
                 [*program, str(its.fileno()), str(keys)],

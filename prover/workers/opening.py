@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who proves, as ``serve --prove`` names it: this process, processes of this machine, or workers behind a database."""
+"""Who proves, as ``serve --prove`` names it: this process, processes of this machine, or workers on other machines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,35 @@ from ragseal.prover.workers.interface import HERE, Workers
 from ragseal.prover.workers.local import LocalWorkers
 from ragseal.runtime.keyfile import load_shared
 
-FORMS = f'"{HERE}", "local:COUNT" or "postgres://USER@HOST/DB"'
+FORMS = f'"{HERE}", "local:COUNT", "postgres://USER@HOST/DB" or "ray://HOST:PORT"'
 MOST_LOCAL = 64
 _POSTGRES = ("postgres://", "postgresql://")
+_RAY = "ray://"
 
 
 def need_driver() -> None:
     """Raises ConfigurationError that names the extra: there is no driver of PostgreSQL."""
     if importlib.util.find_spec("psycopg") is None:
         raise ConfigurationError("this takes the package psycopg: pip install 'ragseal[workers-postgres]'")
+
+
+def need_ray(address: str) -> None:
+    """An address of a cluster that only its owner reaches.
+
+    Raises:
+        ConfigurationError: no such address, no Ray here, or a channel to another machine that authenticates nobody.
+    """
+    found = re.fullmatch(r"ray://(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}", address)
+    if found is None:
+        raise ConfigurationError('--prove takes a Ray cluster as "ray://HOST:PORT", of its Ray Client server (10001)')
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigurationError("this takes the package ray: pip install 'ragseal[workers-ray]'")
+    if found[1] not in ("127.0.0.1", "localhost", "[::1]") and os.environ.get("RAY_USE_TLS") != "1":
+        raise ConfigurationError(
+            "whoever reaches a Ray cluster runs programs on it: set RAY_USE_TLS=1 with RAY_TLS_SERVER_CERT, "
+            "RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT here and on every node (docs/how-to/workers.md), or reach it by a "
+            "tunnel that ends at 127.0.0.1"
+        )
 
 
 def default_engine() -> str:
@@ -36,7 +56,7 @@ class ProveBy:
     """Who proves; :func:`prove_by` checks it."""
 
     engine: str = HERE
-    key: bytes = b""  #: that a database's workers share
+    key: bytes = b""  #: that workers on other machines share
 
     def __repr__(self) -> str:
         return "ProveBy(...)"  # a URI may hold a password
@@ -61,6 +81,11 @@ class ProveBy:
             from ragseal.prover.workers.sealed_rows import RowKey
 
             return PostgresWorkers(self.engine, RowKey(self.key), provider, cleans=not copy)
+        if self.engine.startswith(_RAY):
+            from ragseal.prover.workers.ray_engine import RayWorkers
+            from ragseal.prover.workers.sealed_rows import RowKey
+
+            return RayWorkers(self.engine, RowKey(self.key))
         return LocalWorkers(int(self.engine.partition(":")[2]), keys)
 
 
@@ -68,20 +93,24 @@ def prove_by(engine: str, key_file: Path | None) -> ProveBy:
     """What ``--prove`` and ``--worker-key`` say.
 
     Raises:
-        ConfigurationError: no such engine, no key file for a database or one for another engine, or no driver.
+        ConfigurationError: no such engine, no key file for workers on other machines or one for others, or no driver.
     """
-    database = engine.startswith(_POSTGRES)
+    ray = engine.startswith(_RAY)
+    others = ray or engine.startswith(_POSTGRES)
     local = re.fullmatch(r"local:([0-9]{1,3})", engine)
-    if not database and engine != HERE and (local is None or not 1 <= int(local[1]) <= MOST_LOCAL):
+    if not others and engine != HERE and (local is None or not 1 <= int(local[1]) <= MOST_LOCAL):
         said = f"{engine.partition('://')[0]}://..." if "://" in engine else engine  # the rest may hold a password
         raise ConfigurationError(f"--prove takes {FORMS} (at most {MOST_LOCAL} processes), not {said[:40]!r}")
-    if database != (key_file is not None):
+    if others != (key_file is not None):
         raise ConfigurationError(
-            "--prove postgres://... and --worker-key go together: assignments are encrypted with a key that provider "
-            "and workers share, which `ragseal-provider worker key FILE` makes"
+            "--prove postgres://... or ray://... and --worker-key go together: assignments are encrypted with a key "
+            "that provider and workers share, which `ragseal-provider worker key FILE` makes"
         )
-    if not database or key_file is None:
+    if not others or key_file is None:
         return ProveBy(engine)
+    if ray:
+        need_ray(engine)
+        return ProveBy(engine, load_shared(key_file))
     need_driver()
     from ragseal.prover.postgres_uri import secrets_of
     from ragseal.prover.workers.rows import FORM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assignments and results as a database keeps them: encrypted and authenticated under a key that it does not have.
+"""Assignments and results as a database or a Ray cluster has them: sealed under a key that it does not have.
 
 Provider and workers share 32 bytes.  Every row has a key of its own, derived from those, the row's id and the
 direction, so a row under another id, or a result in an assignment's place, opens nowhere.  Lengths follow from the

@@ -24,6 +24,7 @@ def _whoever_signed(data: bytes, *_: Any) -> bytes:
 
 CEREMONY_COUNT = Guard(Checker, "chain", "contributions where")
 CEREMONY_SIZES = Guard(Folder, "take", "it is truncated, oversized or another")
+CEREMONY_NO_IDENTITY = Guard(contributions, "_g1", "is the identity or not on the curve")
 CEREMONY_CONTINUES = Guard(Checker, "_rounds", "does not list the contributions")
 CEREMONY_TRANSCRIPTS = Guard(contributions, "check_chain", "was not made upon the ones before")
 CEREMONY_DELTA = Both(
@@ -46,6 +47,7 @@ POWERS_OPENED_ONCE = Check(PowersFile, "blake2b", lambda powers: checking.file_h
 CEREMONY_CHECKS: dict[str, Removable] = {
     "ceremony: as many contributions as rounds": CEREMONY_COUNT,
     "ceremony: keys of the size of their circuit": CEREMONY_SIZES,
+    "ceremony: points of a contribution are on the curve": CEREMONY_NO_IDENTITY,
     "ceremony: rounds continue each other": CEREMONY_CONTINUES,
     "ceremony: contributions upon the ones before": CEREMONY_TRANSCRIPTS,
     "ceremony: the delta of its contributions": CEREMONY_DELTA,

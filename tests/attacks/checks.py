@@ -48,6 +48,7 @@ from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Window
+from ragseal.prover.workers import by_workers
 from ragseal.verifier import findings, verification
 from ragseal.verifier import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
@@ -131,6 +132,7 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
 WORKER_PROOF = Check(statements.Proving, "check")
+WORKER_OPENING = Check(by_workers.ByWorkers, "_check")
 STOPPED_MEANWHILE = Check(worker_proofs.Proofs, "_require_working")
 
 # --- step 1: the log -------------------------------------------------------------------------------------------------
@@ -377,6 +379,7 @@ CHECKS: dict[str, Removable] = {
     **ceremony_checks.CEREMONY_CHECKS,
     **turn_checks.TURN_CHECKS,
     "workers: a proof holds for its record": WORKER_PROOF,
+    "workers: a proof of a thinning or a block holds for it": WORKER_OPENING,
     "workers: nothing under a stopped key": STOPPED_MEANWHILE,
     "answers: a histogram opens over the score bases": HISTOGRAMS,
     "answers: what the claim lets an answer hold": CLAIM_OF_OPENINGS,

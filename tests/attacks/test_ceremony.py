@@ -25,6 +25,7 @@ from tests.attacks import checks
 from tests.attacks.ceremony_folder import ONE, TWO, rewrite, round_of, sections
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable
+from tests.groth16 import parties
 from tests.verifier import ceremony_scene as scene
 
 pytest.importorskip("ragseal_native")
@@ -60,6 +61,26 @@ def changed_between(path: Path) -> None:
     listed = bytearray(sections(path / "0001" / ONE)[SECTION])
     listed[68 + 64 : 68 + 128], listed[68 + 128 : 68 + 192] = listed[68 + 128 : 68 + 192], listed[68 + 64 : 68 + 128]
     rewrite(path / "0001" / ONE, s10=bytes(listed))
+
+
+def contribution_of_one(path: Path) -> None:
+    """Mallory's secret is 1: delta stays what gamma is, and such a key proves anything."""
+    for number in range(1, 4):
+        shutil.rmtree(path / f"{number:04}")
+    os.mkdir(path / "0001")
+    for name in (ONE, TWO):
+        shutil.copy(path / "0000" / name, path / "0001" / name)
+        chain = read_chain(path / "0000" / name)
+        made = parties.contribution(chain, 1, name="mallory")
+        rewrite(path / "0001" / name, s10=chain.circuit_hash + (1).to_bytes(4, "little") + parties.encoded(made))
+
+
+def knowledge_of_nothing(path: Path) -> None:
+    """The points whose ratio is the secret are the identity: any secret is their ratio."""
+    chain = read_chain(path / "0001" / ONE)
+    (own,) = chain.encoded
+    listed = own[:64] + bytes(128) + own[192:]
+    rewrite(path / "0001" / ONE, s10=chain.circuit_hash + (1).to_bytes(4, "little") + listed)
 
 
 def forged_knowledge(path: Path) -> None:
@@ -216,6 +237,16 @@ ATTACKS: dict[Callable[[Path], None], tuple[type[AuditError], str, Removable]] =
         ProofError,
         "round 0002 of small-one does not list the contributions of the round before",
         checks.CEREMONY_CONTINUES,
+    ),
+    contribution_of_one: (
+        ProofError,
+        "round 0001 of small-one: .*gamma equals delta: such a key proves anything",
+        checks.CEREMONY_POINTS,
+    ),
+    knowledge_of_nothing: (
+        ProofError,
+        "contribution 1: a G1 point is the identity or not on the curve",
+        checks.CEREMONY_NO_IDENTITY,
     ),
     forged_knowledge: (
         ProofError,

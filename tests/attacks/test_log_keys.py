@@ -231,7 +231,7 @@ def test_answers_beside_the_log_convict_the_provider_that_signed_them(spoiled: b
     if spoiled:  # so that the note is neither without a line of the second key nor with a good one
         files = [
             replace(one, receipt=replace(one.receipt, body=body, signature=signature.sign(
-                fork.provider, "receipt", body.encode()
+                fork.window_key, "receipt", body.encode()
             )))
             for one in files
             for body in [replace(one.receipt.body, checkpoint=with_junk_line(one.receipt.body.checkpoint, world))]
@@ -252,6 +252,29 @@ def test_an_auditor_that_was_given_a_later_key_convicts_nobody(checks_left: Remo
         return
     with without(checks_left):
         assert world.audit(auditor=auditor).verdict == "FAIL"
+
+
+def test_a_made_up_turn_to_a_logs_own_first_key_hides_no_lie() -> None:
+    """Attack: a provider that dropped a promised record enters a turn of another log's key to its own first one.
+
+    It signs for both keys.  The auditor must not believe that it was given a later key, and leave the receipt unread.
+    """
+    honest, lie, other = Turning(), Turning(), key_of("another log's key")
+    for world, asked in ((honest, ("alice", "bob", "carol")), (lie, ("alice", "bob"))):
+        world.commit()
+        for account in asked:
+            world.ask(account)
+    promised = honest.receipts()
+    index, root = lie.size, lie.root(lie.size)
+    keys = _public(other), lie.signer.verifier.public_key
+    turn = Rotation(bytes(32), 1, *keys, index, root, index + 1, bytes(64), bytes(64))
+    lie.messages.append(turn.signed(other, lie.signer.private_key))
+    lie.close()
+    says(lie.audit(receipts=promised), "FAIL", "turn is of another log's key")
+    with without(checks.GOES_BY_ITS_NAME):
+        says(lie.audit(receipts=promised), "NO VERDICT", "is called by its first key")
+    del lie.messages[index]
+    says(lie.audit(receipts=promised), "FAIL", "log was forked")
 
 
 def test_a_rollback_to_a_note_before_the_turn_is_stale() -> None:

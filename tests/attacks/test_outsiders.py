@@ -279,7 +279,7 @@ def _other_list(signed: bytes) -> bytes:
     """A list that the provider signed for an earlier window: its file was restored under this one's name."""
     links = SignedLinks.decode(signed)
     body = replace(links.body, manifest=b"e" * 32)
-    return SignedLinks(body, signature.sign(key_of("provider"), "links", body.encode())).encode()
+    return SignedLinks(body, signature.sign(key_of("window"), "links", body.encode())).encode()
 
 
 def _unsigned_list(signed: bytes) -> bytes:
@@ -404,7 +404,7 @@ def _withheld() -> verification.Verdict:
     class Withholding(SimulatedEvidence):
         def deliver(self, ask: Any, proof: bytes) -> bytes:
             if type(ask).__name__ == "ProofsAsk":
-                return Refusal.sign(world.provider, ask.digest(), "not today").encode()
+                return Refusal.sign(world.window_key, ask.digest(), "not today").encode()
             return super().deliver(ask, proof)
 
     around = verification.Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)

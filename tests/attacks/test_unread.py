@@ -353,7 +353,7 @@ def test_asks_that_are_broken_off_count_until_their_work_ends() -> None:
     async def run() -> None:
         history = types.SimpleNamespace(window=lambda _: window, newest=object())
         journal = types.SimpleNamespace(history=history, published_records=lambda _: shown[0])
-        deliveries = Deliveries(State(), journal, Proofs(), None, key, lambda: scene.NOW)  # type: ignore[arg-type]
+        deliveries = Deliveries(State(), journal, Proofs(), None, lambda: scene.NOW)  # type: ignore[arg-type]
         before = len(asyncio.all_tasks())
 
         def ask() -> asyncio.Task[bytes]:

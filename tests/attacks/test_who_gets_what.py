@@ -37,6 +37,7 @@ from ragseal.kernel.sealing import public_of, unseal
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.prover.administration import place
+from ragseal.prover.storage.window_keys import load_window_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import admin_pb2, admin_pb2_grpc, ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
@@ -338,7 +339,8 @@ def test_a_stolen_retrieval_opens_nothing(stage: Stage) -> None:
     data = stage.send("Retrieve", _retrieve(stage, "the account itself"))
     sealed = SealedAnswer.decode(provider_pb2.RetrieveResponse.FromString(data).canonical)
     assert b"report number" not in data
-    for private in (b"x" * 32, bytes(range(32)), stage.live.provider.state.key.private_bytes_raw()):
+    window_key = load_window_key(stage.live.provider.state, stage.manifest).private_bytes_raw()
+    for private in (b"x" * 32, bytes(range(32)), window_key):
         with pytest.raises(AttestationError, match="does not open"):
             open_answer(sealed, private)
     kept = stage.live.account("alice") / "windows" / stage.manifest.hex() / "00000001.exchange"

@@ -13,9 +13,10 @@ from ragseal.kernel.proofs import ProofEntry
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
-from tests.attacks.checks import STOPPED_MEANWHILE, WORKER_PROOF, without
+from tests.attacks.checks import STOPPED_MEANWHILE, WORKER_OPENING, WORKER_PROOF, without
 from tests.simulator.keys import TINY, keys_of
 from tests.simulator.provider import Asker, newest, window_on
+from tests.simulator.ticking import ticking
 from tests.workers.scene import Scripted
 
 pytestmark = pytest.mark.slow
@@ -46,6 +47,27 @@ def test_a_worker_that_gives_one_proof_for_two_records(tmp_path: Path) -> None:
     honest, refused, accepted = asyncio.run(run())
     assert refused.proof != honest.proof
     assert accepted.proof == honest.proof, "what no audit of the window would take"
+
+
+def test_a_worker_that_gives_one_proof_for_two_thinnings(tmp_path: Path) -> None:
+    """Else it stops the key of its provider's thinnings, and the window."""
+    with ticking(tmp_path, coins=True, opened=False) as live:
+        state, keys = live.provider.state, ProvingKeys(live.provider.state.keys_directory)
+        first: list[WorkResult] = []
+
+        def replays(work: Work) -> WorkResult:
+            first[:] = first or [keys.prove(work, "liar")]
+            return first[0]
+
+        liar = Scripted(replays)
+        live.provider.prove_with(liar)
+        live.open()
+        coin = live.window.manifest.coin.key_digest
+        assert {name for name, _ in liar.dropped} == {"liar"}
+        assert stopped(state, coin) is None, "a worker can stop its provider's key"
+        with without(WORKER_OPENING), pytest.raises(ProofError, match="does not hold"):
+            live.provider.update(live.window, int(live.clock.now) + 60)
+        assert stopped(state, coin) is not None
 
 
 def test_a_proof_that_was_under_way_when_its_key_stopped(tmp_path: Path) -> None:

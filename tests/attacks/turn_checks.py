@@ -18,7 +18,7 @@ from ragseal.ledger.note import Note, NoteSignature, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnProof
 from ragseal.verifier import findings, participant
 from ragseal.verifier.evidence import TurnFile
-from ragseal.verifier.steps import manifest, receipts, shown_turns
+from ragseal.verifier.steps import manifest, pin, receipts, shown_turns
 from ragseal.verifier.steps import turns as auditor_turns
 from ragseal.verifier.steps.log import LogView
 from tests.attacks.removal import Check, Guard, Removable
@@ -37,6 +37,7 @@ ONE_KEY_A_SIZE = Check(LogKey, "at", lambda key, size: key.newest)
 NO_ANSWER_BESIDE_THE_LOG = Guard(receipts, "sort_receipts", "raise _off_the_log")
 PIN_IN_TURNS = Check(auditor_turns, "refuse_later_pin")
 PIN_IN_MANIFEST = Check(manifest, "refuse_later_pin")
+GOES_BY_ITS_NAME = Check(pin, "_goes_by", lambda tree, name: False)
 SHOWN_TURNS = Check(findings, "check_shown")
 
 
@@ -107,6 +108,7 @@ TURN_CHECKS: dict[str, Removable] = {
     "turn: no answer beside the log, signed by its provider": NO_ANSWER_BESIDE_THE_LOG,
     "turn: a later key that was pinned convicts nobody": PIN_IN_TURNS,
     "turn: a later key that was pinned convicts nobody by a manifest": PIN_IN_MANIFEST,
+    "turn: a log goes by the name that its manifests have": GOES_BY_ITS_NAME,
     "turn: a log that was read before it is known by the note that counts": CACHED_NOTE_IS_VOID,
     "turn shown: what the log's key signed of it is of this log": SHOWN_TURNS,
     "turn shown: answers under its key are the provider's": KEYS_BESIDE,

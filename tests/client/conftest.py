@@ -144,6 +144,7 @@ class Provider:
     def __init__(self, ledger: Path, people: Sequence[Person], window: str = "w1", n_max: int = 4) -> None:
         self.group = default_group()
         self.key = Ed25519PrivateKey.from_private_bytes(b"p" * 32)
+        self.window_key = Ed25519PrivateKey.from_private_bytes(b"w" * 32)
         self.log_signer = NoteSigner(ORIGIN, Ed25519PrivateKey.from_private_bytes(b"l" * 32))
         self.log = Log.create(ledger, self.log_signer)
         self.embedder = LetterEmbedder()
@@ -174,7 +175,7 @@ class Provider:
             "policy": policy(n_max), "embedder": self.embedder.identity().digest(),
             "key_digest": b"k" * 32, "tenants": (self.index("acme"), self.index("other")), "c_seed": 7,
             "registry_root": self.registry.root(), "accounts": len(self.accounts),
-            "provider_key": signature.public_bytes(self.key),
+            "provider_key": signature.public_bytes(self.key), "window_key": signature.public_bytes(self.window_key),
             "beacon_commitment": beacon_commitment("provider", NONCE_OF["provider"]),
             "auditors": (Seat("auditor", signature.public_bytes(key_of("auditor"))),),
         }  # fmt: skip
@@ -200,7 +201,7 @@ class Provider:
 
     def sealed(self, owners: Sequence[str], key: Ed25519PrivateKey | None = None) -> BeaconSeal:
         """The provider's seal, or somebody else's."""
-        return beacon_seal(self.manifest.digest(), owners, key or self.key)
+        return beacon_seal(self.manifest.digest(), owners, key or self.window_key)
 
     def opening(self, owner: str) -> BeaconOpening:
         return BeaconOpening(self.manifest.digest(), owner, NONCE_OF[owner])
@@ -339,6 +340,7 @@ class Provider:
 
     def receipt(self, record: Record, openings: Openings, done: Appended) -> Answer:
         body = ReceiptBody(
+            record.manifest,
             record.signed.request.digest(),
             record.digest(),
             record.seq,
@@ -350,7 +352,7 @@ class Provider:
         return Answer(record, openings, Receipt(body, self.sign_receipt(body), done.bundle.path))
 
     def sign_receipt(self, body: ReceiptBody) -> bytes:
-        return signature.sign(self.key, "receipt", body.encode())
+        return signature.sign(self.window_key, "receipt", body.encode())
 
     def checkpoint(self) -> bytes:
         self._call("checkpoint")

@@ -22,6 +22,7 @@ def test_a_key_is_private_and_never_overwritten(tmp_path: Path) -> None:
     assert os.stat(folder).st_mode & 0o777 == 0o700
     assert os.stat(folder / KEY_FILE).st_mode & 0o777 == 0o600
     assert AccountKey.load(folder / KEY_FILE).public == key.public
+    assert isinstance(key.private, Ed25519PrivateKey)
     assert key.private.private_bytes_raw().hex() not in repr(key)
     with pytest.raises(ConfigurationError, match="never overwritten"):
         AccountState.create(folder, "alice")

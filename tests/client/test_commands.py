@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client import Client
 from ragseal.client.__main__ import main
@@ -274,6 +275,21 @@ def test_ask_says_that_the_noise_returned_no_document(
     )
     told = json.loads(run(*common, "--json"))
     assert (told["documents"], told["texts"]) == (0, [])
+
+
+@pytest.mark.parametrize("command", [["ask", "topic 3"], ["mcp"], ["gateway"]], ids=lambda words: words[0])
+def test_every_way_of_asking_takes_a_witness_policy(bench: Any, tmp_path: Path, command: list[str]) -> None:
+    """One of another log is refused before anybody is called, so whoever names one is not served without it."""
+    if command[0] != "ask":
+        pytest.importorskip("mcp")
+    policy = tmp_path / "policy.txt"
+    other = NoteSigner("other.example/log", Ed25519PrivateKey.generate()).verifier
+    policy.write_text(f"log {other.vkey()}\nquorum none\n")
+    where = ["--state", str(bench.state), "--provider", "127.0.0.1:1", "--embedder", "none"]
+    log = ["--log-key", bench.provider.log_signer.verifier.vkey(), "--witness-policy", str(policy)]
+    done = CliRunner().invoke(main, [*command, *where, *log])
+    assert "the witness policy is not for the log" in " ".join(f"{done.output} {done.exception}".split())
+    assert done.exit_code != 0
 
 
 def test_an_empty_question_costs_nothing(bench: Any, address: str) -> None:

@@ -110,7 +110,7 @@ def test_evidence_tells_what_happened(bench: Any) -> None:
     (bundle,) = bench.evidence()
     reason = json.loads((bundle / "reason.json").read_text())
     assert reason["error"] == "AttestationError"
-    assert "not signed by the provider key" in reason["reason"]
+    assert "not signed by the window key" in reason["reason"]
     assert reason["account"] == "alice"
     names = [f["file"] for f in reason["files"]]
     assert names == [
@@ -130,5 +130,5 @@ def test_evidence_that_cannot_be_saved_never_hides_the_error(bench: Any) -> None
     client = bench.client()
     (bench.state / "evidence").write_bytes(b"")
     bench.provider.tamper = lambda m: m if not isinstance(m, Answer) else _other_receipt(m)
-    with pytest.raises(AttestationError, match=r"not signed by the provider key.*could NOT be saved"):
+    with pytest.raises(AttestationError, match=r"not signed by the window key.*could NOT be saved"):
         client.ask("json")

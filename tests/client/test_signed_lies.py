@@ -197,7 +197,7 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
         lambda b, a: committed(b, a, with_first(tuple(b.provider.slot(i) for i in (3, 4, 70)), slot=2)),
         "the text of slot 2 is not the one committed",
     ),
-    "a receipt by another key": (by_another_key, "not signed by the provider key"),
+    "a receipt by another key": (by_another_key, "not signed by the window key"),
     "a receipt for another request": (
         lambda b, a: resigned(b, a, request_digest=bytes(32)),
         "receipt is for another request",

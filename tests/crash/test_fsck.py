@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
@@ -25,8 +26,6 @@ from ragseal.prover.attestation.retrieval import query_key
 from ragseal.prover.storage import fsck
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.record_check import commitments, request_digest
-from ragseal.prover.storage.state import KEY_FILE
-from ragseal.runtime.keyfile import load_key
 from tests.crash.crash_scene import examine, open_copy, tools
 
 pytestmark = pytest.mark.slow
@@ -125,13 +124,15 @@ def page_of_state(directory: Path) -> None:
 
 
 def other_links(directory: Path) -> None:
-    """Links that the provider's key signed, and that are not the records'."""
+    """Links that the window's key signed, and that are not the records'."""
     with sqlite3.connect(directory / "state.db") as con:
         ((stored,),) = con.execute("SELECT links FROM estimates").fetchall()
         body = SignedLinks.decode(stored).body
         lied = replace(body, tenants=(replace(body.tenants[0], packed=pack_links([(0, 1)])), *body.tenants[1:]))
         assert lied != body
-        signed = SignedLinks(lied, signature.sign(load_key(directory / KEY_FILE), "links", lied.encode()))
+        ((seed,),) = con.execute("SELECT key FROM window_keys WHERE manifest = ?", (lied.manifest,)).fetchall()
+        key = Ed25519PrivateKey.from_private_bytes(seed)
+        signed = SignedLinks(lied, signature.sign(key, "links", lied.encode()))
         con.execute("UPDATE estimates SET links = ?", (signed.encode(),))
     con.close()
 

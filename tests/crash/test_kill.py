@@ -101,7 +101,7 @@ def test_the_book_refuses_an_answer_that_the_log_does_not_hold(book: Book, sound
         request = Record.decode(entry.data).signed.request
         secrets = provider.window_secrets(window.digest)
         version = provider.version(window, secrets.account(request.account).tenant, request.index_digest)
-        answer = Answers(state, state.key).again(secrets, version, entry)
+        answer = Answers(state).again(secrets, version, entry)
     finally:
         provider.close()
 

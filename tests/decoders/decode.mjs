@@ -201,13 +201,14 @@ const rules = {
   },
   manifest(f) {
     const [, , , policy, , , tenants] = f;
-    if ((policy.fields[4] === "until-delivered") !== (f[13].length === 1)) refuse("a coin and its claim");
+    if ((policy.fields[4] === "until-delivered") !== (f[14].length === 1)) refuse("a coin and its claim");
     increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
-    const owners = f[12].map((seat) => seat.fields[0]), keys = f[12].map((seat) => seat.fields[1]);
+    const owners = f[13].map((seat) => seat.fields[0]), keys = f[13].map((seat) => seat.fields[1]);
     if (!owners.length || new Set(owners).size < owners.length) refuse("auditors, each by a name of its own");
     if (new Set(keys).size < keys.length) refuse("auditors, each with a key of its own");
-    if (keys.includes(f[10])) refuse("the provider is not its own auditor");
+    if (keys.includes(f[10]) || keys.includes(f[11])) refuse("the provider is not its own auditor");
+    if (f[11] === f[10]) refuse("a window has a key of its own");
   },
   "auditor-seat"(f) {
     if (f[0] !== "auditor" && !/^auditor-./u.test(f[0])) refuse("an auditor's name");
@@ -273,7 +274,7 @@ const MESSAGES = {
   membership: [message("account"), u32, list(hash, 64)],
   manifest: [
     name, hash, name, message("policy"), hash, hash, list(message("tenant-index"), 256), element, hash, u32, publicKey,
-    hash, list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
+    publicKey, hash, list(message("auditor-seat"), 8), list(message("coin-commitment"), 1),
   ],
   "auditor-seat": [name, publicKey],
   "coin-commitment": [element, hash, list(hash, 1)],
@@ -315,7 +316,7 @@ const MESSAGES = {
   "text-opening": [message("slot-text"), fixed(32), list(hash, 32)],
   "slot-opening": [u32, flag, list(message("text-opening"), 1)],
   openings: [element, list(message("slot-opening"), 1024), text(65536)],
-  "receipt-body": [hash, hash, u64, u64, hash, hash, blob(65536)],
+  "receipt-body": [hash, hash, hash, u64, u64, hash, hash, blob(65536)],
   receipt: [message("receipt-body"), signature, list(hash, 64)],
   "sealed-answer": [message("record"), blob(67108864 + 48), message("receipt")],
   answer: [message("record"), message("openings"), message("receipt")],

@@ -475,7 +475,7 @@ const OPERATIONS = {
     const record = cursor.data.subarray(start, cursor.at);
     const sealed = cursor.take(Number(cursor.number(4)));
     const receipt = cursor.data.subarray(cursor.at);
-    const named = decodeWhole("receipt", receipt).fields[0].fields[5];
+    const named = decodeWhole("receipt", receipt).fields[0].fields[6];
     if (hex(hash("sealed-openings", sealed)) !== named) refuse("other sealed openings");
     const openings = unseal(bytes(key), hash("seal-info", hash("record", record)), sealed);
     decodeWhole("openings", openings);

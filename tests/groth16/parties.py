@@ -12,6 +12,7 @@ from ragseal.groth16.pairing import G1_GENERATOR, G2Point
 from ragseal.groth16.snarkjs_random import beacon_draw, challenge_point
 from ragseal.kernel.bn254 import encode_point
 from ragseal.kernel.msm import Point, multi_scalar
+from ragseal.kernel.params import P
 
 CIRCUIT_HASH = bytes(range(64))
 EMPTY = Chain(CIRCUIT_HASH, (), G1_GENERATOR, ())
@@ -53,3 +54,11 @@ def beacon(chain: Chain, value: bytes, iterations: int = 10) -> Contribution:
 
 def added(chain: Chain, one: Contribution) -> Chain:
     return replace(chain, contributions=(*chain.contributions, one), delta1=one.after)
+
+
+def encoded(one: Contribution) -> bytes:
+    """A contribution that is no beacon's, as section 10 lists it."""
+    numbers = [n for point in (one.after, one.s, one.sx) for n in point or (0, 0)] + list(one.spx)
+    points = b"".join((n * (1 << 256) % P).to_bytes(32, "little") for n in numbers)
+    name = bytes([1, len(one.name)]) + one.name.encode()
+    return points + one.transcript + one.kind.to_bytes(4, "little") + len(name).to_bytes(4, "little") + name

@@ -74,7 +74,11 @@ SAMPLES: list[Message] = [
     at.SealedAnswer(
         record(),
         b"sealed bytes",
-        at.Receipt(at.ReceiptBody(b"q" * 32, b"r" * 32, 0, 9, b"o" * 32, b"e" * 32, b"note"), b"s" * 64, (b"h" * 32,)),
+        at.Receipt(
+            at.ReceiptBody(b"m" * 32, b"q" * 32, b"r" * 32, 0, 9, b"o" * 32, b"e" * 32, b"note"),
+            b"s" * 64,
+            (b"h" * 32,),
+        ),
     ),
     cm.Account("alice", "t", KEY, b"s" * 32),
     cm.Registry((cm.Account("alice", "t", KEY, b"s" * 32),)),

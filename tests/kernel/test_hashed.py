@@ -116,7 +116,7 @@ def test_what_is_signed() -> None:
             case "BeaconSeal":
                 assert isinstance(message, BeaconSeal)
                 body = h("beacon-seal-body", message.manifest, *(owner.encode() for owner in message.owners))
-                one.provider.public_key().verify(message.signature, h("sign/beacon-seal", body))
+                one.window_key.public_key().verify(message.signature, h("sign/beacon-seal", body))
             case "BeaconCommit":
                 assert isinstance(message, BeaconCommit)
                 parts = (message.manifest, message.owner.encode(), message.public_key, message.commitment)
@@ -125,9 +125,9 @@ def test_what_is_signed() -> None:
                     message.public_key, "beacon-commit", h("beacon-commit-body", *parts), message.signature
                 )
     for answer in one.answers:
-        one.provider.public_key().verify(answer.receipt.signature, h("sign/receipt", canonical(answer.receipt.body)))
+        one.window_key.public_key().verify(answer.receipt.signature, h("sign/receipt", canonical(answer.receipt.body)))
     links = one.estimator.signed()
-    one.provider.public_key().verify(links.signature, h("sign/links", canonical(links.body)))
+    one.window_key.public_key().verify(links.signature, h("sign/links", canonical(links.body)))
 
 
 def test_an_auditors_verdict_is_signed_whole() -> None:

@@ -71,14 +71,19 @@ def test_the_policy_of_a_manifest_is_checked_with_it(manifest: Manifest) -> None
 
 
 def test_nobody_audits_itself(manifest: Manifest) -> None:
-    own = Seat("auditor", manifest.provider_key)
-    refused(replace(manifest, auditors=(own,)), CommitmentError, "not its own auditor")
+    for key in (manifest.provider_key, manifest.window_key):
+        refused(replace(manifest, auditors=(Seat("auditor", key),)), CommitmentError, "not its own auditor")
     refused(replace(manifest, auditors=()), CommitmentError, "one auditor at least")
     seat = manifest.auditors[0]
     for other in (replace(seat, owner="auditor-b"), replace(seat, public_key=signature.public_bytes(OTHER))):
         refused(replace(manifest, auditors=(seat, other)), CommitmentError, "a name and a key of its own")
     for owner in ("auditor-", "observer-a", "auditors", "provider"):
         refused(replace(seat, owner=owner), CommitmentError, "an auditor is called")
+
+
+def test_a_window_has_a_key_of_its_own(manifest: Manifest) -> None:
+    refused(replace(manifest, window_key=manifest.provider_key), CommitmentError, "a key of its own")
+    refused(replace(manifest, window_key=bytes(32)), EncodingError, "small order")
 
 
 def test_a_tenant_that_the_manifest_does_not_hold(manifest: Manifest) -> None:
@@ -169,7 +174,14 @@ def answer(openings: Openings, secret: bytes = b"w" * 32) -> SealedAnswer:
     entry = record()
     sealed = attestation.seal_openings(entry, openings, secret)
     body = ReceiptBody(
-        bytes(32), entry.digest(), 0, 9, openings.digest(), attestation.sealed_digest(sealed), b"checkpoint"
+        entry.manifest,
+        bytes(32),
+        entry.digest(),
+        0,
+        9,
+        openings.digest(),
+        attestation.sealed_digest(sealed),
+        b"checkpoint",
     )
     return SealedAnswer(entry, sealed, Receipt(body, bytes(64), ()))
 

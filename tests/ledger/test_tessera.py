@@ -145,6 +145,7 @@ class TesseraLog:
     def __init__(self, program: Path, folder: Path, policy: Path) -> None:
         self.program, self.folder, self.policy = program, folder, policy
         self.key = folder.parent / "private"
+        assert isinstance(TESSERA.private_key, Ed25519PrivateKey)
         seed = encode_base64(b"\x01" + TESSERA.private_key.private_bytes_raw())
         self.key.write_text(f"PRIVATE+KEY+{TESSERA.name}+{TESSERA.verifier.key_id.hex()}+{seed}")
         folder.mkdir(exist_ok=True)

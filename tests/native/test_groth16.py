@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,37 @@ def test_batches(made: Any, key: Any) -> None:
         vk.verify_batch(*full[:3], [be(1) * 2, *full[3][1:]], os.urandom(80))
     with pytest.raises(native.NativeError, match="as many"):
         vk.verify_batch(*full[:3], full[3][1:], os.urandom(80))
+
+
+def test_what_a_miller_loop_comes_back_to_has_no_other_zeros() -> None:
+    """The argument of native/src/miller.rs: norm of f(psi) and order of the twist have r in common, nothing else."""
+    u = 4965661367192848881
+    assert 36 * u**4 + 36 * u**3 + 24 * u**2 + 6 * u + 1 == P
+    trace = 6 * u * u + 1
+    assert P + 1 - trace == R
+    a, b = 6 * u + 2 + P - trace * P, 1 - trace + trace * trace - P
+    norm = a * a + a * b * trace + b * b * P
+    cofactor = 2 * P - R
+    assert (norm % R, cofactor % 10069) == (0, 0)
+    assert math.gcd(norm, R * cofactor) == R
+    assert (6 * u + 2 + P - P**2 + P**3) % R == 0
+    # Chords at the loop's end have a slope on the subgroup.
+    assert all((6 * u + 2 - sign * P) % R and (6 * u + 2 + P - sign * P**2) % R for sign in (1, -1))
+
+
+def test_a_batch_names_the_proof_whose_point_lies_outside_the_subgroup(
+    made: Any, key: Any, proof: bytes, outside_subgroup: bytes
+) -> None:
+    """What a Miller loop comes back to says so, with no check of the subgroup beside it."""
+    clear, point = committed(key, made.public)
+    bad = proof[:64] + outside_subgroup + proof[192:]
+    for count, at in ((1, 0), (5, 4), (40, 17)):
+        proofs = [proof] * count
+        proofs[at] = bad
+        with pytest.raises(native.NativeError, match=f"batch entry {at}: proof element B: .* outside the subgroup"):
+            key.verifying_key().verify_batch(
+                proofs, [clear] * count, [point] * count, [b""] * count, os.urandom(16 * count)
+            )
 
 
 def test_a_wrong_witness_gives_no_proof(made: Any, key: Any) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.__main__ import main
 from ragseal.prover.administration import access
+from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.backends import Backends
@@ -106,6 +109,25 @@ def test_a_document_that_was_deleted_before_is_erased_from_the_windows_that_have
         (listed,) = there.list_erasures("", "").values["erasures"]
         assert listed["backups"] == [str(copy)]
         assert "delete them" in there.list_erasures("", "").text
+
+
+def test_a_plain_copy_that_is_killed_is_named_and_one_that_fails_is_not(tmp_path: Path) -> None:
+    folder, place = tmp_path / "p", tmp_path / "copy"
+    scene.new_state(folder, texts=texts).close()
+    (tmp_path / "there").mkdir()
+    with administration(folder) as there, pytest.raises(ConfigurationError, match="is there already"):
+        there.backup(tmp_path / "there", silent)
+    child = os.fork()
+    if not child:
+        try:
+            with administration(folder) as there:
+                there.backup(place, lambda what, *_: os.kill(os.getpid(), signal.SIGKILL) if "keys" in what else None)
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert [one for path in tmp_path.glob(".copy.*") for one in found_in(path, *marks()[:1])], "nothing is left to name"
+    with closing(State(folder)) as state:
+        assert erasure.backups_before(state, None) == [str(place)]
 
 
 def test_pages_and_files_are_overwritten_and_not_only_let_go_of(one: Live) -> None:

@@ -131,7 +131,7 @@ async def test_links_and_blocks(tmp_path: Path, block_keys: KeyPaths) -> None:
     async with asked(tmp_path / "p") as serving:
         window = serving.journal.history.window(manifest(serving))
         signed = SignedLinks.decode(await links(serving, window.digest))
-        signed.verify(window.manifest.provider_key)
+        signed.verify(window.manifest.window_key)
         for one in signed.body.tenants:
             assert one.links() == reference_links(serving, TENANT_OF, one.tenant)
         assert (0, 1) in signed.body.tenants[0].links()

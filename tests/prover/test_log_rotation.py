@@ -61,7 +61,7 @@ def append(ledger: Log, count: int) -> None:
 
 def rotated(folder: Path, overlap: int = 0, more: int = 0) -> None:
     with State(folder) as state, opened(state) as ledger:
-        state.rotate_log_key(ledger, overlap)
+        state.rotate_log_key(ledger, overlap, Ed25519PrivateKey.generate())
         append(ledger, more)
 
 
@@ -72,7 +72,7 @@ def notes(ledger: Log) -> list[bytes]:
 def test_every_note_keeps_its_bytes_after_the_old_key_is_gone(folder: Path) -> None:
     with State(folder) as state, opened(state) as ledger:
         first, before = ledger.verifier, notes(ledger)
-        state.rotate_log_key(ledger, 3)
+        state.rotate_log_key(ledger, 3, Ed25519PrivateKey.generate())
         append(ledger, 6)
         after = notes(ledger)
         assert after[: len(before)] == before
@@ -109,7 +109,7 @@ def test_a_key_is_not_turned_in_the_last_turn_s_overlap(folder: Path) -> None:
         rotated(folder)
     with State(folder) as state, opened(state) as ledger:
         append(ledger, 1)
-        state.rotate_log_key(ledger, 0)
+        state.rotate_log_key(ledger, 0, Ed25519PrivateKey.generate())
         assert len(LogKey.of(ledger.verifier).turns) == 2
     assert not (folder / NEXT_FILE).exists()
 
@@ -203,7 +203,7 @@ def test_a_crash_at_any_write_leaves_a_log_that_goes_on(folder: Path, write: str
             assert not (folder / FORMER_FILE).exists()
             ledger.fsck()
             if not turned:
-                state.rotate_log_key(ledger, 0)
+                state.rotate_log_key(ledger, 0, Ed25519PrivateKey.generate())
                 append(ledger, 1)
     assert not (folder / NEXT_FILE).exists()
 
@@ -257,13 +257,13 @@ def test_a_backup_goes_on_under_the_same_keys(tmp_path: Path) -> None:
         opened(state) as ledger,
         pytest.raises(LedgerError, match="is a copy"),
     ):
-        state.rotate_log_key(ledger, 0)
+        state.rotate_log_key(ledger, 0, Ed25519PrivateKey.generate())
     os.rename(folder, tmp_path / "lost")
     restore(tmp_path / "copy", folder, Known(remains=tmp_path / "lost"), int(time.time()))
     with State(folder) as state, opened(state) as ledger:
         assert notes(ledger) == whole
         assert ledger.verifier == log
-        state.rotate_log_key(ledger, 0)
+        state.rotate_log_key(ledger, 0, Ed25519PrivateKey.generate())
 
 
 @pytest.mark.parametrize("by", ["remains", "newest"])

@@ -158,7 +158,7 @@ async def proven(serving: Serving, manifest: bytes, count: int) -> None:
 
 async def last_receipt(serving: Serving) -> bytes:
     window, provider = newest(serving), serving.provider
-    answers = Answers(provider.state, provider.state.key)
+    answers = Answers(provider.state)
     secrets = provider.window_secrets(window.digest)
     seq = window.seq_of[pseudonym_of(provider.state, window.digest, "alice"), 2]
     again = answers.again(secrets, secrets.versions["acme"], serving.journal.entry(window.records[seq]))

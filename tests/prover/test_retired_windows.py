@@ -9,17 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
+from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.prover import retiring
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
 from ragseal.prover.commitment.index import Thinned
+from ragseal.prover.retiring import Retiring
 from ragseal.prover.storage import fsck, retired_check, window_secrets
-from ragseal.prover.storage.retirement import DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
+from ragseal.prover.storage.retirement import DAY, DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.stopped_keys import stop_key
+from ragseal.runtime.face import when
 from ragseal.verifier.steps.sample import Sample
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard
@@ -154,6 +159,99 @@ def test_a_window_is_kept_as_long_as_the_operator_says(one: Live) -> None:
     one.clock.now += 180
     one.call(looked(one))
     assert is_retired(state, digest)
+
+
+def test_a_window_is_retired_a_day_after_its_closing_once_all_of_its_auditors_have_passed_it(tmp_path: Path) -> None:
+    other = Ed25519PrivateKey.generate()
+    seats = [
+        Seat("auditor", signature.public_bytes(scene.AUDITOR_KEY)),
+        Seat("auditor-second", signature.public_bytes(other)),
+    ]
+    with live(tmp_path, seats=seats) as made:
+        serving, digest = made.server.serving, made.window.digest
+        made.end_window()
+        closed = scene.newest(serving).close
+        assert closed is not None
+
+        def handed_in(key: Ed25519PrivateKey, outcome: str, number: int) -> None:
+            auditor, epsilon = signature.public_bytes(key), "85.8" if outcome == "PASS" else ""
+            said = AuditVerdict(
+                digest, log_digest(made.log_key), auditor, bytes([number]) * 32, outcome, epsilon, bytes(64)
+            )
+            made.call(serving.verdicts.submit(said.signed(key).encode()))
+
+        def due(seconds: int, on_pass: bool = True) -> bool:
+            made.clock.now = closed.time + seconds
+            return Retiring(made.provider, serving.proofs, serving.estimates, on_pass).due() != []
+
+        handed_in(scene.AUDITOR_KEY, "PASS", 1)
+        handed_in(other, "NO-VERDICT", 2)
+        assert not due(DEFAULT_RETAIN - 1), "one of two has not passed it"
+        handed_in(other, "PASS", 3)
+        assert not due(DAY - 1), "accounts may still ask again"
+        assert due(DAY)
+        assert not due(DEFAULT_RETAIN - 1, on_pass=False)
+        handed_in(scene.AUDITOR_KEY, "FAIL", 4)
+        assert not due(DEFAULT_RETAIN - 1), "it has failed since"
+        assert due(DEFAULT_RETAIN)
+        handed_in(scene.AUDITOR_KEY, "PASS", 5)
+        set_retain(made.provider.state, 3600, bytes(32))
+        assert due(3600), "it is kept longer than without"
+
+
+def test_a_window_that_nobody_closes_is_closed_a_day_after_its_end_so_that_what_is_erased_goes(
+    one: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends, state = one.window.manifest.policy.closes, one.provider.state
+    with one.client(name="alice") as client:
+        client.ask(f"acme {MARK}")
+
+    def look(moment: int) -> tuple[bool, bool]:
+        one.clock.now = moment
+        one.call(looked(one))
+        return one.window.close is not None, is_retired(state, one.window.digest)
+
+    with Remote(folder_of(one)) as there:
+        there.erase_document("acme", "acme-marked-id-77", "art. 17")
+        (waits,) = there.list_erasures("", "").values["erasures"][0]["waits_for"]
+        assert (waits["retired_at"], waits["retired_by"]) == (None, ends + DAY + DEFAULT_RETAIN)
+        assert f"(open), retired {when(ends + DAY + DEFAULT_RETAIN)} at the latest" in there.list_erasures("", "").text
+    assert look(ends + DAY - 1) == (False, False)
+    assert look(ends + DAY) == (True, False)
+    assert "nobody closed it: it is closed now" in caplog.text
+    assert one.audited().verdict == "PASS"
+    assert look(ends + DAY + DEFAULT_RETAIN) == (True, True)
+    assert found_in(folder_of(one), *marks()) == []
+    assert one.audited().verdict == "PASS"
+
+
+def test_a_window_that_never_opened_is_purged_a_day_after_its_end_and_another_one_follows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with live(tmp_path, texts=texts, opened=False) as made:
+        first = made.provider.journal.history.newest
+        assert first is not None
+        with Remote(folder_of(made)) as there:
+            there.erase_document("acme", "acme-marked-id-77", "art. 17")
+            made.clock.now = first.manifest.policy.closes + DAY - 1
+            made.call(looked(made))
+            assert not is_retired(made.provider.state, first.digest)
+            made.clock.now += 1
+            made.call(looked(made))
+            (listed,) = there.list_erasures("", "").values["erasures"]
+            assert listed["purged"] == made.clock.now
+        assert found_in(folder_of(made), *marks()) == []
+        caplog.clear()
+        made.restart()
+        now = int(made.clock.now) // 60 * 60
+        policy = scene.make_policy(opens=now + 60, closes=now + 3600)
+        made.provider.commit(policy, "w2", auditors=first.manifest.auditors)
+        made.clock.now = now + 120
+        made.open()
+        with made.client(name="alice") as client:
+            assert client.ask("report about topic 5").record.signed.request.window == "w2"
+        assert "passed before its beacon was complete: commit a new window" in caplog.text
+        assert "retired" not in caplog.text
 
 
 def test_what_is_not_retired(one: Live) -> None:

@@ -97,7 +97,7 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         assert shown.state == provider_pb2.WINDOW_STATE_COMMITTED
         ask = RegistryAsk(digest, NOW, bytes(16))
         request = provider_pb2.AskRequest(canonical=ask.encode(), signature=ask.sign(AUDITOR_KEY))
-        delivery = open_delivery(await collect(stub.GetRegistry(request)), ask, manifest.provider_key)
+        delivery = open_delivery(await collect(stub.GetRegistry(request)), ask, manifest.window_key)
         assert isinstance(delivery, Delivery)
         accounts = Registry.decode(delivery.payload).accounts
         assert MerkleTree(registry_leaves(accounts)).root() == manifest.registry_root
@@ -125,7 +125,7 @@ def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, ke
         assert entry == answers[1].record.encode()
         wanted = ProofsAsk(digest, NOW, bytes(16), (0, 2))
         request = provider_pb2.AskRequest(canonical=wanted.encode(), signature=wanted.sign(AUDITOR_KEY))
-        delivery = open_delivery(await collect(stub.GetProofs(request)), wanted, manifest.provider_key)
+        delivery = open_delivery(await collect(stub.GetProofs(request)), wanted, manifest.window_key)
         assert isinstance(delivery, Delivery)
         assert [e.seq for e in ProofBatch.decode(delivery.payload).entries] == [0, 2]
         closed = await asyncio.to_thread(

@@ -22,12 +22,17 @@ class Authority:
         self.key = generate_private_key(SECP256R1())
         self.path = self._issue(name, self.key, authority=True)[0]
 
-    def certificate(self, name: str, host: str = "127.0.0.1", expires: float = 3600) -> tuple[Path, Path]:
-        """Files of a certificate for an address and of its key; ``expires``: seconds from now."""
-        return self._issue(name, generate_private_key(SECP256R1()), False, host, expires)
+    def certificate(self, name: str, *hosts: str, expires: float = 3600) -> tuple[Path, Path]:
+        """Files of a certificate for addresses, or 127.0.0.1, and of its key; ``expires``: seconds from now."""
+        return self._issue(name, generate_private_key(SECP256R1()), False, hosts or ("127.0.0.1",), expires)
 
     def _issue(
-        self, name: str, key: EllipticCurvePrivateKey, authority: bool, host: str = "127.0.0.1", expires: float = 3600
+        self,
+        name: str,
+        key: EllipticCurvePrivateKey,
+        authority: bool,
+        hosts: tuple[str, ...] = ("127.0.0.1",),
+        expires: float = 3600,
     ) -> tuple[Path, Path]:
         def called(text: str) -> x509.Name:
             return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
@@ -42,7 +47,9 @@ class Authority:
             .not_valid_before(now - timedelta(hours=2))
             .not_valid_after(now + timedelta(seconds=expires))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ip_address(one)) for one in hosts]), critical=False
+            )
             .sign(self.key, SHA256())
         )
         paths = self.folder / f"{name}.pem", self.folder / f"{name}.key"

@@ -23,6 +23,7 @@ from tests.runtime.test_tls_commands import Scene, Served, run
 from tests.simulator import CLS, Tenant, policy
 from tests.verifier.ceremony_scene import NEEDED
 from tests.verifier.test_real_key import SEED, ProvenWorld, Real
+from tests.web.published import NODE, publish
 
 pytestmark = [pytest.mark.slow, NEEDED]
 
@@ -30,8 +31,11 @@ pytest.importorskip("ragseal_native")
 pytest.importorskip("py_ecc")
 
 
-def audited(state: State) -> Verdict:
-    """A window proven under the key that an auditor took from the ceremony, audited with the keys of its folder."""
+def audited(state: State, site: Path) -> Verdict:
+    """A window proven under the key that an auditor took from the ceremony, audited with the keys of its folder.
+
+    Its public files, in ``site``, hold for the page's checks as well.
+    """
     [line] = [one for one in state.key_entries() if one.class_name == "tiny"]
     backend = open_backend(build(CLS), state.key_path(line), HERE / "node_modules")
     tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
@@ -41,6 +45,10 @@ def audited(state: State) -> Verdict:
     for account in ("alice", "bob"):
         world.ask(account)
     world.close()
+    if NODE is not None:
+        said = publish(world, site).check()
+        assert (said.state, said.proven) == ("good", 2), said.lines
+        assert said.of("good")["verifying key"].startswith("the verifying key is the one that the manifest names")
     keys = state.configured({"tiny": (CLS, digest)})
     return world.audit(auditor=replace(world.auditor(), keys=keys))
 
@@ -72,7 +80,7 @@ def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -
     kept = json.loads((tmp_path / "v" / "keys.json").read_text())[0]
     assert json.loads(kept["ceremony"])["powers"]["blake2b"] == published, "what it relied on"
     assert not list((tmp_path / "v" / "keys").glob("*.part"))
-    verdict = audited(State(tmp_path / "v"))
+    verdict = audited(State(tmp_path / "v"), tmp_path / "site")
     assert verdict.verdict == "PASS", verdict.line()
     assert verdict.proven == 2
     assert " keys=ceremony " in verdict.line()

@@ -145,7 +145,7 @@ class Estimator:
             own = certificate.records_digest(digests)
             tenants.append(TenantLinks(tenant.tenant, len(digests), own, not self.lie.spanning, packed))
         body = self.lie.body(LinkList(world.digest, tuple(tenants)))
-        return SignedLinks(body, signature.sign(world.provider, "links", body.encode()))
+        return SignedLinks(body, signature.sign(world.window_key, "links", body.encode()))
 
     # --- blocks ---
 

@@ -48,7 +48,7 @@ class SimulatedEvidence:
                 payload = self.estimate(ask.manifest)
             case BlocksAsk():
                 payload = self.estimate_proofs(ask.manifest, ask.key_digest, ask.tenant, ask.blocks)
-        return Delivery.sign(self.world.provider, ask.digest(), payload).encode()
+        return Delivery.sign(self.world.window_key, ask.digest(), payload).encode()
 
     def patiently(self, once: Callable[[], Any]) -> Any:
         return once()

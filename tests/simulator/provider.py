@@ -61,6 +61,7 @@ from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.runtime.token_key import TokenKey
 from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
 
@@ -123,14 +124,17 @@ def new_state(
     directory: Path,
     tenants: Mapping[str, Sequence[str]] = TENANTS,
     texts: Callable[[str], list[Document]] | None = None,
+    signers: tuple[TokenKey, TokenKey] | None = None,
 ) -> State:
     """A state folder of class tiny; by default with two tenants and three accounts.
 
     Args:
         tenants: the accounts of each.
         texts: the documents of a tenant.
+        signers: the provider's key and the log's; by default in files.
     """
-    create(directory, Settings(ORIGIN, "tiny", "trigrams"), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
+    key, log_key = signers or (Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
+    create(directory, Settings(ORIGIN, "tiny", "trigrams"), key, log_key)
     state = State(directory)
     embedder = TrigramEmbedder()
     for tenant, names in tenants.items():

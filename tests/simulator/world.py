@@ -129,6 +129,7 @@ class World:
         self.rng = random.Random(1)
         self.signer = NoteSigner(ORIGIN, key_of("log"))
         self.provider = key_of("provider")
+        self.window_key = key_of("window")  #: that the next manifest names; who wants windows apart changes it
         self.auditor_key = key_of("auditor")
         self.messages: list[Message] = []
         self.raw: dict[int, bytes] = {}  # entries that are not what messages say
@@ -177,6 +178,7 @@ class World:
             registry_root=MerkleTree(registry_leaves(self.registry)).root(),
             accounts=len(self.registry),
             provider_key=signature.public_bytes(self.provider),
+            window_key=signature.public_bytes(self.window_key),
             beacon_commitment=beacon_commitment("provider", self.provider_nonce),
             auditors=(Seat("auditor", signature.public_bytes(self.auditor_key)),),
         )
@@ -192,7 +194,7 @@ class World:
         return beacon_commit(self.digest, owner, nonce, key)
 
     def seal_entry(self, *owners: str) -> BeaconSeal:
-        return beacon_seal(self.digest, owners, self.provider)
+        return beacon_seal(self.digest, owners, self.window_key)
 
     def enter_beacon(self) -> None:
         observer = hashlib.sha256(b"observer").digest()
@@ -319,6 +321,7 @@ class World:
     def receipt(self, record: Record, index: int, openings_digest: bytes) -> Receipt:
         tree = MerkleTree(self.entries())
         body = ReceiptBody(
+            manifest=record.manifest,
             request_digest=record.signed.request.digest(),
             record_digest=record.digest(),
             seq=record.seq,
@@ -327,10 +330,10 @@ class World:
             sealed_digest=sealed_digest(b"sealed for " + record.digest()),
             checkpoint=self.checkpoint(),
         )
-        return Receipt(body, signature.sign(self.provider, "receipt", body.encode()), tuple(tree.path(index)))
+        return Receipt(body, signature.sign(self.window_key, "receipt", body.encode()), tuple(tree.path(index)))
 
-    def close(self) -> None:
-        self.messages.append(WindowClose(self.digest, self.seq, OPENS + 3000))
+    def close(self, time: int = OPENS + 3000) -> None:
+        self.messages.append(WindowClose(self.digest, self.seq, time))
 
     @classmethod
     def honest(cls, **changes: Any) -> Self:
@@ -484,4 +487,4 @@ def asked(account: str = "alice", **options: Any) -> World:
 
 def resign(world: World, receipt: Receipt, body: ReceiptBody) -> Receipt:
     """The provider's receipt with another body."""
-    return replace(receipt, body=body, signature=signature.sign(world.provider, "receipt", body.encode()))
+    return replace(receipt, body=body, signature=signature.sign(world.window_key, "receipt", body.encode()))

@@ -8,9 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.outcome import FAIL, NO_VERDICT, Verdict
 from ragseal.verifier.report import document, page
 from tests.simulator import World
+
+#: Who is told of every world that ends in FAIL as well: world, step, verdict, options of the audit.
+READERS: list[Callable[[World, int, Verdict, dict[str, Any]], None]] = []
 
 
 class Attacks:
@@ -67,3 +70,5 @@ class Attacks:
         assert written["epsilon_audit"] is None
         assert bool(written[found].get("way_out")) == (kind == NO_VERDICT)
         assert f">{kind}<" in page.render(values)
+        for read in READERS if kind == FAIL else ():
+            read(world, step, verdict, options)

@@ -23,7 +23,7 @@ from ragseal.verifier.evidence import Refused, Undecided
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import receipts as handed_in
-from ragseal.verifier.steps.log import LogTree
+from ragseal.verifier.steps.log import LogTree, LogView
 from ragseal.verifier.steps.sample import Sample
 from tests.simulator import (
     CLOSES,
@@ -229,8 +229,15 @@ def test_receipts_of_another_window_are_checked_against_the_log() -> None:
 def test_a_manifest_of_another_key_in_the_log_sets_no_receipt_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider could enter one to be rid of what it signed."""
     world = World.honest()
-    keys = frozenset({signature.public_bytes(key_of(name)) for name in ("provider", "another")})
-    monkeypatch.setattr(handed_in, "_provider_keys", lambda log: keys)
+    signers = handed_in._Signers.of
+
+    def with_another(log: LogView) -> handed_in._Signers:
+        found = signers(log)
+        another = (world.manifest.origin, world.manifest.log, signature.public_bytes(key_of("another")))
+        other_key = signature.public_bytes(key_of("window of another"))
+        return handed_in._Signers({**found.windows, bytes(32): other_key}, found.providers | {another})
+
+    monkeypatch.setattr(handed_in._Signers, "of", with_another)
     verdict = world.audit(receipts=world.receipts())
     assert verdict.set_aside == []
     assert verdict.steps[6].evidence["receipts"] == 7

@@ -7,7 +7,6 @@ import contextlib
 import secrets
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,27 +79,6 @@ def working(uri: str, key: RowKey, keys: Any, name: str = "", lease: float = 30.
         made.close()
 
 
-class InBackground:
-    """A call that waits, in a thread."""
-
-    def __init__(self, call: Callable[[], WorkResult]) -> None:
-        self._outcome: list[Any] = []
-
-        def run() -> None:
-            try:
-                self._outcome.append(call())
-            except BaseException as error:
-                self._outcome.append(error)
-
-        self._thread = threading.Thread(target=run)
-        self._thread.start()
-
-    def outcome(self, seconds: float = 90.0) -> Any:
-        self._thread.join(seconds)
-        assert self._outcome, "it still waits"
-        return self._outcome[0]
-
-
 class Giving:
     """Keys of a worker that gives what a test says."""
 
@@ -116,10 +94,3 @@ def rows(uri: str, key: RowKey, what: str = "*") -> list[Any]:
 def change(uri: str, key: RowKey, change: str, *values: object) -> int:
     with psycopg.connect(uri, autocommit=True) as db:
         return db.execute(f"UPDATE ragseal_assignments SET {change} WHERE queue = %s", (*values, key.queue)).rowcount
-
-
-def until(what: Callable[[], object], seconds: float = 90.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.02)

@@ -22,7 +22,8 @@ from ragseal.prover.workers.postgres_worker import PostgresWorker
 from ragseal.prover.workers.rows import Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import RowKey
 from tests.workers import postgres_scene
-from tests.workers.postgres_scene import PROVIDER, Giving, InBackground, change, engine, rows, until, working
+from tests.workers.background import InBackground, until
+from tests.workers.postgres_scene import PROVIDER, Giving, change, engine, rows, working
 from tests.workers.scene import fresh_name, proof_of, stated
 
 key, keys, server = postgres_scene.key, postgres_scene.keys, postgres_scene.server

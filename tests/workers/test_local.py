@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import signal
 import socket
@@ -23,6 +24,7 @@ from ragseal.prover.workers.local import LocalWorkers
 from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.opening import ProveBy, default_engine, prove_by
 from ragseal.prover.workers.process import MAX_FRAME, receive, send
+from ragseal.runtime.keyfile import save_shared
 from tests.simulator.keys import TINY, keys_of
 from tests.workers.scene import held_in, proof_of, stated
 
@@ -202,6 +204,35 @@ def test_what_prove_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert default_engine() == "here"
     with pytest.raises(ConfigurationError, match="native module"):
         LocalWorkers(1, tmp_path)
+
+
+def test_what_prove_takes_of_a_ray_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reaches a cluster runs programs on it, so the channel to another machine says who speaks.  SPEC B.12.7."""
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    file = tmp_path / "worker.key"
+    save_shared(file, bytes(32))
+    with pytest.raises(ConfigurationError, match="go together"):
+        prove_by("ray://head.example:10001", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match="workers-ray"):
+        prove_by("ray://127.0.0.1:10001", file)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    for wrong in ("ray://", "ray://head", "ray://user:secret@head:1", "ray://head:1/x", "ray://head:1\n"):
+        with pytest.raises(ConfigurationError, match="takes a Ray cluster as"):
+            prove_by(wrong, file)
+    for other in ("ray://head.example:10001", "ray://10.0.0.1:10001", "ray://127.0.0.1.example:10001"):
+        with pytest.raises(ConfigurationError, match="RAY_USE_TLS=1"):
+            prove_by(other, file)
+    for own in ("ray://127.0.0.1:10001", "ray://[::1]:10001"):
+        assert prove_by(own, file).key == bytes(32)
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    made = prove_by("ray://head.example:10001", file).open(tmp_path, b"")
+    assert made is not None
+    assert made.status().engine == "ray://head.example:10001"
+    made.close()
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        prove_by("ray://127.0.0.1:10001", file)
 
 
 def test_a_mistyped_scheme_shows_no_password() -> None:

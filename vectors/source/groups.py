@@ -163,8 +163,8 @@ def _signed_messages(book: Book) -> None:
     """What is signed of a message that carries its signature."""
     signers = {
         "signed-manifest": "provider", "signed-request": "alice", "beacon-commit": "auditor",
-        "beacon-seal": "provider", "receipt": "provider", "delivery": "provider", "refusal": "provider",
-        "signed-links": "provider",
+        "beacon-seal": "window", "receipt": "window", "delivery": "window", "refusal": "window",
+        "signed-links": "window",
     }  # fmt: skip
     asked = {"delivery": messages.BY_TAG["registry-ask"], "refusal": messages.BY_TAG["links-ask"]}
     for tag, name in signers.items():
@@ -181,7 +181,7 @@ def _signed_messages(book: Book) -> None:
     other = messages.BY_TAG["links-ask"].encode()
     book.refused(
         "signed-messages/delivery-of-another-ask", "signed-message", "G.8", "A delivery shown for another ask.",
-        "AttestationError", "another ask", tag="delivery", public_key=public("provider"),
+        "AttestationError", "another ask", tag="delivery", public_key=public("window"),
         bytes=messages.BY_TAG["delivery"].encode(), ask_tag="links-ask", ask=other,
     )  # fmt: skip
     for made in messages.asks():

@@ -107,6 +107,7 @@ MANIFEST = Manifest(
     origin=ORIGIN, log=log_digest(LOG_KEY), window=WINDOW, policy=POLICY, embedder=digest("embedder"),
     key_digest=digest("verifying key"),
     tenants=TENANTS, c_seed=scalar("c_seed"), registry_root=TREE.root(), accounts=3, provider_key=public("provider"),
+    window_key=public("window"),
     beacon_commitment=beacon_commitment("provider", digest("nonce of provider")),
     auditors=(Seat("auditor", public("auditor")),),
 )  # fmt: skip
@@ -126,7 +127,7 @@ def beacon_commit(owner: str) -> BeaconCommit:
 
 def beacon_seal(*owners: str) -> BeaconSeal:
     made = BeaconSeal(WINDOW_DIGEST, owners, bytes(64))
-    return replace(made, signature=signed_by("provider", "beacon-seal", made.body()))
+    return replace(made, signature=signed_by("window", "beacon-seal", made.body()))
 
 
 PREPARE = Prepare(
@@ -158,8 +159,8 @@ OPENINGS = Openings(
 ENTRIES = [b"one", b"two", RECORD.encode()]
 LOG = MerkleTree(ENTRIES)
 NOTE = Checkpoint(ORIGIN, 3, LOG.root()).sign(SIGNER)
-BODY = ReceiptBody(REQUEST.digest(), RECORD.digest(), 0, 2, OPENINGS.digest(), digest("sealed"), NOTE)
-RECEIPT = Receipt(BODY, signed_by("provider", "receipt", BODY.encode()), tuple(LOG.path(2)))
+BODY = ReceiptBody(WINDOW_DIGEST, REQUEST.digest(), RECORD.digest(), 0, 2, OPENINGS.digest(), digest("sealed"), NOTE)
+RECEIPT = Receipt(BODY, signed_by("window", "receipt", BODY.encode()), tuple(LOG.path(2)))
 OPENING = Opening((point("A"),), (point("L"), point("R")), (scalar("z 0"), R - 1))
 LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 3)]))
 LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
@@ -210,8 +211,8 @@ SAMPLES: tuple[Message, ...] = (
     SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
     Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
-    Delivery.sign(signing("provider"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
-    Refusal.sign(signing("provider"), LinksAsk(*ASKED).digest(), "the window is not closed"),
+    Delivery.sign(signing("window"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
+    Refusal.sign(signing("window"), LinksAsk(*ASKED).digest(), "the window is not closed"),
     OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), SameEmbeddingOpening("acme", OPENING),
     ProofBatch(
         WINDOW_DIGEST,
@@ -221,7 +222,7 @@ SAMPLES: tuple[Message, ...] = (
         ),
         (SameEmbeddingOpening("acme", OPENING),), OPENING,
     ),
-    NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("provider", "links", LINK_LIST.encode())), BLOCK,
+    NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("window", "links", LINK_LIST.encode())), BLOCK,
     BlockBatch(LINK_LIST.digest(), (BLOCK,), OPENING),
     InclusionBundle(2, tuple(LOG.path(2)), NOTE),
 )  # fmt: skip

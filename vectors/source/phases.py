@@ -243,7 +243,7 @@ def _sealing(book: Book) -> None:
     sealed = attestation.seal_openings(RECORD, openings, digest("window secret"))
     body = replace(messages.BODY, sealed_digest=attestation.sealed_digest(sealed), openings_digest=openings.digest())
     receipt = replace(
-        messages.RECEIPT, body=body, signature=signature.sign(signing("provider"), "receipt", body.encode())
+        messages.RECEIPT, body=body, signature=signature.sign(signing("window"), "receipt", body.encode())
     )
     whole = attestation.SealedAnswer(RECORD, sealed, receipt)
     keys = {"private_key": SEAL_PRIVATE}
@@ -285,7 +285,7 @@ def _receipts(book: Book) -> None:
 
     def signed(**changes: Any) -> bytes:
         made = replace(body, **changes)
-        proof = signature.sign(world.provider, "receipt", made.encode())
+        proof = signature.sign(world.window_key, "receipt", made.encode())
         return replace(receipt, body=made, signature=proof).encode()
 
     base: dict[str, Any] = {
@@ -297,10 +297,13 @@ def _receipts(book: Book) -> None:
     foreign = world.checkpoint(NoteSigner(world.manifest.origin, key_of("somebody")))
     path = receipt.path
     for name, error, text, changed in (
-        ("flipped-signature", "AttestationError", "not signed by the provider",
+        ("flipped-signature", "AttestationError", "not signed by the window key",
          replace(receipt, signature=flipped(receipt.signature, 0)).encode()),
-        ("changed-body", "AttestationError", "not signed by the provider",
+        ("changed-body", "AttestationError", "not signed by the window key",
          replace(receipt, body=replace(body, seq=body.seq + 1)).encode()),
+        ("of-another-window", "AttestationError", "another window", signed(manifest=bytes(32))),
+        ("by-the-provider-key", "AttestationError", "not signed by the window key",
+         replace(receipt, signature=signature.sign(world.provider, "receipt", body.encode())).encode()),
         ("another-request", "AttestationError", "another request", signed(request_digest=bytes(32))),
         ("another-record", "AttestationError", "another record", signed(record_digest=bytes(32))),
         ("another-seq", "AttestationError", "says seq", signed(seq=body.seq + 1)),

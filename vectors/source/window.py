@@ -170,7 +170,7 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
     shown_others = [one.encode() for one in honest.answers]
     body = replace(honest.answers[0].receipt.body, record_digest=bytes(32))
     false = replace(honest.answers[0].receipt, body=body,
-                    signature=signature.sign(honest.provider, "receipt", body.encode()))  # fmt: skip
+                    signature=signature.sign(honest.window_key, "receipt", body.encode()))  # fmt: skip
     case("receipt-for-another-record", "D.7", "P signed a receipt for a record that its log does not hold.", "FAIL",
          "step=7 receipts", inputs(scene, honest, receipts=[false.encode(), *shown_others[1:]]))  # fmt: skip
 
@@ -181,7 +181,7 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
         batch = honest.batch(ask.manifest, ask.seqs)
         entry = replace(batch.entries[0], proof=batch.entries[1].proof)
         made = replace(batch, entries=(entry, *batch.entries[1:]))
-        return Delivery.sign(honest.provider, ask.digest(), made.encode()).encode()
+        return Delivery.sign(honest.window_key, ask.digest(), made.encode()).encode()
 
     case("proof-of-another-record", "D.8", "A record comes with another's proof.", "FAIL", "step=8 proofs",
          inputs(scene, scene.honest, spoiled))  # fmt: skip
@@ -198,7 +198,7 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
     def withheld(ask: Ask) -> bytes | None:
         if not isinstance(ask, ProofsAsk):
             return None
-        return Refusal.sign(honest.provider, ask.digest(), "not today").encode()
+        return Refusal.sign(honest.window_key, ask.digest(), "not today").encode()
 
     case("proofs-withheld", "D.12", "P signs that it does not deliver.", "FAIL", "withheld",
          inputs(scene, scene.honest, withheld))  # fmt: skip

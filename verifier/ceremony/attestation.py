@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
+from ragseal.kernel.signature import SigningKey
 from ragseal.verifier.ceremony.folder import SUFFIX
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, STATEMENT_TYPE
@@ -64,7 +63,7 @@ class Round:
         }
         return subjects, predicate
 
-    def sign(self, identity: Ed25519PrivateKey, now: int) -> bytes:
+    def sign(self, identity: SigningKey, now: int) -> bytes:
         """The attestation's file.  ``now``: seconds since 1970."""
         subjects, predicate = self._parts()
         said = {

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.circuits.packages import node_modules, way_out
 from ragseal.groth16.contributions import BEACON, Chain
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.snarkjs_random import MAX_ITERATIONS, MIN_ITERATIONS
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.printable import printable
+from ragseal.kernel.signature import SigningKey
 from ragseal.runtime.durable import sync_directory
 from ragseal.verifier.ceremony.attestation import MAX_NAME, Made, Round
 from ragseal.verifier.ceremony.checking import Checker, Subject, Tell, begin_key, check_published, subject_of
@@ -117,7 +116,7 @@ class Step:
 
 
 def add_round(
-    folder: Folder, step: Step, identity: Ed25519PrivateKey, checker: Checker, tell: Tell
+    folder: Folder, step: Step, identity: SigningKey, checker: Checker, tell: Tell
 ) -> tuple[int, dict[str, str]]:
     """Check what the folder holds last, make the next round of it, and put it in place with its attestation.
 
@@ -145,7 +144,7 @@ def add_round(
 def _add(
     folder: Folder,
     step: Step,
-    identity: Ed25519PrivateKey,
+    identity: SigningKey,
     checker: Checker,
     tell: Tell,
     number: int,

@@ -13,10 +13,11 @@ import json
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ragseal.kernel.errors import AttestationError, EncodingError
 from ragseal.kernel.publickey import check_public_key
+from ragseal.kernel.signature import SigningKey
 
 MAX_BYTES = 1 << 24  #: of an envelope
 MAX_SIGNATURES = 64
@@ -28,7 +29,7 @@ def encoded(kind: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(name), name, len(payload), payload)
 
 
-def seal(kind: str, payload: bytes, key: Ed25519PrivateKey) -> bytes:
+def seal(kind: str, payload: bytes, key: SigningKey) -> bytes:
     """One line of JSON, newline included: the payload under this key's signature; keyid is the key in hexadecimal."""
     line = {
         "payload": base64.standard_b64encode(payload).decode(),

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.rotation import Rotation
+from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.verdict import PASSED, AuditVerdict, VerdictEntry, log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
@@ -74,7 +73,7 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
         raise EncodingError(f"the signed verdict cannot stand in a log: {error}") from None
 
 
-def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: Ed25519PrivateKey) -> AuditVerdict:
+def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: SigningKey) -> AuditVerdict:
     """What a provider may enter in the log that was audited, under the auditor's signature.  SPEC D.20.
 
     Args:

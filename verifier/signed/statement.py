@@ -16,11 +16,10 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 import ragseal
 from ragseal.kernel.errors import AttestationError, EncodingError
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
+from ragseal.kernel.signature import SigningKey
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
@@ -72,7 +71,7 @@ def signed_verdict(
     report: bytes,
     log: NoteVerifier,
     now: int,
-    key: Ed25519PrivateKey,
+    key: SigningKey,
     verdicts: NoteVerifier | None = None,
 ) -> bytes:
     """The verdict as one line of an ``.intoto.jsonl`` file.

@@ -73,7 +73,7 @@ def read_beacon(log: LogView, window: Entered) -> BeaconState:
             elif isinstance(message, BeaconSeal):
                 if len(set(message.owners)) != len(message.owners):
                     raise CommitmentError("the seal names an owner twice")
-                signature.verify(manifest.provider_key, "beacon-seal", message.body(), message.signature)
+                signature.verify(manifest.window_key, "beacon-seal", message.body(), message.signature)
                 seals.append((index, message))
             else:
                 _once(openings, message.owner, index)

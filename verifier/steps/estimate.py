@@ -224,7 +224,7 @@ def _links(inquiry: Inquiry, say: Recorder) -> SignedLinks:
     data = inquiry.asker.links()
     with held("the list of links: "):  # the provider signed that this is its answer
         signed = SignedLinks.decode(data)
-        signed.verify(window.manifest.provider_key)
+        signed.verify(window.manifest.window_key)
         if signed.body.manifest != window.digest:
             raise Refused("the links are of another window")
     _about_the_records(inquiry, signed)
@@ -267,7 +267,7 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
 def _by_the_provider(first: SignedLinks, window: Window) -> None:
     """The list that this auditor kept is one that the provider signed for this very window."""
     try:
-        first.verify(window.manifest.provider_key)
+        first.verify(window.manifest.window_key)
     except AuditError as error:
         raise Undecided(f"the list of links that this auditor kept: {error}", OWN_FOLDER) from None
     if first.body.manifest != window.digest:

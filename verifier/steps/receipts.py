@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragseal.kernel.attestation import Answer, Receipt, Record, check_withheld
-from ragseal.kernel.commitment import text_leaf
+from ragseal.kernel.attestation import Answer, Record, check_withheld
+from ragseal.kernel.commitment import Manifest, text_leaf
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
@@ -106,18 +106,18 @@ def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], 
     Raises:
         Refused: a provider of this log signed a body around a note that does not count (SPEC G.6.13.8).
     """
-    keys = _provider_keys(log) if noted else frozenset()
+    signers = _Signers.of(log) if noted else _Signers({}, frozenset())
     promises, aside = [], []
     unread = len(log.messages) < log.size
     for one in noted:
         if one.checkpoint.void:
-            if any(_signed(one.file.receipt, key) for key in keys):
+            if signers.signed(one.file):
                 raise _off_the_log(one)
             aside.append(SetAside(one.file.name, "its checkpoint is signed by a key alone that does not count there"))
             continue
         if unread and one.file.receipt.body.index >= len(log.messages):
             continue
-        if not any(_signed(one.file.receipt, key) for key in keys):
+        if not signers.signed(one.file):
             aside.append(SetAside(one.file.name, "no provider of this log signed it"))
         elif one.checkpoint.checkpoint.size <= log.size:
             promises.append(Promise(one.file, one.checkpoint))
@@ -134,22 +134,44 @@ def _off_the_log(one: Noted) -> Refused:
     )
 
 
-def _provider_keys(log: LogView) -> frozenset[bytes]:
-    """Keys that signed a manifest of this log."""
-    keys = set()
-    for _, signed in log.manifests():
-        with contextlib.suppress(AuditError):
-            signed.verify()
-            keys.add(signed.manifest.provider_key)
-    return frozenset(keys)
+@dataclass(frozen=True, slots=True)
+class _Signers:
+    """Whose signatures of receipts are a provider's of this log."""
+
+    windows: Mapping[bytes, bytes]  #: keys of windows by the digests of their manifests, which stand in the log
+    providers: frozenset[tuple[str, bytes, bytes]]  #: (origin, log, provider key) of those manifests
+
+    @classmethod
+    def of(cls, log: LogView) -> _Signers:
+        windows, providers = {}, set()
+        for _, signed in log.manifests():
+            with contextlib.suppress(AuditError):
+                signed.verify()
+                windows[signed.manifest.digest()] = signed.manifest.window_key
+                providers.add(_provider(signed.manifest))
+        return cls(windows, frozenset(providers))
+
+    def signed(self, file: ReceiptFile) -> bool:
+        """By the key of the window that it names, which is in the log, or which its provider keeps beside the log."""
+        named = file.receipt.body.manifest
+        try:
+            key = self.windows[named] if named in self.windows else self._certified(file, named)
+            file.receipt.verify(key)
+        except AuditError:
+            return False
+        return True
+
+    def _certified(self, file: ReceiptFile, named: bytes) -> bytes:
+        """The window's key by a manifest beside the file.  AttestationError: no provider of this log signed one."""
+        for one in file.manifests:
+            if one.manifest.digest() == named and _provider(one.manifest) in self.providers:
+                one.verify()
+                return one.manifest.window_key
+        raise AttestationError("no provider of this log signed a manifest of the receipt's window")
 
 
-def _signed(receipt: Receipt, key: bytes) -> bool:
-    try:
-        receipt.verify(key)
-    except AuditError:
-        return False
-    return True
+def _provider(manifest: Manifest) -> tuple[str, bytes, bytes]:
+    return manifest.origin, manifest.log, manifest.provider_key
 
 
 # --- 7 what the provider's word says ---------------------------------------------------------------------------------
@@ -218,6 +240,8 @@ def _promised(log: LogView, promise: Promise) -> Record:
     record, entry = log.messages[body.index], log.entries[body.index]
     if not isinstance(record, Record) or record.digest() != body.record_digest:
         raise Refused(f"entry {body.index} of the log is not the record that was promised", entry=entry)
+    if body.manifest != record.manifest:
+        raise Refused("it names a window different from its record's", entry=entry)
     if body.seq != record.seq or body.request_digest != record.signed.request.digest():
         raise Refused("it names a seq or request different from its record's", entry=entry)
     return record

@@ -88,7 +88,7 @@ impl VerifyingKey {
             let proofs = proofs
                 .par_iter()
                 .enumerate()
-                .map(|(i, b)| Proof::decode(b).map_err(at(i)))
+                .map(|(i, b)| Proof::decode_for_batch(b).map_err(at(i)))
                 .collect::<Result<Vec<_>>>()?;
             let numbers = |packed: &[PyBackedBytes]| -> Result<Vec<_>> {
                 packed

@@ -53,7 +53,7 @@ export function checkBeacon(log: Log, window: Entered): Beacon {
     } else if (message.tag === "beacon-seal") {
       need(new Set(message.owners).size === message.owners.length, "the seal names an owner twice", "log");
       const body = taggedHash("beacon-seal-body", digest, ...message.owners.map(utf8));
-      checkSignature(manifest.provider_key, "beacon-seal", body, message.signature);
+      checkSignature(manifest.window_key, "beacon-seal", body, message.signature);
       seals.push([index, message]);
     } else {
       once(openings, message.owner, [index, message]);

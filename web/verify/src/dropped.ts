@@ -177,6 +177,7 @@ class Checker {
       this.say(name, "open", "the record that the receipt is for: drop its .record file with it");
     } else {
       const { request } = record.signed;
+      need(same(record.manifest, body.manifest), "the receipt is of another window");
       need(same(taggedHash("request", request.raw), body.request_digest), "the receipt is for another request");
       need(record.seq === body.seq, "the receipt states another number than the record has");
       this.used.add(digest);
@@ -190,8 +191,8 @@ class Checker {
     }
     const signed = this.manifests.find((one) => record !== undefined && same(manifestDigest(one.manifest), record.manifest));
     if (signed === undefined) return this.say(name, "open", "the provider's signature: drop the record and the window's .manifest file with it");
-    checkSignature(signed.manifest.provider_key, "receipt", body.raw, receipt.signature);
-    this.say(name, "good", `signed by the provider key ${hex(signed.manifest.provider_key)} of the manifest`);
+    checkSignature(signed.manifest.window_key, "receipt", body.raw, receipt.signature);
+    this.say(name, "good", `signed by the window's key ${hex(signed.manifest.window_key)}, which the provider key ${hex(signed.manifest.provider_key)} certifies in the manifest`);
   }
 
   private proof(name: string, data: Uint8Array): void {

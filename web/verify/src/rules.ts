@@ -79,7 +79,8 @@ function manifest(m: Manifest): void {
   const keys = m.auditors.map((seat) => hex(seat.public_key));
   need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
   need(new Set(m.auditors.map((seat) => seat.owner)).size === keys.length, "auditors have a name of their own each");
-  need(!keys.includes(hex(m.provider_key)), "the provider is not its own auditor");
+  need(!keys.includes(hex(m.provider_key)) && !keys.includes(hex(m.window_key)), "the provider is not its own auditor");
+  need(!same(m.window_key, m.provider_key), "a window has a key of its own");
 }
 
 function seat(s: Seat): void {

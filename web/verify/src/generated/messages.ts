@@ -307,6 +307,7 @@ export interface Manifest {
   readonly registry_root: Uint8Array;
   readonly accounts: number;
   readonly provider_key: Uint8Array;
+  readonly window_key: Uint8Array;
   readonly beacon_commitment: Uint8Array;
   readonly auditors: readonly Seat[];
   readonly coins: readonly CoinCommitment[];
@@ -447,6 +448,7 @@ export interface ReceiptBody {
   readonly tag: "receipt-body";
   /** The whole encoding, tag and version included. */
   readonly raw: Uint8Array;
+  readonly manifest: Uint8Array;
   readonly request_digest: Uint8Array;
   readonly record_digest: Uint8Array;
   readonly seq: bigint;
@@ -938,6 +940,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["registry_root", ["fixed", 32]],
     ["accounts", ["uint", 4]],
     ["provider_key", ["key"]],
+    ["window_key", ["key"]],
     ["beacon_commitment", ["fixed", 32]],
     ["auditors", ["many", ["message", "auditor-seat"], 8]],
     ["coins", ["many", ["message", "coin-commitment"], 1]],
@@ -1030,6 +1033,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["path", ["many", ["fixed", 32], 64]],
   ],
   "receipt-body": [
+    ["manifest", ["fixed", 32]],
     ["request_digest", ["fixed", 32]],
     ["record_digest", ["fixed", 32]],
     ["seq", ["uint", 8]],

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the default classes cost in processor time: ``python -m bench.defaults`` writes bench/results/defaults.json.
+
+Seconds of a busy machine say little: of an auditor's check the processor time of all threads is counted.  Answers stand
+beside plain FAISS, in turns.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import ragseal_native as native
+from bench import answering
+from bench.experiment import machine
+from bench.proofpath import ROOT
+from bench.records import Bench, batch, make
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.groth16.keys import KeyView, make_keys
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.opening import Equations
+from ragseal.verifier.steps import proofs as auditor
+
+RESULT = ROOT / "bench" / "results" / "defaults.json"
+CLASSES = ("ranked-mini-one-50", "ranked-small-one-50")
+DISTINCT, ROUNDS = 2, 5
+ANSWERED, DOCUMENTS, ANSWERS = "ranked-small-one-50", 5183, 200
+
+
+def processor(action: Callable[[], Any], rounds: int) -> list[float]:
+    """Milliseconds of processor time, of all threads, of each run."""
+    samples = []
+    for _ in range(rounds):
+        began = time.process_time()
+        action()
+        samples.append(round(1000 * (time.process_time() - began), 3))
+    return samples
+
+
+def verification(cls: AttestationClass, sizes: Sequence[int]) -> dict[str, Any]:
+    """An auditor's check of one batch of each size, equations of its openings included."""
+    built = build(cls, ROOT / "var" / "build")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = make_keys(built.r1cs, cls, class_digest(cls), Path(folder) / "keys")
+        pk = native.ProvingKey.load(str(paths.zkey))
+    r1cs = native.R1cs.load(str(built.r1cs))
+    bench = Bench(cls, KeyView(cls, pk.verifying_key()), np.random.default_rng(1))
+    records = [make(bench, k) for k in range(DISTINCT)]
+    made = [replace(one, proof=bytes(pk.prove(r1cs.solve(one.assignment.packed())))) for one in records]
+    out: dict[str, Any] = {}
+    for size in sizes:
+        part, whole = batch(bench, [made[k % DISTINCT] for k in range(size)])
+
+        def check(part: Any = part, whole: Any = whole) -> None:
+            later = Equations(bench.group, secrets.token_bytes)
+            auditor.check_batch(bench.basis, part, whole, later)
+            if not later.hold():
+                raise SystemExit(f"{cls.name}: an honest batch does not hold")
+
+        check()
+        samples = processor(check, ROUNDS)
+        out[str(size)] = {"a_record_ms": min(samples) / size, "batch_ms": samples}
+    return out
+
+
+@click.command()
+@click.option("--size", "sizes", multiple=True, type=int, default=(256, 1000), help="Records of a batch.")
+def main(sizes: tuple[int, ...]) -> None:
+    """Measure and write bench/results/defaults.json."""
+    classes = load_classes()
+    found: dict[str, Any] = {"machine": machine(), "verification_cpu": {}}
+    for name in CLASSES:
+        click.echo(f"{name}: batches of {', '.join(map(str, sizes))}", err=True)
+        found["verification_cpu"][name] = verification(classes[name], sizes)
+    click.echo(f"{ANSWERED}: answers beside FAISS", err=True)
+    found["answers"] = {ANSWERED: answering.against_faiss(classes[ANSWERED], DOCUMENTS, ANSWERS)}
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    click.echo(f"written: {RESULT}", err=True)
+
+
+if __name__ == "__main__":
+    main()

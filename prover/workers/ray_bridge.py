@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The process that speaks with a Ray cluster: ``python -m ragseal.prover.workers.ray_bridge DESCRIPTOR ADDRESS``.
+
+Ray has its own threads, reconnects and pickles, so none of it is in the process that holds the provider's secrets.
+What passes here is sealed, and the key is not here.  A cluster's answers come pickled, and unpickling runs what a
+pickle names: from :func:`refuse_pickled_names` on, this process builds bytes, numbers, texts and lists, nothing else.
+
+It ends when the provider does, and when the cluster is away: the provider starts another one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragseal.kernel.errors import AuditError
+from ragseal.prover.workers.process import receive, send
+from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
+
+CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
+MOST = 64  #: nodes with a worker: as many assignments are under way at once
+LOOK = 2.0  #: seconds between two looks at the cluster's nodes, and the longest wait for one answer of Ray's
+ALIVE = 10.0  #: seconds between two signs of life of an actor that has nothing to do
+LEAVE = 2.0  #: seconds for saying goodbye
+CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
+START = 60.0  #: seconds until an actor that does not come up is told of
+LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
+NAME_BYTES = 8  #: of chance in a worker's name
+
+
+class GoneError(Exception):
+    """An actor or its node is no more; says why."""
+
+
+class NoBytesError(Exception):
+    """A pickle names a class or a function."""
+
+
+def refuse_pickled_names() -> None:
+    """For good: no unpickler of this process, Ray's and its dependencies' included, finds any class or function.
+
+    Ray's own errors come as such pickles too: of those their names are all that is taken.
+    """
+
+    def refuse(event: str, args: tuple[Any, ...]) -> None:
+        if event == "pickle.find_class":
+            raise GoneError(str(args[1])) if args[0] == "ray.exceptions" else NoBytesError
+
+    sys.addaudithook(refuse)
+
+
+@dataclass
+class Node:
+    """A node with its actor, in a thread of its own."""
+
+    identity: str
+    host: str
+    jobs: queue.Queue[tuple[str, str, bytes]] = field(default_factory=queue.Queue)  #: worker, row, sealed assignment
+    name: str = ""  #: of its present actor
+    actor: Any = None
+    over: bool = False  #: it was dropped, or is no more
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the provider is told of it."""
+        return {"worker": self.name, "node": self.identity, "host": self.host}
+
+
+class Bridge:
+    """What stands between the provider's socket and the cluster."""
+
+    def __init__(self, ray: Any, channel: socket.socket) -> None:
+        self._ray, self._channel = ray, channel
+        self._sending = threading.Lock()
+        self._nodes: dict[str, Node] = {}
+        self._by_worker: dict[str, Node] = {}
+
+    def tell(self, what: dict[str, Any], body: bytes = b"") -> None:
+        with self._sending:
+            try:
+                send(self._channel, json.dumps(what).encode() + b"\n" + body)
+            except OSError:
+                os._exit(0)  # the provider is no more
+
+    def listen(self) -> None:
+        """What the provider says, until it ends."""
+        with suppress(OSError, AuditError):
+            while (data := receive(self._channel)) is not None:
+                head, _, body = data.partition(b"\n")
+                said = json.loads(head)
+                node = self._by_worker.get(said["worker"])
+                if said["do"] == "drop":
+                    self._drop(node)
+                elif node is None:
+                    self._left(said["row"])
+                else:
+                    node.jobs.put((said["worker"], said["row"], body))
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the cluster its cores back, and end: of whom nobody says goodbye, Ray keeps actors for a while."""
+        threading.Timer(LEAVE, os._exit, [0]).start()
+        for node in list(self._nodes.values()):
+            self._drop(node)
+        with suppress(Exception):
+            self._ray.shutdown()
+        os._exit(0)
+
+    def _left(self, row: str) -> None:
+        self.tell({"say": "left", "row": row, "why": "its worker ended"})
+
+    def look(self) -> None:
+        """Give each node that has a core a worker, as long as the cluster is there."""
+        while True:
+            alive = {one["NodeID"]: one for one in self._ray.nodes() if one["Alive"]}
+            for identity, node in list(self._nodes.items()):
+                if identity not in alive:
+                    node.over = True
+                    del self._nodes[identity]
+            for identity, one in alive.items():
+                if identity not in self._nodes and len(self._nodes) < MOST and one["Resources"].get("CPU", 0) >= CPUS:
+                    node = self._nodes[identity] = Node(identity, str(one["NodeManagerHostname"])[:64])
+                    threading.Thread(target=self._keep, args=(node,), daemon=True).start()
+            self.tell({"say": "cluster", "nodes": list(self._nodes)})
+            time.sleep(LOOK)
+
+    def _drop(self, node: Node | None) -> None:
+        if node is not None:
+            node.over = True  # it stays in _nodes: a node gets no other actor until Ray itself is started anew on it
+            with suppress(Exception):
+                self._ray.kill(node.actor)
+
+    # --- one node ---
+
+    def _keep(self, node: Node) -> None:
+        """Keep an actor on this node for as long as it is there and the provider wants one."""
+        wait = LEAST_WAIT
+        while not node.over:
+            began = time.monotonic()
+            try:
+                self._one_actor(node)
+            except Exception as error:  # Ray raises what it likes
+                why = str(error) if isinstance(error, GoneError) else type(error).__name__
+                self.tell({"say": "gone", **node.told, "why": why})
+            self._by_worker.pop(node.name, None)
+            with suppress(queue.Empty):
+                self._left(node.jobs.get_nowait()[1])
+            with suppress(Exception):
+                self._ray.kill(node.actor)
+            wait = LEAST_WAIT if time.monotonic() - began > LONGEST_WAIT else min(2 * wait, LONGEST_WAIT)
+            time.sleep(wait)
+
+    def _one_actor(self, node: Node) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        node.name = f"{_plain(node.host)}-{secrets.token_hex(NAME_BYTES)}"
+        self._by_worker[node.name] = node
+        node.actor = (
+            self._ray.remote(RayWorker)
+            .options(  # not restarted by Ray: the next one has another name
+                num_cpus=CPUS,
+                max_restarts=0,
+                max_concurrency=1,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.identity, soft=False),
+            )
+            .remote(node.name)
+        )
+        while not node.over:
+            told = self._answer(node, node.actor.ready.remote(), START)
+            self.tell({"say": "worker", **node.told}, told)
+            end = time.monotonic() + ALIVE
+            while not node.over and time.monotonic() < end:
+                with suppress(queue.Empty):
+                    worker, row, sealed = node.jobs.get(timeout=LOOK)
+                    if worker == node.name:
+                        self._proved(node, row, sealed)
+                    else:  # it was for the one before
+                        self._left(row)
+
+    def _proved(self, node: Node, row: str, sealed: bytes) -> None:
+        try:
+            made = self._answer(node, node.actor.prove.remote(bytes.fromhex(row), sealed), None)
+        except BaseException:
+            self._left(row)
+            raise
+        self.tell({"say": "result", "row": row}, made)
+
+    def _answer(self, node: Node, ref: Any, limit: float | None) -> bytes:
+        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises."""
+        began, told = time.monotonic(), False
+        while not self._ray.wait([ref], timeout=LOOK)[0]:
+            if node.over:
+                raise GoneError("it was dropped, or its node is no more")
+            if limit is not None and not told and time.monotonic() - began > limit:
+                told = True
+                why = "it does not come up: other jobs may hold the node's cores"
+                self.tell({"say": "gone", **node.told, "why": why})
+        try:
+            made = self._ray.get(ref)
+        except NoBytesError:
+            made = None
+        return made if isinstance(made, bytes) else REFUSED
+
+
+def _plain(host: str) -> str:
+    return "".join(c for c in host if c.isascii() and (c.isalnum() or c in ".-")) or "node"
+
+
+def main() -> None:
+    channel, address = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the provider's, which then closes the socket
+    import ray
+
+    bridge = Bridge(ray, channel)
+    threading.Thread(target=bridge.listen, daemon=True).start()
+
+    def end(why: str) -> None:
+        bridge.tell({"say": "away", "why": why})
+        os._exit(1)  # Ray's own threads would go on trying
+
+    late = threading.Timer(CONNECT, end, [f"it does not answer in {CONNECT:g} s"])
+    late.daemon = True
+    late.start()
+    try:
+        refuse_pickled_names()
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
+        late.cancel()
+        bridge.look()
+    except Exception as error:  # Ray raises what it likes
+        end(" ".join(str(error).split())[:300] or type(error).__name__)
+
+
+if __name__ == "__main__":
+    main()
