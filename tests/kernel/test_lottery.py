@@ -91,6 +91,19 @@ def test_no_list_without_a_return_and_no_refusal_is_likelier_with_the_document()
                     assert p <= empty.get(T, 0)
 
 
+def test_questions_under_one_coin_tell_no_more_and_a_coin_a_question_would() -> None:
+    """Up to four questions until the first return, K = 1: what is unseen stays above eta, and a return below the formula."""
+    bound, eta = return_ratio(brute.M, 1, brute.HIDDEN), brute.ETA
+    empty, there = brute.law((0, 0), 1, 2, 1), brute.law((0, 5), 1, 2, 1)
+    for before in range(5):
+        unseen = ((1 - eta) * there[(0,)] ** before + eta * empty[(0,)] ** before) / empty[(0,)] ** before
+        assert eta <= unseen <= 1
+        own = (1 - eta) * there[(0,)] ** before * there[(1,)] + eta * empty[(0,)] ** before * empty[(1,)]
+        assert own / (empty[(0,)] ** before * empty[(1,)]) <= bound
+    redrawn = ((1 - eta) * there[(0,)] + eta * empty[(0,)]) / empty[(0,)]
+    assert redrawn**4 < eta
+
+
 # --- overflow and grid ------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +204,7 @@ def test_a_class_is_read_as_it_was_written() -> None:
 
 
 def test_no_policy_may_name_the_law_yet() -> None:
+    """SPEC M.9.2."""
     with pytest.raises(PolicyError, match="no circuit proves the lottery yet"):
         attestation_class({**TINY.to_mapping(), "law": LOTTERY})
 
