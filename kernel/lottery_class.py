@@ -46,10 +46,11 @@ class LotteryClass(ClassSizes):
         need(self.N % self.q == 0, f"capacity {self.N} must be a multiple of q = {self.q}")
         need(2 <= self.m <= self.c <= 18, "needs 2 <= m <= c <= 18")
         need(1 <= self.prizes < 1 << self.m, "prizes must be from 1 to 2^m - 1")
+        need(self.prizes < self.grid, f"{self.prizes} prizes leave no theta below them: the grid is {self.grid} wide")
 
     @cached_property
     def grid(self) -> int:
-        """G: theta takes 2^m - G + 1 .. 2^m (:func:`smallest_grid`)."""
+        """G: theta takes 2^m - G + 1 .. 2^m - prizes (:func:`smallest_grid`)."""
         return smallest_grid(self.N, self.K, self.m)
 
     def to_mapping(self) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class LotterySelection:
     entry: int  #: min(v*, H + 2^m): a prize always reaches it
     threshold: int  #: v*, the K-th largest value
     threshold_slot: int  #: i*
-    theta: int  #: every slot with u >= theta is a place
+    theta: int  #: every slot with u >= theta is a place, so every prize
     returned: tuple[Returned, ...]  #: T, by slot
 
     @property
@@ -107,7 +107,7 @@ def select_lottery(cls: LotteryClass, key: int, w: Sequence[int], width: int, pr
             f"{len(places)} slots reach the entry, more than the {cls.R} places; "
             f"the record cannot be proven (2^-64 a query)"
         )
-    theta = min(entry, 1 << cls.m)
+    theta = min(entry, first_prize)
     if theta < (1 << cls.m) - cls.grid + 1:
         raise UnprovableError("the entry lies below the grid of theta; the record cannot be proven (2^-80 a query)")
     return LotterySelection(

@@ -50,7 +50,7 @@ def law(
         entry = min(values[won[-1]], H + (1 << M))
         if sum(v >= entry for v in values) > R:
             seen["overflow"] += 1
-        elif min(entry, 1 << M) < (1 << M) - grid + 1:
+        elif min(entry, (1 << M) - prizes) < (1 << M) - grid + 1:
             seen["grid"] += 1
         else:
             seen[tuple(sorted(won))] += 1

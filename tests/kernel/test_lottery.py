@@ -53,7 +53,7 @@ def test_the_formula_is_reached() -> None:
 
 
 def test_a_grid_that_refuses_gives_no_return_away() -> None:
-    for grid in (1, 2, 3):
+    for grid in (2, 3):
         assert brute.worst_return(3, [0], 1, 3, 1, grid=grid) <= return_ratio(brute.M, 1, brute.HIDDEN)
 
 
@@ -92,7 +92,7 @@ def test_no_list_without_a_return_and_no_refusal_is_likelier_with_the_document()
 
 
 def test_questions_under_one_coin_tell_no_more_and_a_coin_a_question_would() -> None:
-    """Up to four questions until the first return, K = 1: what is unseen stays above eta, and a return below the formula."""
+    """Up to four questions until the first return, K = 1: views without a return keep eta of their share."""
     bound, eta = return_ratio(brute.M, 1, brute.HIDDEN), brute.ETA
     empty, there = brute.law((0, 0), 1, 2, 1), brute.law((0, 5), 1, 2, 1)
     for before in range(5):
@@ -144,7 +144,7 @@ def test_prizes_and_ties_are_both_counted() -> None:
 
 
 def test_the_grid_refuses_less_often_than_the_bound() -> None:
-    for grid, K in itertools.product((1, 2, 3), (1, 2)):
+    for grid, K in itertools.product((2, 3), (1, 2)):
         few = exact_tail(4, 4 - K + 1, (1 << brute.M) - (grid - 1), brute.M)  # at least 4 - K + 1 outside
         worst = max(
             brute.law(scores, K, 4, 1, grid=grid).get("grid", Fraction(0))
@@ -189,6 +189,7 @@ def test_a_class_with_one_place_less_has_no_proof() -> None:
         ({"m": 12, "q": 14}, "m <= c"),
         ({"prizes": 0}, "from 1 to"),
         ({"prizes": 256}, "from 1 to"),
+        ({"prizes": 103}, "no theta below them"),
         ({"N": 18 << 28}, "below 2"),
     ],
 )
@@ -248,7 +249,7 @@ def test_whatever_the_scores_the_top_is_that_of_a_plain_sort(kind: str) -> None:
         assert set(selection.ids) <= {p.slot for p in selection.places}
         assert len(selection.places) <= TINY.R
         assert {i for i, u in enumerate(selection.coarse) if u >= selection.theta} <= {p.slot for p in selection.places}
-        assert {i for i, u in enumerate(selection.coarse) if u >= 253} <= {p.slot for p in selection.places}
+        assert selection.theta <= 253  # so a prize is a place whatever its score
 
 
 def test_more_prizes_than_results_leave_no_place_for_a_score() -> None:
@@ -278,8 +279,8 @@ def test_a_query_that_no_proof_would_cover_is_refused() -> None:
     with pytest.raises(UnprovableError, match="reach the entry"):
         select_lottery(dataclasses.replace(TINY, R=4), key, [0] * 126, WIDTH, 3)
     narrow = dataclasses.replace(TINY)
-    narrow.__dict__["grid"] = 1
-    key = next(k for k in range(100) if select_lottery(TINY, k, [0] * 126, WIDTH, 3).theta < 256)
+    narrow.__dict__["grid"] = 4  # theta may be 253 alone
+    key = next(k for k in range(100) if select_lottery(TINY, k, [0] * 126, WIDTH, 3).theta < 253)
     with pytest.raises(UnprovableError, match="grid"):
         select_lottery(narrow, key, [0] * 126, WIDTH, 3)
 
