@@ -11,6 +11,7 @@ from typing import Any
 
 from ragseal.kernel import overflow, ranked_class
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
 from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
@@ -24,6 +25,8 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     Raises:
         PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
+    if values.get("law") == LOTTERY:
+        raise PolicyError("no circuit proves the lottery yet, so no class may have that law; choose a ranked one")
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
 
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A class of the lottery: exact scores with a tie-break, and prizes that come before every score.
+
+No circuit proves it yet, so no policy may name one (docs/decisions/0010-lottery.md).  docs/proofs/lottery.md proves the
+bounds below for every score vector; everything is exact, and rounded upwards where it is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from ragseal.kernel import overflow
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import COIN_BITS, GRID_EXPONENT, OVERFLOW_EXPONENT, ClassSizes, class_values
+
+LOTTERY = "lottery"  #: the law's name
+ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canonical top
+_FRACTION_BITS = 384  #: of a probability that is rounded up
+
+
+@dataclass(frozen=True)
+class LotteryClass(ClassSizes):
+    """One class of the lottery."""
+
+    name: str
+    N: int  #: capacity in slots, a multiple of q
+    K: int  #: slots returned
+    R: int  #: places: slots that may reach the entry
+    m: int  #: coarse bits a slot
+    q: int  #: slots a coarse element
+    c: int  #: bits of a range-checked chunk
+    prizes: int  #: the most of the 2^m coarse values that a policy may let win a prize
+
+    def __post_init__(self) -> None:
+        def need(ok: bool, why: str) -> None:
+            if not ok:
+                raise PolicyError(f"lottery class {self.name!r}: {why}")
+
+        need(1 <= self.K < self.R <= self.N, "needs 1 <= K < R <= N")
+        need(self.N < 1 << 31, "capacity must be below 2^31 slots")
+        need(self.q >= 1 and self.q * self.m <= ELEMENT_BITS, f"q * m must not exceed {ELEMENT_BITS} bits")
+        need(self.N % self.q == 0, f"capacity {self.N} must be a multiple of q = {self.q}")
+        need(2 <= self.m <= self.c <= 18, "needs 2 <= m <= c <= 18")
+        need(1 <= self.prizes < 1 << self.m, "prizes must be from 1 to 2^m - 1")
+        need(self.prizes < self.grid, f"{self.prizes} prizes leave no theta below them: the grid is {self.grid} wide")
+
+    @cached_property
+    def grid(self) -> int:
+        """G: theta takes 2^m - G + 1 .. 2^m - prizes (:func:`smallest_grid`)."""
+        return smallest_grid(self.N, self.K, self.m)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The class as plain values.  Inverse of :func:`lottery_class_from_mapping`."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def lottery_class_from_mapping(values: dict[str, Any]) -> LotteryClass:
+    """Build a class of the lottery.  PolicyError as :func:`class_values`, or contradictory parameters."""
+    return LotteryClass(**class_values(LotteryClass, values, "lottery class"))
+
+
+def many_exceed_bound(n: int, least: int, mass: int, out_of: int) -> Fraction:
+    """An upper bound of P(Bin(n, mass / 2^out_of) >= least), for 0 < mass < 2^out_of; at most 1.
+
+    The first term times a geometric series: each further term is smaller by the first quotient at least.
+    """
+    if least <= 0:
+        return Fraction(1)
+    if least > n:
+        return Fraction(0)
+    other = (1 << out_of) - mass
+    above, below = (n - least) * mass, (least + 1) * other  # the quotient of the second term by the first
+    if above >= below:
+        return Fraction(1)
+    first = math.comb(n, least) * mass**least * other ** (n - least)
+    term = -((-first << _FRACTION_BITS) >> (out_of * n))
+    total = -(-term * below // (below - above))
+    return min(Fraction(1), Fraction(total, 1 << _FRACTION_BITS))
+
+
+def overflow_bound(N: int, K: int, R: int, m: int, prizes: int) -> Fraction:
+    """An upper bound of P(more than R slots reach the entry), over every score vector (docs/proofs/lottery.md, 3)."""
+    ties = N * many_exceed_bound(N - 1, R - K + 1, 1, m)
+    return min(Fraction(1), many_exceed_bound(N, R + 1, prizes, m) + ties)
+
+
+def overflow_bound_holds(cls: LotteryClass) -> bool:
+    """Whether the class's R proves P(overflow) <= 2^-64 a query, for its own and for fewer prizes."""
+    return overflow_bound(cls.N, cls.K, cls.R, cls.m, cls.prizes) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+
+def smallest_places(N: int, K: int, m: int, prizes: int) -> int:
+    """The smallest R above K that :func:`overflow_bound` proves enough.
+
+    Raises:
+        PolicyError: not even N - 1 places are.
+    """
+    limit = Fraction(1, 1 << OVERFLOW_EXPONENT)
+    low, high = K, N - 1  # the bound falls as R grows
+    if low >= high or overflow_bound(N, K, high, m, prizes) > limit:
+        raise PolicyError(f"{N} slots have too few places for K = {K} and {prizes} prizes; use fewer of either")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if overflow_bound(N, K, middle, m, prizes) <= limit else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=64)
+def smallest_grid(N: int, K: int, m: int) -> int:
+    """The smallest G with P(Bin(N, (G - 1) / 2^m) <= K - 1) <= 2^-80 (docs/proofs/lottery.md, section 4).
+
+    Raises:
+        PolicyError: even all coarse values do not give it: K is too close to N.
+    """
+    limit = Fraction(1, 1 << GRID_EXPONENT)
+
+    def enough(G: int) -> bool:
+        return overflow.few_exceed_bound(N, K, G - 1, m) <= limit
+
+    low, high = 1, 1 << m  # the probability falls as G grows
+    if not enough(high):
+        raise PolicyError(f"no threshold grid gives 2^-{GRID_EXPONENT} for N={N}, K={K}, m={m}; use a larger N")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def return_ratio(m: int, prizes: int, hidden: int, chunks: int = 1) -> Fraction:
+    """e^R: how much likelier one return of a document is than of empty slots in its place, at most.  Exact.
+
+    Args:
+        m: coarse bits; ``prizes`` of their 2^m values win.
+        hidden: numerator of eta, out of 2^COIN_BITS.
+        chunks: slots of the document, all under one coin.
+    """
+    eta = Fraction(hidden, 1 << COIN_BITS)
+    return (1 - eta) * Fraction(1 << m, prizes) ** chunks + eta
