@@ -24,6 +24,11 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     Raises:
         PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
+    if "S" in values:
+        raise PolicyError(
+            f"{values.get('name', 'this class')!r} is a class for shards, and no window runs on those yet: its circuit, answers "
+            "and proofs are there, records and audits of several shards are not; name a class of one index"
+        )
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
 
 
