@@ -3,7 +3,8 @@
 
 There are five: the attestation's and the ranked one, which prove that a list is what the mechanism gives, and one of
 which a policy names by its class; the sharded one, for a part of a larger index, which no policy can name yet; the
-estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the policy's class.
+estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size
+is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 

@@ -26,8 +26,8 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     """
     if "S" in values:
         raise PolicyError(
-            f"{values.get('name', 'this class')!r} is a class for shards, and no window runs on those yet: its circuit, answers "
-            "and proofs are there, records and audits of several shards are not; name a class of one index"
+            f"{values.get('name', 'this class')!r} is a class for shards, and no window runs on those yet: its "
+            "circuit, answers and proofs are there, records and audits of several shards are not; name another class"
         )
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
 

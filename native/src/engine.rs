@@ -148,7 +148,7 @@ impl Engine {
     fn coarse(&self, key: Fr) -> Result<(Vec<BigInt<4>>, Vec<u32>)> {
         let wide = Parameters::of(17)?;
         let blocks = self.elements().div_ceil(ELEMENTS_PER_BLOCK);
-        let shared = wide.shared_by_blocks(key);
+        let shared = wide.shared_by_blocks(key, Fr::ZERO);
         let mut elements: Vec<BigInt<4>> = (0..blocks)
             .into_par_iter()
             .flat_map_iter(|block| {

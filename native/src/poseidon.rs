@@ -297,11 +297,12 @@ impl Parameters {
         }
     }
 
-    /// What the permutations of (0, key, x, 0, ..) have in common after the first round, for width 17.
-    pub fn shared_by_blocks(&self, key: Fr) -> [Fr; MAX_WIDTH] {
+    /// What the permutations of (0, key, x, fourth, 0, ..) have in common after the first round, for width 17.
+    pub fn shared_by_blocks(&self, key: Fr, fourth: Fr) -> [Fr; MAX_WIDTH] {
         assert_eq!(self.width, MAX_WIDTH, "width");
         let mut state = [Fr::ZERO; MAX_WIDTH];
         state[1] = key;
+        state[3] = fourth;
         for (x, c) in state.iter_mut().zip(&self.before[0]) {
             *x = fifth(*x + c);
         }
@@ -311,7 +312,7 @@ impl Parameters {
         shared
     }
 
-    /// The permutation of (0, key, x, 0, ..) from [`Parameters::shared_by_blocks`].
+    /// The permutation of (0, key, x, fourth, 0, ..) from [`Parameters::shared_by_blocks`].
     pub fn block(&self, shared: &[Fr; MAX_WIDTH], x: Fr) -> [Fr; MAX_WIDTH] {
         let fifth = fifth(x + self.before[0][2]);
         let mut state = *shared;
@@ -433,9 +434,9 @@ mod tests {
         let x = crate::scalars::random(2).unwrap();
         let wide = Parameters::of(17).unwrap();
         let mut state = [Fr::ZERO; 17];
-        (state[1], state[2]) = (x[0], x[1]);
+        (state[1], state[2], state[3]) = (x[0], x[1], x[0]);
         wide.permute(&mut state);
-        assert_eq!(wide.block(&wide.shared_by_blocks(x[0]), x[1]), state);
+        assert_eq!(wide.block(&wide.shared_by_blocks(x[0], x[0]), x[1]), state);
     }
 
     #[test]

@@ -116,12 +116,8 @@ def test_a_verifier_numbers_the_shards_itself(tiny: ShardedClass) -> None:
 def test_challenges_hash_the_threshold_and_the_shard(tiny: ShardedClass) -> None:
     one, two = shard_statements(tiny, Statement(1, 2, 3, 4, 5), 2)
     given = b"k" * 32, b"r" * 32, one, b"w" * 64, b"h" * 128, b"v" * 64
-    all_ = [
-        shard_challenges(*given),
-        shard_challenges(*given[:5], b"u" * 64),
-        shard_challenges(*given[:2], two, *given[3:]),
-    ]
-    assert len({x for pair in all_ for x in pair}) == 6
+    others = (*given[:5], b"u" * 64), (*given[:2], two, *given[3:])
+    assert len({x for one in (given, *others) for x in shard_challenges(*one)}) == 6
 
 
 @pytest.mark.parametrize("name", CLASSES)
