@@ -196,17 +196,14 @@ class ShardedView(KeyView):
         """The proofs of a record, (clear, c_w, c_h, proof) of every shard in order, with one C_v added to all vk_x.
 
         Raises:
-            ProofError: one does not hold, clear inputs other than ``shard`` and the challenges differ, or the shards are
-                not numbered 0 to shards - 1.
+            ProofError: one does not hold, they differ in more than ``shard`` and the challenges, or the shards are not
+                numbered 0 to shards - 1.
         """
         names = [list(clear[:7]) for clear, *_ in shards]
         if not names or any(one != [*names[0][:5], at, len(shards)] for at, one in enumerate(names)):
             raise ProofError("the proofs of a record are not those of its shards, each once and in order")
         self.verify_points_batch(
-            [
-                (clear, c_w + c_h + c_v, [*self._scales(clear, c_h), 1], proof)
-                for clear, c_w, c_h, proof in shards
-            ]
+            [(clear, c_w + c_h + c_v, [*self._scales(clear, c_h), 1], proof) for clear, c_w, c_h, proof in shards]
         )
 
 

@@ -22,7 +22,8 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     """A class from a parameter file's table; its law says which kind it is of.
 
     Raises:
-        PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
+        PolicyError: an unknown or missing key, a value of the wrong kind, parameters that contradict each other, or a
+            class for shards (SPEC M.9.2).
     """
     if "S" in values:
         raise PolicyError(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -159,10 +158,9 @@ def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: S
     opened(scene, [c_v, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
 
     mixed = GROUP.msm(c_v + scene.view.scores.y[:64], field.pack([1, 3 << record.cls.c]))
-    raised = replace(record, w=[[one[0], *one[1:]] for one in record.w])
     shards = []
     for shard in range(SHARDS):
-        clear, c_w, c_h, proof = scene.prove(raised, shard, (c_v, rho_v), added=mixed)
+        clear, c_w, c_h, proof = scene.prove(record, shard, (c_v, rho_v), added=mixed)
         lowered = GROUP.msm(c_w + scene.view.scores.y[:64], field.pack([1, -(3 << record.cls.c) % R]))
         shards.append((clear, lowered, c_h, proof))
     scene.view.verify_record(mixed, shards)  # C_w of three steps less than what is proven
