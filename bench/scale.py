@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m bench.scale``: answers over an index of shards beside FAISS flat, and the provider's memory, every size in one run.
+"""``python -m bench.scale``: answers over an index of shards beside FAISS flat, and the provider's memory, in one run.
 
-Writes bench/results/scale.json.  Vectors are synthetic: random unit vectors, which is all that time and memory depend on.
-An answer is: exact scores of all slots, a commitment C_y of every shard, noise over every slot of every shard, the top K,
-and a signature; the peer is FAISS IndexFlatIP over the same vectors as float32, with a signature.  Memory is the peak of
-a process of its own that holds the index and answers, without FAISS.
+Writes bench/results/scale.json.  Vectors are synthetic: random unit vectors, which is all that time and memory depend
+on.  An answer is: exact scores of all slots, a commitment C_y of every shard, noise over every slot of every shard, the
+top K, and a signature; the peer is FAISS IndexFlatIP over the same vectors as float32, with a signature.  Memory is the
+peak of a process of its own that holds the index and answers, without FAISS.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Index:
         self.cls, self.shards = cls, -(-slots // cls.N)
         rows = vectors(self.shards * cls.N)
         rows[slots:] = 0
-        self.matrix = native.ScoreMatrix(rows, DIMENSION)
+        self.matrix = native.ScoreMatrix(rows.tobytes(), DIMENSION)
+        del rows
         points = default_group().hash_to_curve(b"bench columns", DIMENSION + 1)
         # One shard's columns stand for all: a commitment's time does not depend on the points.
         self.committer = native.Committer(points[:-64], points[-64:])

@@ -16,7 +16,7 @@ insideLow, insideHigh           chunks of an id's distances to this shard's firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
@@ -81,7 +81,8 @@ def shard_statements(cls: ShardedClass, common: Statement, shards: int) -> tuple
     """
     if not 1 <= shards <= cls.S:
         raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1 to {cls.S}")
-    return tuple(ShardStatement(*common.clear(), shard, shards) for shard in range(shards))
+    given = {f.name: getattr(common, f.name) for f in fields(Statement)}
+    return tuple(ShardStatement(**given, shard=shard, shards=shards) for shard in range(shards))
 
 
 def shard_challenges(

@@ -33,6 +33,8 @@ pub struct Ranked {
     grid: usize,
     /// L: bits of a slot's id, in the whole index of a shard.
     id_bits: usize,
+    /// Shards that an index has at most.
+    most: usize,
     bounds: Vec<i64>,
     /// F(x - 1) for x = 0, ..., cut + 1: the last is 2^width.
     least: Vec<u128>,
@@ -115,6 +117,7 @@ impl Ranked {
             width,
             grid,
             id_bits: usize::BITS as usize - (n - 1).leading_zeros() as usize,
+            most: 1,
             bounds,
             least,
         })

@@ -83,7 +83,7 @@ def proven(scene: Scene, record: ShardedRecord) -> Proven:
     return *committed, [scene.prove(record, shard, committed) for shard in range(SHARDS)]
 
 
-def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], match: str = "") -> None:
+def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], match: str | None = None) -> None:
     with pytest.raises(ProofError, match=match):
         scene.view.verify_record(c_v, shards)
 

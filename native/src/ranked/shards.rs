@@ -32,6 +32,7 @@ impl Ranked {
             shards >= 2 && shards.saturating_mul(self.n) < 1 << 31,
             "the number of shards is impossible"
         );
+        self.most = shards;
         self.id_bits = usize::BITS as usize - (self.n * shards - 1).leading_zeros() as usize;
         Ok(self)
     }
@@ -39,10 +40,11 @@ impl Ranked {
     /// Noise over every slot of every shard, N scores each, and the exact top K by (v, -id).
     pub fn answer_shards(&self, key: Fr, w: &[i64], steps: i64) -> Result<Answer> {
         ensure!(
-            !w.is_empty() && w.len() % self.n == 0 && w.len() <= 1 << self.id_bits,
-            "{} scores are no shards of {} slots",
+            !w.is_empty() && w.len() % self.n == 0 && w.len() <= self.n * self.most,
+            "{} scores are no shards of {} slots, {} at most",
             w.len(),
-            self.n
+            self.n,
+            self.most
         );
         type Places = (i64, Vec<(i64, i64, bool)>);
         let opened: Vec<Places> = w
@@ -74,9 +76,8 @@ impl Ranked {
 
     /// One shard's hint vector: of its own scores and of what all shards share.
     pub fn shard_hints(&self, key: Fr, w: &[i64], steps: i64, whole: &Whole) -> Result<Vec<Fr>> {
-        let (n, ids) = (self.n, 1i64 << self.id_bits);
         ensure!(
-            whole.shard < whole.shards && whole.shards.saturating_mul(n) <= ids as usize,
+            whole.shard < whole.shards && whole.shards <= self.most,
             "there is no shard {} of {}",
             whole.shard,
             whole.shards
@@ -84,12 +85,12 @@ impl Ranked {
         ensure!(
             whole.returned.len() == self.k
                 && whole.returned.windows(2).all(|p| p[0] < p[1])
-                && whole.returned[self.k - 1] < 2 * (n * whole.shards) as u64
-                && (0..ids).contains(&whole.threshold_slot),
+                && whole.returned[self.k - 1] < 2 * (self.n * whole.shards) as u64
+                && (0..1i64 << self.id_bits).contains(&whole.threshold_slot),
             "T must be K increasing ids of the index"
         );
         let opened = self.open(key, w, steps, whole.shard as u64)?;
-        let base = (whole.shard * n) as i64;
+        let base = (whole.shard * self.n) as i64;
         let chosen = self.at_threshold(opened, whole.threshold, whole.threshold_slot - base)?;
         self.hints_within(&chosen, w, steps, Some(whole))
     }
