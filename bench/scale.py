@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import resource
 import secrets
 import statistics
 from collections.abc import Callable
@@ -97,7 +96,7 @@ def _memory(name: str, slots: int, answers: Any) -> None:
     index, e = Index(load_sharded_classes()[name], slots), vectors(1)[0]
     for _ in range(3):
         index.answer(e)
-    answers.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    answers.put(shardproofs.peak_mib())
 
 
 def memory_mib(name: str, slots: int) -> float:

@@ -249,7 +249,7 @@ template Sharded(N, K, R, m, q, c, L, sides, uniformBits, G, CUT) {
         inside[k].beyond <== insideBeyond[k];
         inside[k].low <== insideLow[k];
         inside[k].high <== insideHigh[k];
-        set += inside[k].fraction;
+        set += inside[k].fInside;
         ranges += inside[k].range;
     }
     signal commitment <== PlacesCommitment(K, L)(t_salt, returned);

@@ -26,11 +26,16 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
             class for shards (SPEC M.9.2).
     """
     if "S" in values:
-        raise PolicyError(
-            f"{values.get('name', 'this class')!r} is a class for shards, and no window runs on those yet: its "
-            "circuit, answers and proofs are there, records and audits of several shards are not; name another class"
-        )
+        raise PolicyError(no_window_yet(str(values.get("name", ""))))
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+
+
+def no_window_yet(name: str) -> str:
+    """Why no policy may name a sharded class (SPEC M.9.2)."""
+    return (
+        f"{name!r} is a class for shards, and no window runs on those yet: its circuit, answers and proofs are there, "
+        "records and audits of several shards are not; name a class of one index"
+    )
 
 
 def places_suffice(cls: AttestationClass, table: NoiseTable) -> bool:

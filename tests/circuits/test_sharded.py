@@ -8,6 +8,7 @@ circuit rejects it, and accepts it once the rows of that rule are dropped.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ import pytest
 
 from ragseal.circuits import stats
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import circuit_of
+from ragseal.circuits.circuit import circuit_of, sharded_sources
 from ragseal.groth16.assignments import ShardedAssignment
 from ragseal.kernel import field
 from ragseal.kernel.mechanism import noise_key
@@ -29,6 +30,7 @@ from tests.circuits.r1cs import R1cs
 from tests.circuits.rules import assert_only_rule, boolean_row, fractions
 from tests.circuits.scene import CACHE, compiled
 from tests.circuits.sharded_scene import STEPS, ShardedRecord, edited, group_of, sharded_record, sharded_tiny
+from tests.circuits.test_determination import DERIVED, QUOTIENT, group_wires
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +75,47 @@ def forged(record: ShardedRecord, winners: int, returned: Iterable[Returned], sh
 def next_best(record: ShardedRecord, winners: int) -> int:
     """The id of the slot that comes ``winners``-th."""
     return forged(record, winners, record.selection.returned).selection.threshold_slot
+
+
+_MADE = DERIVED + r"|limits\.range|place\[\d+\]\.f\w*|inside\[\d+\]\.f\w*"  #: made of challenges
+
+
+def loose(r1cs: R1cs, without: set[int]) -> set[int]:
+    """As in test_ranked: wires that challenge-free rows leave open when ``without`` is not known."""
+    exempt = {w for w in r1cs.named(f"{QUOTIENT}|{_MADE}|scaledBound.*") if w not in r1cs.inputs}
+    challenge = {r1cs.wire_of["alpha"], r1cs.wire_of["beta"]} | group_wires(r1cs, "scaledBound")
+    dropped = {i for w in exempt | challenge for i in r1cs.rows_of[w]}
+    dropped |= {i for i, (a, b, c) in enumerate(r1cs.rows) if a and b and not c}
+    known = set(r1cs.inputs) - challenge - without
+    reached = {w for _, w in r1cs.plan(known, dropped)}
+    return set(range(1, r1cs.wires)) - known - reached - exempt - challenge
+
+
+def test_everything_is_determined_without_a_challenge(tiny: Setting) -> None:
+    assert loose(tiny.r1cs, set()) == set()
+    quotients = {w for w in tiny.r1cs.named(QUOTIENT) if w not in tiny.r1cs.inputs}
+    assert all(len(tiny.r1cs.factor_rows([w])) == 1 for w in quotients)
+    known = set(tiny.r1cs.inputs) | quotients
+    followed = {w for _, w in tiny.r1cs.plan(known, tiny.r1cs.factor_rows(quotients))}
+    assert known | followed == set(range(1, tiny.r1cs.wires))
+
+
+@pytest.mark.parametrize("name", ["w", "returned", "insideBelow", "insideBeyond", "insideLow", "entry", *THRESHOLD])
+def test_every_commitment_is_needed(tiny: Setting, name: str) -> None:
+    """Live: leave one group out of the commitments, and all its wires are loose."""
+    wires = group_wires(tiny.r1cs, name)
+    assert wires
+    assert wires <= loose(tiny.r1cs, wires)
+
+
+def test_only_quotients_are_assigned_in_the_sources() -> None:
+    for path in sharded_sources():
+        for line in re.sub(r"//.*", "", path.read_text(encoding="utf-8")).splitlines():
+            assert "assert" not in line, f"{path.name}: {line}"
+            assert "-->" not in line, f"{path.name}: {line}"
+            if "<--" in line:
+                target = line.split("<--")[0].strip().removeprefix("signal ").split("[")[0]
+                assert re.fullmatch(QUOTIENT, target), f"{path.name}: {line}"
 
 
 def test_public_signals_stand_in_layout_order(tiny: Setting) -> None:
@@ -184,7 +227,7 @@ def lost(record: ShardedRecord) -> tuple[ShardedRecord, int, int]:
 def test_one_winner_less_than_t_has(tiny: Setting, record: ShardedRecord) -> None:
     made, shard, k = lost(record)
     given = inputs(made.assignment(shard, ALPHA, BETA))
-    assert_only_rule(tiny, given, *fractions(tiny.r1cs, rf"inside\[{k}\]\.fraction"))
+    assert_only_rule(tiny, given, *fractions(tiny.r1cs, rf"inside\[{k}\]\.fInside"))
 
 
 @pytest.mark.parametrize(("bit", "end"), [("insideBelow", 0), ("insideBeyond", 1)])

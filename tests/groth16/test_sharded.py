@@ -98,7 +98,7 @@ def test_another_threshold_in_one_shard_is_refused(scene: Scene, record: Sharded
 
     That its proof holds under its own says that nothing but the common commitment stands against it.
     """
-    c_v, rho_v, shards = proven
+    c_v, _, shards = proven
     other = forged(record, record.cls.K - 1, record.selection.returned)  # one winner less
     at = record.selection.threshold_slot // record.cls.N
     shard = next(s for s in range(SHARDS) if s != at)  # whose winners are the same under both thresholds
@@ -170,4 +170,5 @@ def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: S
 
 def test_t_is_one_set_for_all_shards(record: ShardedRecord, proven: Proven) -> None:
     t_commit = statement.places_commitment(record.cls, record.salt, record.selection.returned)
-    assert {one[0][4] for one in proven[2]} == {t_commit} and {one[0][3] for one in proven[2]} == {STEPS}
+    assert {one[0][4] for one in proven[2]} == {t_commit}
+    assert {one[0][3] for one in proven[2]} == {STEPS}

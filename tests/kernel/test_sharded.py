@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Selection over several shards: the top K of all slots' exact noise, whichever shards they lie in; docs/proofs/shards.md."""
+"""Selection over several shards: the top K of all slots' exact noise, wherever they lie.  docs/proofs/shards.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragseal.circuits.circuit import load_classes, load_sharded_classes
 from ragseal.circuits.search import complete_sharded
 from ragseal.kernel import overflow
 from ragseal.kernel.classes import attestation_class
-from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, UnprovableError
+from ragseal.kernel.errors import AttestationError, CommitmentError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, TAG_COARSE, TAG_FINE
 from ragseal.kernel.proofs import Statement
@@ -25,6 +25,8 @@ from ragseal.kernel.sharded_class import ShardedClass, shards_overflow_bound, sh
 from ragseal.kernel.sharded_hints import sharded_hints
 from ragseal.kernel.sharded_mechanism import select_sharded
 from ragseal.kernel.sharded_statement import ShardedLayout, shard_challenges, shard_statements
+from ragseal.prover.assembly import circuit_class
+from ragseal.verifier.state import find_class
 from tests.circuits.sharded_scene import STEPS, scores_of, sharded_tiny
 
 CLASSES = load_sharded_classes()
@@ -91,7 +93,7 @@ def test_no_two_shards_share_an_element(tiny: ShardedClass) -> None:
 def test_a_shard_that_overflows_refuses_the_query(tiny: ShardedClass) -> None:
     """Its own entry lies above the threshold of all: slots that are no places could win."""
     w = [[0] * tiny.N, [-2000 << tiny.c] * tiny.N]
-    crowded = dataclasses.replace(tiny, K=tiny.R - 2)  # all but one of the full places would have to keep their bound
+    crowded = dataclasses.replace(tiny, K=tiny.R - 2, m=2)  # a quarter of all slots reaches equally far
     with pytest.raises(UnprovableError, match="could win"):
         select_sharded(crowded, KEY, w, STEPS)
     opened = open_places(tiny, KEY, w[0], STEPS)
@@ -149,8 +151,13 @@ def test_an_impossible_number_of_shards_is_refused(tiny: ShardedClass, S: int) -
 
 def test_no_policy_can_name_a_sharded_class(tiny: ShardedClass) -> None:
     assert not set(CLASSES) & set(load_classes())
-    with pytest.raises(PolicyError, match="no window runs on those yet"):
+    why = "no window runs on those yet"
+    with pytest.raises(PolicyError, match=why):
         attestation_class(tiny.to_mapping())
+    with pytest.raises(PolicyError, match=why):
+        circuit_class(tiny.name)  # a provider's commit
+    with pytest.raises(CommitmentError, match=why):
+        find_class({}, tiny.name)  # an auditor's window
 
 
 def test_the_threshold_is_no_hint(tiny: ShardedClass) -> None:

@@ -17,7 +17,7 @@ from ragseal.kernel.sharded_mechanism import select_sharded
 from tests.circuits.sharded_scene import STEPS, scores_of, sharded_tiny
 
 pytest.importorskip("ragseal_native")
-from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine  # noqa: E402
+from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
 
 CLS = sharded_tiny()
 ENGINE = ShardedEngine(CLS)

@@ -5,7 +5,7 @@ include "logup.circom";
 
 // Whether a packed id (2 id + flag) lies in shard number "shard", that is in [2 N shard, 2 N (shard + 1)), decided exactly:
 // below says that it lies before the shard, beyond that it lies behind it, by n chunks of the distance to either end.
-// fraction: 1 / (alpha - its packed slot in the shard) of an id inside, 0 of another.
+// fInside: 1 / (alpha - its packed slot in the shard) of an id inside, 0 of another.
 template Inside(N, n, c) {
     signal input alpha;
     signal input shard;
@@ -14,7 +14,7 @@ template Inside(N, n, c) {
     signal input beyond;
     signal input low[n - 1];
     signal input high[n - 1];
-    signal output fraction;
+    signal output fInside;
     signal output range;
 
     below * (below - 1) === 0;
@@ -47,8 +47,8 @@ template Inside(N, n, c) {
     }
     range <== sum;
 
-    fraction <-- (1 - below - beyond) / (alpha - first);
-    fraction * (alpha - first) === 1 - below - beyond;
+    fInside <-- (1 - below - beyond) / (alpha - first);
+    fInside * (alpha - first) === 1 - below - beyond;
 }
 
 // Packed ids that increase strictly from 0 at least to 2 N shards - 1 at most: with -1 before the first and 2 N shards
