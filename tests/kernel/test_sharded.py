@@ -93,9 +93,9 @@ def test_no_two_shards_share_an_element(tiny: ShardedClass) -> None:
 def test_a_shard_that_overflows_refuses_the_query(tiny: ShardedClass) -> None:
     """Its own entry lies above the threshold of all: slots that are no places could win."""
     w = [[0] * tiny.N, [-2000 << tiny.c] * tiny.N]
-    crowded = dataclasses.replace(tiny, K=tiny.R - 2, m=2)  # a quarter of all slots reaches equally far
+    crowded = dataclasses.replace(tiny, K=4, R=6)
     with pytest.raises(UnprovableError, match="could win"):
-        select_sharded(crowded, KEY, w, STEPS)
+        select_sharded(crowded, noise_key((574, 1), 2, 3), w, STEPS)  # about one request in a hundred does
     opened = open_places(tiny, KEY, w[0], STEPS)
     assert at_threshold(tiny, opened, opened.entry, 0).threshold == opened.entry
     with pytest.raises(UnprovableError, match="could win"):
