@@ -98,8 +98,8 @@ class ShardedEngine:
     """The native module's engine for shards; :mod:`ragseal.kernel.sharded_mechanism` is the reference."""
 
     def __init__(self, cls: ShardedClass) -> None:
-        sizes, *rest = _ranked_parameters(cls)
-        self._engine = native.ShardedEngine({**sizes, "S": cls.S}, *rest)
+        sizes, bounds, cumulative, grid = _ranked_parameters(cls)
+        self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
 
     def answer(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""

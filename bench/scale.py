@@ -135,7 +135,7 @@ def against_faiss(name: str, slots: int, rounds: int) -> dict[str, Any]:
     }
     for action in actions.values():
         action()
-    samples = alternately(actions, rounds)  # type: ignore[arg-type]
+    samples = alternately(actions, rounds)
     median = {part: statistics.median(values) for part, values in samples.items()}
     return {
         "class": name,

@@ -50,7 +50,14 @@ def main() -> None:
         checks.append(
             (
                 "circomspect",
-                ["circomspect", "--level", "error", "circuits/attestation.circom", "circuits/ranked.circom"],
+                [
+                    "circomspect",
+                    "--level",
+                    "error",
+                    "circuits/attestation.circom",
+                    "circuits/ranked.circom",
+                    "circuits/sharded.circom",
+                ],
                 ROOT,
             )
         )
