@@ -96,13 +96,12 @@ def _prove(name: str, folder: Path, zkey: Path, shards: int, answers: Any) -> No
 
 def proofs(name: str, folder: Path, shards: int = 3) -> dict[str, Any]:
     """Figures of one class; ``folder`` holds the builds and takes the key."""
-    cls, began = load_sharded_classes()[name], time.perf_counter()
+    cls = load_sharded_classes()[name]
     keys = make_keys(build(cls, folder / "build").r1cs, cls, class_digest(cls), folder / "bench" / "shards")
-    made = time.perf_counter() - began
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     process = context.Process(target=_prove, args=(name, folder, keys.zkey, shards, answers))
     process.start()
     found: dict[str, Any] = answers.get()
     process.join()
-    return {**found, "keys_s": round(made, 2)}
+    return found
