@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
+from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.statement import Returned
 
 Scores = npt.NDArray[np.int64]
@@ -64,17 +66,12 @@ class NativeEngine:
     """The native module's engine."""
 
     def __init__(self, cls: CircuitClass | RankedClass) -> None:
-        table = noise.build_table(cls.law)
-        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
         self._engine: native.Engine | native.RankedEngine
         if isinstance(cls, RankedClass):
-            self._engine = native.RankedEngine(
-                {**{n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c")}, "bits": table.bits},
-                list(cls.bounds),
-                [f.to_bytes(16, "big") for f in cumulative],
-                cls.grid,
-            )
+            self._engine = native.RankedEngine(*_ranked_parameters(cls))
             return
+        table = noise.build_table(cls.law)
+        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
         bounds = noise.coarse_bounds(table, cls.m, cls.s)
         self._engine = native.Engine(
             {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
@@ -95,6 +92,55 @@ class NativeEngine:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
         except native.NativeError as error:
             raise _named(error) from None
+
+
+class ShardedEngine:
+    """The native module's engine for shards; :mod:`ragseal.kernel.sharded_mechanism` is the reference."""
+
+    def __init__(self, cls: ShardedClass) -> None:
+        sizes, bounds, cumulative, grid = _ranked_parameters(cls)
+        self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
+
+    def answer(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
+        """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
+        try:
+            found = self._engine.answer(field.to_bytes(key), _buffer(w), steps)
+        except native.NativeError as error:
+            raise _named(error) from None
+        returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+        return ShardedAnswer(returned, found["v"], found["i_star"])
+
+    def hints(self, key: int, w: Scores, steps: int, place: tuple[int, int], answer: ShardedAnswer) -> bytes:
+        """The hint vector of one shard, packed: of its own scores and of what all shards have in common.
+
+        ``place``: its number, and how many shards there are.
+        """
+        packed = [one.packed for one in answer.returned]
+        threshold = answer.threshold, answer.threshold_slot
+        try:
+            return self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed)
+        except native.NativeError as error:
+            raise _named(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedAnswer:
+    """T of an index of shards, and its threshold, which stays secret: what one shard's prover needs of all."""
+
+    returned: tuple[Returned, ...]
+    threshold: int
+    threshold_slot: int
+
+    def __repr__(self) -> str:
+        return "ShardedAnswer(...)"
+
+
+def _ranked_parameters(cls: RankedClass) -> tuple[dict[str, int], list[int], list[bytes], int]:
+    """What the native ranked engines are made of."""
+    table = noise.build_table(cls.law)
+    cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
+    sizes = {**{n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c")}, "bits": table.bits}
+    return sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
 
 
 def _named(error: Exception) -> Exception:

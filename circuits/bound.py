@@ -53,12 +53,12 @@ def _golden(function: Callable[[float], float], low: float, high: float) -> floa
     return (low + high) / 2
 
 
-def _search(N: int, K: int, R: int, hull: list[tuple[float, float]]) -> tuple[float, float, float]:
+def _search(N: int, K: int, R: int, hull: list[tuple[float, float]], union: int = 1) -> tuple[float, float, float]:
     """(ln bound, a, b), approximately minimal: the logarithm of the bound is convex in (ln a, -ln b)."""
 
     def log_bound(u: float, w: float) -> float:
         worst = max(math.expm1(u) * flagged + math.expm1(-w) * above for above, flagged in hull)
-        return math.log(N) - (R - K + 1) * u + (K - 1) * w + N * math.log1p(worst)
+        return math.log(N * union) - (R - K + 1) * u + (K - 1) * w + N * math.log1p(worst)
 
     def best_w(u: float) -> float:
         return _golden(lambda w: log_bound(u, w), 1e-3, _SEARCH_LIMIT)
@@ -68,8 +68,8 @@ def _search(N: int, K: int, R: int, hull: list[tuple[float, float]]) -> tuple[fl
     return log_bound(u, w), math.exp(u), math.exp(-w)
 
 
-def find_bound(N: int, K: int, m: int, table: NoiseTable) -> tuple[int, Fraction, Fraction]:
-    """The smallest R for which this bound gives 2^-64, with rationals a and b that prove it (checked exactly).
+def find_bound(N: int, K: int, m: int, table: NoiseTable, union: int = 1) -> tuple[int, Fraction, Fraction]:
+    """The smallest R for which ``union`` times this bound gives 2^-64, and rationals a and b that prove it exactly.
 
     Raises:
         PolicyError: no R <= N is enough.
@@ -80,10 +80,10 @@ def find_bound(N: int, K: int, m: int, table: NoiseTable) -> tuple[int, Fraction
     found: dict[int, tuple[Fraction, Fraction]] = {}
     while high - low > 1:
         R = (low + high) // 2
-        value, a, b = _search(N, K, R, hull)
+        value, a, b = _search(N, K, R, hull, union)
         if value <= target:
             rationals = _rational(a), _rational(b)
-            if overflow_bound(N, K, R, m, *rationals, table) <= Fraction(1, 1 << OVERFLOW_EXPONENT):
+            if overflow_bound(N, K, R, m, *rationals, table) * union <= Fraction(1, 1 << OVERFLOW_EXPONENT):
                 found[R] = rationals
                 high = R
                 continue

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are four: the attestation's and the ranked one, which prove that a list is what the mechanism gives, and one of
-which a policy names by its class; the estimate's, of which an auditor chooses a size by the key that it asks for proofs
-under; and the thinning's, whose size is the capacity of the policy's class.
+There are five: the attestation's and the ranked one, which prove that a list is what the mechanism gives, and one of
+which a policy names by its class; the sharded one, for a part of a larger index, which no policy can name yet; the
+estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size
+is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
@@ -23,6 +24,9 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.sharded_class import ShardedClass, sharded_class_from_mapping
+from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
+from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
@@ -30,9 +34,12 @@ from ragseal.kernel.thinning import ThinningClass, thinning_class
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
 RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
+SHARDED_CLASSES_FILE = HERE / "sharded_classes.toml"
 ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
+SHARDED = "sharded"
 CLASS_TAG = b"ragseal.circuit-class.v1"
 RANKED_TAG = b"ragseal.ranked-class.v1"
+SHARDED_TAG = b"ragseal.sharded-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
@@ -47,7 +54,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION, RANKED, ESTIMATE or THINNING; names its file and the files of its builds
+    noun: str  #: ATTESTATION, RANKED, SHARDED, ESTIMATE or THINNING; names its file and the files of its builds
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -86,6 +93,8 @@ def circuit_of(cls: Shape) -> Circuit:
     """
     if isinstance(cls, CircuitClass):
         return _attestation(cls)
+    if isinstance(cls, ShardedClass):
+        return _sharded(cls)
     if isinstance(cls, RankedClass):
         return _ranked(cls)
     return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
@@ -143,31 +152,65 @@ def ranked_sources() -> list[Path]:
 
 
 def _ranked(cls: RankedClass) -> Circuit:
-    files, main = ranked_sources(), _ranked_main(cls)
-    parts = [RANKED_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
+    layout = RankedLayout(cls)
+    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
+    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
+    return _of_places(cls, RANKED, RANKED_TAG, ranked_sources(), layout, (), public, groups)
+
+
+def sharded_sources() -> list[Path]:
+    """The sharded circuit's own .circom files, in a fixed order."""
+    lib = HERE / "lib"
+    places = [path for path in sorted((lib / "ranked").glob("*.circom")) if path.name != "wide_elements.circom"]
+    shared = [lib / name for name in _RANKED_LIBRARY]
+    return [HERE / "sharded.circom", *sorted((lib / "sharded").glob("*.circom")), *places, *shared]
+
+
+def _sharded(cls: ShardedClass) -> Circuit:
+    layout = ShardedLayout(cls)
+    public = [*SHARDED_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound", *THRESHOLD]
+    groups = (
+        (layout.scores_at, cls.N),
+        (layout.hints_at, layout.size),
+        (layout.scaled_at, cls.N),
+        (layout.threshold_at, len(THRESHOLD)),
+    )
+    return _of_places(cls, SHARDED, SHARDED_TAG, sharded_sources(), layout, (cls.L,), public, groups)
+
+
+def _of_places(
+    cls: RankedClass,
+    noun: str,
+    tag: bytes,
+    files: list[Path],
+    layout: RankedLayout,
+    own: tuple[int, ...],
+    public: list[str],
+    groups: tuple[tuple[int, int], ...],
+) -> Circuit:
+    """Of the ranked kinds.  ``own``: parameters behind c.  ``groups``: first public input and size of relations."""
+    main = _ranked_main(cls, noun, own, public)
+    parts = [tag, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
     parts.append(library_integrity().encode())
     for path in files:
         parts += [path.name.encode(), read_source(path)]
-    layout = RankedLayout(cls)
-    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
     relations = tuple(_wires(at, count) for at, count in groups)
     digest = hash_parts(parts).digest()
-    return Circuit(cls, RANKED, tuple(files), True, main, layout.public, layout.clear, relations, digest)
+    return Circuit(cls, noun, tuple(files), True, main, layout.public, layout.clear, relations, digest)
 
 
-def _ranked_main(cls: RankedClass) -> str:
+def _ranked_main(cls: RankedClass, noun: str, own: tuple[int, ...], public: list[str]) -> str:
     """Constant tables, public signals, parameters."""
     table = cls.table
     bounds = ", ".join(map(str, cls.bounds))
     cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in RankedLayout(cls).groups), "scaledBound"]
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.sides, table.bits, cls.grid, table.cut)
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, *own, cls.sides, table.bits, cls.grid, table.cut)
     return (
-        f"// Generated for ranked class {cls.name}.\npragma circom 2.1.6;\n\n"
-        'include "ranked.circom";\n\n'
+        f"// Generated for {noun} class {cls.name}.\npragma circom 2.1.6;\n\n"
+        f'include "{noun}.circom";\n\n'
         f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
         f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Ranked({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(public)}]}} = {noun.title()}({', '.join(map(str, sizes))});\n"
     )
 
 
@@ -208,6 +251,12 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
     for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE]:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
+
+
+def load_sharded_classes() -> dict[str, ShardedClass]:
+    """The sharded classes that come with ragseal, by name.  Raises as :func:`load_classes`."""
+    tables = _tables(SHARDED_CLASSES_FILE)
+    return {name: sharded_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:

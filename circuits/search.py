@@ -25,6 +25,8 @@ from ragseal.kernel.params import (
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
 from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_statement import ShardedLayout
 from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
@@ -146,11 +148,12 @@ def _exact_range(bits: int, c: int) -> int:
 
 
 def _ranked_rows(cls: RankedClass) -> Rows:
-    """Of the ranked circuit.
+    """Of the ranked circuit and the sharded one.
 
     Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
     """
-    layout = RankedLayout(cls)
+    sharded = isinstance(cls, ShardedClass)
+    layout = ShardedLayout(cls) if isinstance(cls, ShardedClass) else RankedLayout(cls)
     n, r, c = cls.N, cls.R, cls.c
     slots = 5 * n + 2 * _total(n) + _total(2 * n)
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
@@ -165,11 +168,14 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     place += cls.fine_chunks + (cls.fine_last_bits < c) + 2 * cls.uniform_chunks + cls.compare_chunks + 4  # look-ups
     place += 1  # their sum
     order = _increasing(r + 1, cls.returned_chunks) + (r - 1) + 1
-    increasing = _increasing(cls.K - 1, cls.returned_chunks)
+    increasing = _increasing(cls.K + 1 if sharded else cls.K - 1, cls.returned_chunks)
+    if sharded:  # of an id: its bits and folds, chunks, their sum; the shard's first S-box, i* as the shard counts
+        increasing += cls.K * (4 + 2 * cls.returned_chunks + 1) + 3 + 1
     grid = cls.grid
     limits = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
     tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, cls.table.cut + 1))
     closing = 3 + 1 + cls.K + 1 + 1 + 5  # the key's first S-box; beta^2; T's fractions; winners', counted; identities
+    closing -= sharded  # nothing counts a shard's winners
     fixed = secrets + fine + r * place + order + increasing + limits + _exact_range(cls.L, c) + tables + closing
     scaling = slots + elements + blocks
     return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
@@ -228,8 +234,17 @@ def complete_ranked(name: str, law: str, N: int, K: int, m: int, q: int, c: int)
     return RankedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b)
 
 
-def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int) -> RankedClass:
+def complete_sharded(name: str, law: str, N: int, K: int, m: int, q: int, c: int, S: int) -> ShardedClass:
+    """As :func:`complete_ranked`, for at most S shards of N slots."""
+    flagged, a, b = find_bound(N, K, m, noise.build_table(law), S * S)
+    R = flagged + 1
+    return ShardedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b, S)
+
+
+def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int, S: int = 0) -> RankedClass:
     """The largest ranked class of this shape, in whole Poseidon blocks, whose rows fit a domain.
+
+    ``S``: a sharded class, for so many shards at most.
 
     Raises:
         PolicyError: not even one block fits.
@@ -241,7 +256,8 @@ def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int) -> Ran
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            cls = complete_ranked(name, law, middle * block, K, m, q, c)
+            sizes = name, law, middle * block, K, m, q, c
+            cls = complete_sharded(*sizes, S) if S else complete_ranked(*sizes)
             fits = count_rows(cls).rows <= domain
         except PolicyError:
             low = middle  # few slots for K: larger ones may do

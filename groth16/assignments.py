@@ -2,7 +2,7 @@
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
 Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt; of a ranked one, beta
-times the bounds stand before the private ones.  Of a thinning:
+times the bounds stand before the private ones, and of a shard the threshold behind those.  Of a thinning:
 clear, blinder, placed and thinned scores, then the private seed limbs and bits.
 """
 
@@ -23,6 +23,9 @@ from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
+from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
@@ -32,7 +35,7 @@ from ragseal.kernel.thinning import ThinningClass
 class Assignment:
     """All inputs of an attestation's circuit."""
 
-    clear: tuple[int, ...]  #: seven, with alpha and beta
+    clear: tuple[int, ...]  #: seven, with alpha and beta; nine of a shard
     w: tuple[int, ...]  #: signed
     h: bytes  #: packed hints
     blind: int
@@ -46,7 +49,7 @@ class Assignment:
                 field.pack((*self.clear, self.blind)),
                 field.pack(self.w),
                 self.h,
-                field.pack(self._scaled()),
+                field.pack((*self._scaled(), *self._threshold())),
                 field.pack((*self.seed, self.t_salt)),
             )
         )
@@ -58,9 +61,12 @@ class Assignment:
     def _scaled(self) -> Sequence[int]:
         return ()
 
-    def _named(self, layout: Layout | RankedLayout) -> dict[str, Any]:
+    def _threshold(self) -> Sequence[int]:
+        return ()
+
+    def _named(self, layout: Layout | RankedLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
         values = [str(v) for v in field.unpack(self.h)]
-        out: dict[str, Any] = dict(zip(CLEAR_NAMES, map(str, self.clear), strict=True))
+        out: dict[str, Any] = dict(zip(names, map(str, self.clear), strict=True))
         out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
         for group in layout.groups:
             part: Any = values[group.offset : group.offset + group.count]
@@ -89,8 +95,25 @@ class RankedAssignment(Assignment):
         return {**self._named(RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
 
 
+@dataclass(frozen=True, slots=True)
+class ShardedAssignment(RankedAssignment):
+    """All inputs of the sharded circuit for one shard."""
+
+    threshold: tuple[int, int]  #: v*, signed, and i*
+
+    def _threshold(self) -> Sequence[int]:
+        return self.threshold
+
+    def named(self, cls: Any) -> dict[str, Any]:
+        out = self._named(ShardedLayout(cls), SHARDED_CLEAR)
+        threshold = dict(zip(THRESHOLD, (str(x % R) for x in self.threshold), strict=True))
+        return {**out, "scaledBound": [str(x) for x in self._scaled()], **threshold}
+
+
 def assignment_of(cls: AttestationClass) -> type[Assignment]:
     """What a prover of this class puts in."""
+    if isinstance(cls, ShardedClass):
+        return ShardedAssignment
     return RankedAssignment if isinstance(cls, RankedClass) else Assignment
 
 

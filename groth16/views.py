@@ -22,7 +22,9 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
-from ragseal.kernel.statement import CLEAR, Layout
+from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
+from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
 
@@ -118,8 +120,11 @@ class KeyView(View):
 
     def __init__(self, cls: AttestationClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
-        self.layout: Layout | RankedLayout = RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
-        super().__init__(cls.name, self.layout.public, CLEAR, vk)
+        self.layout = self._layout()
+        super().__init__(cls.name, self.layout.public, self.layout.clear, vk)
+
+    def _layout(self) -> Layout | RankedLayout:
+        return RankedLayout(self.cls) if isinstance(self.cls, RankedClass) else Layout(self.cls)
 
     @cached_property
     def scores(self) -> ScoreBases:
@@ -169,6 +174,36 @@ class KeyView(View):
         """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
         self.verify_points_batch(
             [(clear, c_w + c_h, self._scales(clear, c_h), proof) for clear, c_w, c_h, proof in items]
+        )
+
+
+class ShardedView(KeyView):
+    """The key of the sharded circuit, under which a record has one proof a shard."""
+
+    def __init__(self, cls: ShardedClass, vk: VerifyingKeyData) -> None:
+        self._sharded = ShardedLayout(cls)
+        super().__init__(cls, vk)
+
+    def _layout(self) -> ShardedLayout:
+        return self._sharded
+
+    @cached_property
+    def thresholds(self) -> ThresholdBases:
+        """V*, I* and B, over which C_v commits to a record's threshold."""
+        return ThresholdBases(self.bases(self._sharded.threshold_at, len(THRESHOLD)) + self.scores.b)
+
+    def verify_record(self, c_v: bytes, shards: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        """The proofs of a record, (clear, c_w, c_h, proof) of every shard in order, with one C_v added to all vk_x.
+
+        Raises:
+            ProofError: one does not hold, they differ in more than ``shard`` and the challenges, or the shards are not
+                numbered 0 to shards - 1.
+        """
+        names = [list(clear[:7]) for clear, *_ in shards]
+        if not names or any(one != [*names[0][:5], at, len(shards)] for at, one in enumerate(names)):
+            raise ProofError("the proofs of a record are not those of its shards, each once and in order")
+        self.verify_points_batch(
+            [(clear, c_w + c_h + c_v, [*self._scales(clear, c_h), 1], proof) for clear, c_w, c_h, proof in shards]
         )
 
 

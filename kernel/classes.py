@@ -23,11 +23,22 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     """A class from a parameter file's table; its law says which kind it is of.
 
     Raises:
-        PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
+        PolicyError: an unknown or missing key, a value of the wrong kind, parameters that contradict each other, or a
+            class for shards (SPEC M.9.3).
     """
     if values.get("law") == LOTTERY:
         raise PolicyError("no circuit proves the lottery yet, so no class may have that law; choose a ranked one")
+    if "S" in values:
+        raise PolicyError(no_window_yet(str(values.get("name", ""))))
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+
+
+def no_window_yet(name: str) -> str:
+    """Why no policy may name a sharded class (SPEC M.9.3)."""
+    return (
+        f"{name!r} is a class for shards, and no window runs on those yet: its circuit, answers and proofs are there, "
+        "records and audits of several shards are not; name a class of one index"
+    )
 
 
 def places_suffice(cls: AttestationClass, table: NoiseTable) -> bool:

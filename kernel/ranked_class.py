@@ -158,13 +158,13 @@ def ranked_class_from_mapping(values: dict[str, Any]) -> RankedClass:
 
 
 @lru_cache(maxsize=64)
-def smallest_grid(N: int, R: int, m: int) -> int:
-    """The smallest G with P(Bin(N, G / 2^m) <= R - 1) <= 2^-80 (docs/proofs/ranked.md, section 4).
+def smallest_grid(N: int, R: int, m: int, shards: int = 1) -> int:
+    """The smallest G with P(Bin(N, G / 2^m) <= R - 1) <= 2^-80 / shards (docs/proofs/ranked.md, section 4).
 
     Raises:
         PolicyError: even all coarse values do not give it: R is too close to N.
     """
-    limit = Fraction(1, 1 << GRID_EXPONENT)
+    limit = Fraction(1, shards << GRID_EXPONENT)
 
     def enough(G: int) -> bool:
         return overflow.few_exceed_bound(N, R, G, m) <= limit

@@ -50,60 +50,82 @@ def ranked_hints(cls: RankedClass, selection: RankedSelection, w: Sequence[int],
     Raises:
         AttestationError: a value leaves its range, that is the policy overflows the class.
     """
-    layout = RankedLayout(cls)
-    ch = Chunks(cls.c)
-    h: dict[str, list[int]] = {g.name: [] for g in layout.groups}
+    made = PartialHints(cls, RankedLayout(cls))
+    made.put_slots(selection, w, steps)
+    made.put_thresholds(selection, selection.threshold_slot)
+    made.put("threshold", [selection.threshold])
+    made.put("thresholdSlot", [selection.threshold_slot])
+    made.put("returned", [one.packed for one in selection.returned])
+    for a, b in itertools.pairwise(made.h["returned"]):
+        made.put("returnedGap", made.ch.low(b - a - 1, cls.returned_chunks))
+    return made.complete()
 
-    def put(name: str, values: Sequence[int]) -> None:
+
+class PartialHints:
+    """A hint vector in the making: its arrays, and how often each row of each table is looked up."""
+
+    def __init__(self, cls: RankedClass, layout: RankedLayout) -> None:
+        self.cls = cls
+        self.ch = Chunks(cls.c)
+        self.h: dict[str, list[int]] = {g.name: [] for g in layout.groups}
+        self._coarse_seen, self._noise_seen = Counter[int](), Counter[int]()
+
+    def put(self, name: str, values: Sequence[int]) -> None:
+        """Behind what an array has; arrays of size 0 are left out."""
         if values:
-            h[name] += values
+            self.h[name] += values
 
-    distance_of = {p.slot: place_distance(p, cls.bounds[p.coarse], selection.entry, steps) for p in selection.places}
-    for i, u in enumerate(selection.coarse):
-        bound, k = cls.bounds[u], digit(cls, w[i])
-        distance = distance_of.get(i)
-        if distance is None:
-            distance = outside_distance(cls, k, bound, selection.entry, steps)
-        put("slot", [ch.look(w[i] - (k << cls.c)), u, bound, ch.look(distance)])
+    def complete(self) -> list[int]:
+        """The vector, once every look-up was made."""
+        self.h["coarseCount"] = [self._coarse_seen[k] for k in range(1 << self.cls.m)]
+        self.h["rangeCount"] = [self.ch.seen[j] for j in range(1 << self.cls.c)]
+        self.h["noiseCount"] = [self._noise_seen[x] for x in range(self.cls.table.cut + 1)]
+        return [v for values in self.h.values() for v in values]
 
-    for name, elements, filler, top_chunks in (
-        ("coarse", selection.coarse_elements, cls.coarse_filler, cls.coarse_top),
-        ("fine", selection.fine_elements, cls.fine_filler, cls.fine_top),
-    ):
-        used = cls.q * cls.m if name == "coarse" else PLACES_PER_ELEMENT * cls.fine_bits
-        for element in elements:
-            put(f"{name}Filler", [ch.look((element >> (used + cls.c * j)) % (1 << cls.c)) for j in range(filler)])
-            position = used + cls.c * filler
-            top = element >> position
-            put(f"{name}Top", ch.low(top, top_chunks))
-            put(f"{name}Room", ch.low(canonical_limit(position) - 1 - top, top_chunks))
-            assert position + cls.c * top_chunks >= MODULUS_BITS
+    def put_thresholds(self, selection: RankedSelection, slot: int) -> None:
+        """The entry, theta, and i* = ``slot``'s chunks."""
+        cls, ch = self.cls, self.ch
+        self.put("entry", [selection.entry])
+        ch.look(selection.threshold - selection.entry)
+        self.put("thresholdSlotLow", ch.exact(slot, cls.L)[:-1])
+        first = (1 << cls.m) - cls.grid + 1
+        self.put("thetaChoice", [int(first + g == selection.theta) for g in range(cls.grid)])
+        ch.look(selection.entry - 1 - cls.bounds[selection.theta - 1])
 
-    coarse_seen, noise_seen = Counter(selection.coarse), Counter[int]()
-    previous = -1 - (1 << cls.L)
-    for place in selection.places:
-        coarse_seen[place.coarse] += 1
-        noise_seen[_put_place(h, ch, cls, selection, place, steps, distance_of[place.slot])] += 1
-        position = place.slot - (place.full << cls.L)
-        put("placeGap", ch.low(position - previous - 1, cls.returned_chunks))
-        previous = position
-    put("placeGap", ch.low(cls.N - 1 - previous, cls.returned_chunks))
-
-    put("entry", [selection.entry])
-    put("threshold", [selection.threshold])
-    ch.look(selection.threshold - selection.entry)
-    put("thresholdSlot", [selection.threshold_slot])
-    put("thresholdSlotLow", ch.exact(selection.threshold_slot, cls.L)[:-1])
-    first = (1 << cls.m) - cls.grid + 1
-    put("thetaChoice", [int(first + g == selection.theta) for g in range(cls.grid)])
-    ch.look(selection.entry - 1 - cls.bounds[selection.theta - 1])
-    put("returned", [one.packed for one in selection.returned])
-    for a, b in itertools.pairwise(h["returned"]):
-        put("returnedGap", ch.low(b - a - 1, cls.returned_chunks))
-    h["coarseCount"] = [coarse_seen[k] for k in range(1 << cls.m)]
-    h["rangeCount"] = [ch.seen[j] for j in range(1 << cls.c)]
-    h["noiseCount"] = [noise_seen[x] for x in range(cls.table.cut + 1)]
-    return [v for g in layout.groups for v in h[g.name]]
+    def put_slots(self, selection: RankedSelection, w: Sequence[int], steps: int) -> None:
+        """Slots, elements and places; ``selection``'s threshold and slots as this shard counts them."""
+        cls, ch = self.cls, self.ch
+        distance_of = {
+            p.slot: place_distance(p, cls.bounds[p.coarse], selection.entry, steps) for p in selection.places
+        }
+        for i, u in enumerate(selection.coarse):
+            bound, k = cls.bounds[u], digit(cls, w[i])
+            distance = distance_of.get(i)
+            if distance is None:
+                distance = outside_distance(cls, k, bound, selection.entry, steps)
+            self.put("slot", [ch.look(w[i] - (k << cls.c)), u, bound, ch.look(distance)])
+        self._coarse_seen.update(selection.coarse)
+        coarse = ("coarse", selection.coarse_elements, cls.coarse_filler, cls.coarse_top)
+        fine = ("fine", selection.fine_elements, cls.fine_filler, cls.fine_top)
+        for name, elements, filler, top_chunks in (coarse, fine):
+            used = cls.q * cls.m if name == "coarse" else PLACES_PER_ELEMENT * cls.fine_bits
+            for element in elements:
+                rest = [element >> (used + cls.c * j) for j in range(filler)]
+                self.put(f"{name}Filler", [ch.look(x % (1 << cls.c)) for x in rest])
+                position = used + cls.c * filler
+                top = element >> position
+                self.put(f"{name}Top", ch.low(top, top_chunks))
+                self.put(f"{name}Room", ch.low(canonical_limit(position) - 1 - top, top_chunks))
+                assert position + cls.c * top_chunks >= MODULUS_BITS
+        previous = -1 - (1 << cls.L)
+        for place in selection.places:
+            self._coarse_seen[place.coarse] += 1
+            magnitude = _put_place(self.h, ch, cls, selection, place, steps, distance_of[place.slot])
+            self._noise_seen[magnitude] += 1
+            position = place.slot - (place.full << cls.L)
+            self.put("placeGap", ch.low(position - previous - 1, cls.returned_chunks))
+            previous = position
+        self.put("placeGap", ch.low(cls.N - 1 - previous, cls.returned_chunks))
 
 
 def _put_place(

@@ -17,11 +17,11 @@ from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
 from ragseal.kernel.statement import Returned, canonical_limit
 
 
-def wide_elements(key: int, tag: int, count: int) -> list[int]:
-    """The first ``count`` outputs of the wide permutations of one tag, 16 of each block."""
+def wide_elements(key: int, tag: int, count: int, shard: int = 0) -> list[int]:
+    """The first ``count`` outputs of the wide permutations of one tag and shard, 16 of each block."""
     out: list[int] = []
     for block in range(-(-count // ELEMENTS_PER_BLOCK)):
-        state = permute([0, key, block + (tag << 32)] + [0] * 14)
+        state = permute([0, key, block + (tag << 32), shard] + [0] * 13)
         out += state[1 : 1 + ELEMENTS_PER_BLOCK]
     return out[:count]
 
@@ -94,23 +94,28 @@ def _refuse_without_canonical_form(elements: Sequence[int], position: int) -> No
         raise UnprovableError("an element is outside the canonical decomposition; the record cannot be proven")
 
 
-def select_ranked(cls: RankedClass, key: int, w: Sequence[int], steps: int) -> RankedSelection:
-    """Noise over every slot and the exact top K by (v_i, -i), with exactly R places.
+@dataclass(frozen=True, slots=True)
+class RankedNoise:
+    """What noise and scores of N slots give before any of them wins: all but the threshold."""
 
-    Args:
-        key: of the request's noise (:func:`ragseal.kernel.mechanism.noise_key`).
-        w: N integers gain * (y_i - lo), not clipped.
-        steps: H, the window's width in steps.
+    coarse_elements: tuple[int, ...]
+    fine_elements: tuple[int, ...]
+    coarse: tuple[int, ...]
+    places: tuple[RankedPlace, ...]
+    entry: int
+
+
+def open_places(cls: RankedClass, key: int, w: Sequence[int], steps: int, shard: int = 0) -> RankedNoise:
+    """Noise over every slot of a shard, and its exactly R places.
 
     Raises:
         AttestationError: another number of scores than the capacity.
-        UnprovableError: one of the named completeness failures (more slots than places could win, the grid, canonical
-            form).
+        UnprovableError: an element has no canonical form.
     """
     if len(w) != cls.N:
         raise AttestationError(f"{len(w)} scores for a capacity of {cls.N}")
-    coarse_elements = wide_elements(key, TAG_COARSE, cls.elements)
-    fine_elements = wide_elements(key, TAG_FINE, cls.fine_elements)
+    coarse_elements = wide_elements(key, TAG_COARSE, cls.elements, shard)
+    fine_elements = wide_elements(key, TAG_FINE, cls.fine_elements, shard)
     _refuse_without_canonical_form(coarse_elements, cls.coarse_top_position)
     _refuse_without_canonical_form(fine_elements, cls.fine_top_position)
     mask = (1 << cls.m) - 1
@@ -124,22 +129,49 @@ def select_ranked(cls: RankedClass, key: int, w: Sequence[int], steps: int) -> R
         z = cls.table.inverse((coarse[slot] << cls.fine_bits) | fine)
         score = clipped(digits[slot], steps) + z
         places.append(RankedPlace(slot, digits[slot], coarse[slot], fine, z, score, full))
-    last = sorted(places, key=lambda p: (-p.score, p.slot))[cls.K - 1]
-    if last.score < entry:
+    return RankedNoise(tuple(coarse_elements), tuple(fine_elements), tuple(coarse), tuple(places), entry)
+
+
+def select_ranked(cls: RankedClass, key: int, w: Sequence[int], steps: int) -> RankedSelection:
+    """Noise over every slot and the exact top K by (v_i, -i), with exactly R places.
+
+    Args:
+        key: of the request's noise (:func:`ragseal.kernel.mechanism.noise_key`).
+        w: N integers gain * (y_i - lo), not clipped.
+        steps: H, the window's width in steps.
+
+    Raises:
+        AttestationError: another number of scores than the capacity.
+        UnprovableError: one of the named completeness failures (more slots than places could win, the grid, canonical
+            form).
+    """
+    opened = open_places(cls, key, w, steps)
+    last = sorted(opened.places, key=lambda p: (-p.score, p.slot))[cls.K - 1]
+    return at_threshold(cls, opened, last.score, last.slot)
+
+
+def at_threshold(cls: RankedClass, opened: RankedNoise, threshold: int, slot: int) -> RankedSelection:
+    """The winners among these places, the slots with (v_i, -i) >= (threshold, -slot).
+
+    Raises:
+        UnprovableError: R slots or more could win, or no theta of the grid.
+    """
+    entry = opened.entry
+    if threshold < entry:
         raise UnprovableError(f"R = {cls.R} slots or more could win; the record cannot be proven (2^-64 a query)")
     first = (1 << cls.m) - cls.grid + 1
     theta = next((t for t in range(1 << cls.m, first - 1, -1) if cls.bounds[t - 1] < entry), None)
     if theta is None:
         raise UnprovableError("the entry lies below the grid of theta; the record cannot be proven (2^-80 a query)")
-    won = [p for p in places if (p.score, -p.slot) >= (last.score, -last.slot)]
+    won = [p for p in opened.places if (p.score, -p.slot) >= (threshold, -slot)]
     return RankedSelection(
-        coarse_elements=tuple(coarse_elements),
-        fine_elements=tuple(fine_elements),
-        coarse=tuple(coarse),
-        places=tuple(places),
+        coarse_elements=opened.coarse_elements,
+        fine_elements=opened.fine_elements,
+        coarse=opened.coarse,
+        places=opened.places,
         entry=entry,
-        threshold=last.score,
-        threshold_slot=last.slot,
+        threshold=threshold,
+        threshold_slot=slot,
         theta=theta,
         returned=tuple(sorted(Returned(p.slot, p.digit >= 1) for p in won)),
     )

@@ -40,10 +40,16 @@ SLOT_HINTS = 4
 class RankedLayout(HintLayout):
     """The hint vector h of a ranked class, and beta times the bounds behind it."""
 
-    def __init__(self, cls: RankedClass) -> None:
+    def __init__(self, cls: RankedClass, shapes: Sequence[tuple[str, tuple[int, ...]]] = ()) -> None:
+        """``shapes``: of another circuit's hints; none for the ranked one's."""
         self.cls = cls
+        super().__init__(cls.N, shapes or self.ranked_shapes(cls))
+
+    @staticmethod
+    def ranked_shapes(cls: RankedClass) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the ranked circuit's hints, in order."""
         n, r, k = cls.N, cls.R, cls.K
-        shapes: list[tuple[str, tuple[int, ...]]] = [
+        return [
             ("slot", (n, SLOT_HINTS)),
             ("coarseFiller", (cls.elements, cls.coarse_filler)),
             ("coarseTop", (cls.elements, cls.coarse_top - 1)),
@@ -63,7 +69,6 @@ class RankedLayout(HintLayout):
             ("thetaChoice", (cls.grid,)),
             ("returned", (k,)), ("returnedGap", (k - 1, cls.returned_chunks - 1)),
         ]  # fmt: skip
-        super().__init__(n, shapes)
 
     @property
     def scaled_at(self) -> int:

@@ -116,6 +116,12 @@ class Engine:
 class RankedSelection(Selection):
     entry: int
 
+class ShardedSelection(TypedDict):
+    ids: list[int]
+    flags: list[bool]
+    v: int
+    i_star: int
+
 class RankedEngine:
     """The ranked mechanism of one class: noise by rank, exact top K, and the committed hints."""
 
@@ -130,6 +136,29 @@ class RankedEngine:
 
     def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
         """The hint vector of kernel/ranked_statement.py, packed."""
+
+class ShardedEngine:
+    """The ranked mechanism over several shards of one class: one threshold, and the committed hints of each shard."""
+
+    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+        """As :class:`RankedEngine`, and params has S, the most shards."""
+
+    def answer(self, key: bytes, w: bytes, steps: int) -> ShardedSelection:
+        """ids (K, increasing, of the whole index), flags, v, i_star for all shards' scores; else "overflow"."""
+
+    def hints(
+        self,
+        key: bytes,
+        w: bytes,
+        steps: int,
+        place: tuple[int, int],
+        threshold: tuple[int, int],
+        returned: list[int],
+    ) -> bytes:
+        """The hint vector of kernel/sharded_statement.py for shard place[0] of place[1] and its scores, packed.
+
+        threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
+        """
 
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""

@@ -21,13 +21,13 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
-from ragseal.circuits.circuit import class_digest, fitting, load_classes
+from ragseal.circuits.circuit import class_digest, fitting, load_classes, load_sharded_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, no_window_yet
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.signature import SigningKey
@@ -55,8 +55,15 @@ MakeRing = Callable[[Path, C, Callable[[], Path], Callable[[Path], Any]], Ring]
 
 
 def circuit_class(name: str) -> AttestationClass:
-    """A class of the parameter file by name; ConfigurationError lists those there are."""
+    """A class of the parameter file by name.
+
+    Raises:
+        ConfigurationError: there is none of this name; lists those there are.
+        PolicyError: it is one for shards (SPEC M.9.3).
+    """
     classes = load_classes()
+    if name in load_sharded_classes():
+        raise PolicyError(no_window_yet(name))
     if name not in classes:
         raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]

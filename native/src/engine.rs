@@ -149,7 +149,7 @@ impl Engine {
         let wide = Parameters::of(17)?;
         let blocks = self.elements().div_ceil(ELEMENTS_PER_BLOCK);
         let xs: Vec<u64> = (0..blocks as u64).map(|block| block + (TAG_COARSE << 32)).collect();
-        let mut elements = wide.blocks(key, &xs);
+        let mut elements = wide.blocks(key, Fr::ZERO, &xs);
         elements.truncate(self.elements());
         let top = self.top(self.q * self.m, COARSE_CANONICAL_BITS);
         let mut u = Vec::with_capacity(self.n);

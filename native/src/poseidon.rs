@@ -307,11 +307,12 @@ impl Parameters {
         }
     }
 
-    /// What the permutations of (0, key, x, 0, ..) have in common after the first round, for width 17.
-    pub fn shared_by_blocks(&self, key: Fr) -> [Fr; MAX_WIDTH] {
+    /// What the permutations of (0, key, x, fourth, 0, ..) have in common after the first round, for width 17.
+    pub fn shared_by_blocks(&self, key: Fr, fourth: Fr) -> [Fr; MAX_WIDTH] {
         assert_eq!(self.width, MAX_WIDTH, "width");
         let mut state = [Fr::ZERO; MAX_WIDTH];
         state[1] = key;
+        state[3] = fourth;
         for (x, c) in state.iter_mut().zip(&self.before[0]) {
             *x = fifth(*x + c);
         }
@@ -321,7 +322,7 @@ impl Parameters {
         shared
     }
 
-    /// The permutation of (0, key, x, 0, ..) from [`Parameters::shared_by_blocks`].
+    /// The permutation of (0, key, x, fourth, 0, ..) from [`Parameters::shared_by_blocks`].
     pub fn block(&self, shared: &[Fr; MAX_WIDTH], x: Fr) -> [Fr; MAX_WIDTH] {
         let fifth = fifth(x + self.before[0][2]);
         let mut state = *shared;
@@ -332,9 +333,9 @@ impl Parameters {
         state
     }
 
-    /// Elements 1 to 16 of the permutations of (0, key, x, 0, ..) for every x, one after the other, for width 17.
-    pub fn blocks(&self, key: Fr, xs: &[u64]) -> Vec<BigInt<4>> {
-        let shared = self.shared_by_blocks(key);
+    /// Elements 1 to 16 of the permutations of (0, key, x, fourth, 0, ..) for every x, one after the other, for width 17.
+    pub fn blocks(&self, key: Fr, fourth: Fr, xs: &[u64]) -> Vec<BigInt<4>> {
+        let shared = self.shared_by_blocks(key, fourth);
         let alone = |x: &u64| {
             self.block(&shared, Fr::from(*x))
                 .into_iter()
@@ -489,9 +490,9 @@ mod tests {
         let x = crate::scalars::random(2).unwrap();
         let wide = Parameters::of(17).unwrap();
         let mut state = [Fr::ZERO; 17];
-        (state[1], state[2]) = (x[0], x[1]);
+        (state[1], state[2], state[3]) = (x[0], x[1], x[0]);
         wide.permute(&mut state);
-        assert_eq!(wide.block(&wide.shared_by_blocks(x[0]), x[1]), state);
+        assert_eq!(wide.block(&wide.shared_by_blocks(x[0], x[0]), x[1]), state);
     }
 
     #[test]
@@ -500,7 +501,7 @@ mod tests {
         let mut keys = crate::scalars::random(2).unwrap();
         keys.extend([Fr::ZERO, Fr::ONE, -Fr::ONE]);
         for key in keys {
-            let shared = wide.shared_by_blocks(key);
+            let shared = wide.shared_by_blocks(key, key);
             for n in [0usize, 1, 2, 7, 8, 9, 23, 40] {
                 let xs: Vec<u64> = (0..n as u64).map(|k| (k % 3) << 32 | k).chain([]).collect();
                 let want: Vec<BigInt<4>> = xs
@@ -508,7 +509,7 @@ mod tests {
                     .flat_map(|x| wide.block(&shared, Fr::from(*x)).into_iter().skip(1))
                     .map(|x| x.into_bigint())
                     .collect();
-                assert_eq!(wide.blocks(key, &xs), want, "{n} blocks");
+                assert_eq!(wide.blocks(key, key, &xs), want, "{n} blocks");
             }
         }
     }

@@ -4,6 +4,9 @@
 //! The answer path does the same work for every query: coarse bits of all slots, their reaches, and all fine elements.
 
 mod hints;
+mod shards;
+
+pub use shards::Whole;
 
 use crate::constants::*;
 use crate::engine::{bits, Engine, SCORE_LIMIT};
@@ -28,6 +31,10 @@ pub struct Ranked {
     /// Bits of a uniform.
     width: usize,
     grid: usize,
+    /// L: bits of a slot's id, in the whole index of a shard.
+    id_bits: usize,
+    /// Shards that an index has at most.
+    most: usize,
     bounds: Vec<i64>,
     /// F(x - 1) for x = 0, ..., cut + 1: the last is 2^width.
     least: Vec<u128>,
@@ -48,7 +55,16 @@ struct Score {
     clipped: i64,
 }
 
-/// T and everything that its proof opens.
+/// What noise and scores of N slots give before any of them wins.
+struct Opened {
+    coarse_elements: Vec<BigInt<4>>,
+    fine_elements: Vec<BigInt<4>>,
+    u: Vec<u32>,
+    places: Vec<Place>,
+    entry: i64,
+}
+
+/// T and everything that its proof opens; of a shard, the winners that lie in it.
 pub struct Selection {
     coarse_elements: Vec<BigInt<4>>,
     fine_elements: Vec<BigInt<4>>,
@@ -56,7 +72,8 @@ pub struct Selection {
     places: Vec<Place>,
     pub entry: i64,
     pub threshold: i64,
-    pub threshold_slot: usize,
+    /// i*, counted from the shard's first slot.
+    pub threshold_slot: i64,
     pub theta: usize,
     pub ids: Vec<usize>,
     /// Of each of `ids`: its score is at least a step.
@@ -99,6 +116,8 @@ impl Ranked {
             c,
             width,
             grid,
+            id_bits: usize::BITS as usize - (n - 1).leading_zeros() as usize,
+            most: 1,
             bounds,
             least,
         })
@@ -106,10 +125,6 @@ impl Ranked {
 
     fn fine_bits(&self) -> usize {
         self.width - self.m
-    }
-
-    fn slot_bits(&self) -> usize {
-        usize::BITS as usize - (self.n - 1).leading_zeros() as usize
     }
 
     fn filler(&self, used: usize) -> usize {
@@ -121,14 +136,15 @@ impl Ranked {
         used + self.filler(used) * self.c
     }
 
-    /// The elements that hold all coarse bits, and those of all fine bits: outputs of wide permutations under their tags.
-    fn elements(&self, key: Fr) -> Result<[Vec<BigInt<4>>; 2]> {
+    /// The elements that hold all coarse bits, and those of all fine bits: outputs of wide permutations under their tags and
+    /// the shard.
+    fn elements(&self, key: Fr, shard: u64) -> Result<[Vec<BigInt<4>>; 2]> {
         let (coarse, fine) = (self.n / self.q, self.r / PER);
         let blocks = |count: usize, tag: u64| {
             (0..count.div_ceil(ELEMENTS_PER_BLOCK)).map(move |block| block as u64 + (tag << 32))
         };
         let xs: Vec<u64> = blocks(coarse, TAG_COARSE).chain(blocks(fine, TAG_FINE)).collect();
-        let mut coarse_elements = Parameters::of(17)?.blocks(key, &xs);
+        let mut coarse_elements = Parameters::of(17)?.blocks(key, Fr::from(shard), &xs);
         let mut fine_elements = coarse_elements.split_off(coarse.div_ceil(ELEMENTS_PER_BLOCK) * ELEMENTS_PER_BLOCK);
         coarse_elements.truncate(coarse);
         fine_elements.truncate(fine);
@@ -196,15 +212,15 @@ impl Ranked {
         last as i64 + least + 1
     }
 
-    /// Noise over every slot and the exact top K by (v, -slot).  `steps`: the score window's width.
-    pub fn select(&self, key: Fr, w: &[i64], steps: i64) -> Result<Selection> {
+    /// Noise over every slot of a shard and its R places.
+    fn open(&self, key: Fr, w: &[i64], steps: i64, shard: u64) -> Result<Opened> {
         ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
         ensure!((0..=1 << self.c).contains(&steps), "H is out of range");
         ensure!(
             w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
             "a score is out of range"
         );
-        let [coarse_elements, fine_elements] = self.elements(key)?;
+        let [coarse_elements, fine_elements] = self.elements(key, shard)?;
         let mut u = Vec::with_capacity(self.n);
         for e in &coarse_elements {
             u.extend((0..self.q).map(|j| window(&e.0, self.m * j, self.m)));
@@ -227,9 +243,26 @@ impl Ranked {
                 self.place(&fine_elements, rank, chosen, u[chosen.0], Score { digit, clipped })
             })
             .collect();
-        let mut best: Vec<(i64, usize, bool)> = places.iter().map(|p| (p.v, p.slot, p.digit >= 1)).collect();
-        best.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        let (threshold, threshold_slot, _) = best[self.k - 1];
+        Ok(Opened {
+            coarse_elements,
+            fine_elements,
+            u,
+            places,
+            entry,
+        })
+    }
+
+    /// Noise over every slot and the exact top K by (v, -slot).  `steps`: the score window's width.
+    pub fn select(&self, key: Fr, w: &[i64], steps: i64) -> Result<Selection> {
+        let opened = self.open(key, w, steps, 0)?;
+        let mut best: Vec<(i64, i64)> = opened.places.iter().map(|p| (-p.v, p.slot as i64)).collect();
+        best.sort_unstable();
+        let (value, slot) = best[self.k - 1];
+        self.at_threshold(opened, -value, slot)
+    }
+
+    /// The largest theta of the grid whose bound lies below the entry, if the threshold is not below it.
+    fn theta(&self, entry: i64, threshold: i64) -> Result<usize> {
         if threshold < entry {
             bail!("overflow: R = {} slots or more could win", self.r);
         }
@@ -237,7 +270,24 @@ impl Ranked {
         let Some(theta) = (first..=1 << self.m).rev().find(|&t| self.bounds[t - 1] < entry) else {
             bail!("overflow grid: the entry lies below the grid of theta");
         };
-        let mut returned: Vec<(usize, bool)> = best[..self.k].iter().map(|&(_, slot, flag)| (slot, flag)).collect();
+        Ok(theta)
+    }
+
+    /// The places that are at least (threshold, -slot).
+    fn at_threshold(&self, opened: Opened, threshold: i64, threshold_slot: i64) -> Result<Selection> {
+        let Opened {
+            coarse_elements,
+            fine_elements,
+            u,
+            places,
+            entry,
+        } = opened;
+        let theta = self.theta(entry, threshold)?;
+        let mut returned: Vec<(usize, bool)> = places
+            .iter()
+            .filter(|p| (p.v, -(p.slot as i64)) >= (threshold, -threshold_slot))
+            .map(|p| (p.slot, p.digit >= 1))
+            .collect();
         returned.sort_unstable();
         let (ids, flags) = returned.into_iter().unzip();
         Ok(Selection {

@@ -117,6 +117,61 @@ impl RankedEngine {
     }
 }
 
+/// The ranked mechanism over several shards of one class: one threshold, and the committed hints of each shard.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct ShardedEngine(ranked::Ranked);
+
+#[pymethods]
+impl ShardedEngine {
+    #[new]
+    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
+        let shards = *params
+            .get("S")
+            .ok_or_else(|| Error("the class's parameter S is missing".into()))?;
+        Ok(ShardedEngine(
+            RankedEngine::new(params, bounds, cdf, grid)?.0.sharded(shards)?,
+        ))
+    }
+
+    /// Of all shards' scores, one shard after the other: the K winners (increasing ids), their flags, v* and i*.
+    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyDict>> {
+        let found = detached(py, || self.0.answer_shards(enc::scalar(key)?, &integers(w)?, steps))?;
+        let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
+        let out = PyDict::new(py);
+        out.set_item("ids", ids)?;
+        out.set_item("flags", flags)?;
+        out.set_item("v", found.threshold)?;
+        out.set_item("i_star", found.threshold_slot)?;
+        Ok(out)
+    }
+
+    /// One shard's hint vector, packed.  `place`: its number and how many there are.  `threshold`: v*, i*.
+    #[allow(clippy::too_many_arguments)]
+    fn hints<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        w: &[u8],
+        steps: i64,
+        place: (usize, usize),
+        threshold: (i64, i64),
+        returned: Vec<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let whole = ranked::Whole {
+            shard: place.0,
+            shards: place.1,
+            threshold: threshold.0,
+            threshold_slot: threshold.1,
+            returned,
+        };
+        let packed = detached(py, || {
+            let hints = self.0.shard_hints(enc::scalar(key)?, &integers(w)?, steps, &whole)?;
+            Ok(enc::scalars_bytes(&hints))
+        })?;
+        Ok(PyBytes::new(py, &packed))
+    }
+}
+
 /// A row-major int8 matrix whose products with a vector are exact.
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct ScoreMatrix(scores::ScoreMatrix);
@@ -161,5 +216,6 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ScoreMatrix>()?;
     m.add_class::<Committer>()?;
     m.add_class::<RankedEngine>()?;
+    m.add_class::<ShardedEngine>()?;
     m.add_class::<Engine>()
 }

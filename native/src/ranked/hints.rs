@@ -2,6 +2,7 @@
 //! The committed hints of a ranked proof, in the order of `kernel/ranked_statement.py`; `kernel/ranked_hints.py` is the
 //! reference.
 
+use super::shards::Whole;
 use super::{Place, Ranked, Selection, PER};
 use crate::constants::MODULUS_BITS;
 use crate::engine::bits;
@@ -61,6 +62,17 @@ impl Ranked {
 
     /// The hint vector in the order of `kernel/ranked_statement.py`.
     pub fn hints(&self, chosen: &Selection, w: &[i64], steps: i64) -> Result<Vec<Fr>> {
+        self.hints_within(chosen, w, steps, None)
+    }
+
+    /// The same of a shard of a whole, in the order of `kernel/sharded_statement.py`.
+    pub(super) fn hints_within(
+        &self,
+        chosen: &Selection,
+        w: &[i64],
+        steps: i64,
+        whole: Option<&Whole>,
+    ) -> Result<Vec<Fr>> {
         let (c, limit) = (self.c, 1i64 << self.c);
         let mut counts = Counts {
             ranges: Ranges::new(c),
@@ -101,7 +113,10 @@ impl Ranked {
         )?;
 
         let places = self.places(chosen, steps, &distances, &mut counts)?;
-        let closing = self.closing(chosen, &mut counts.ranges)?;
+        let closing = match whole {
+            None => self.closing(chosen, &mut counts.ranges)?,
+            Some(whole) => self.closing_of_shard(chosen, whole, &mut counts.ranges)?,
+        };
         h.extend(plain(&counts.coarse));
         h.extend(plain(&counts.ranges.seen));
         h.extend(plain(&counts.noise));
@@ -151,7 +166,7 @@ impl Ranked {
     }
 
     fn places(&self, chosen: &Selection, steps: i64, distances: &[Option<i64>], counts: &mut Counts) -> Result<Places> {
-        let (c, l, entry) = (self.c, self.slot_bits(), chosen.entry);
+        let (c, l, entry) = (self.c, self.id_bits, chosen.entry);
         let gap_chunks = (l + 1).div_ceil(c);
         let compare_chunks = (c + 1 + l).div_ceil(c);
         let uniform_chunks = self.width.div_ceil(c);
@@ -196,7 +211,7 @@ impl Ranked {
             ranges.low_unsigned(folded - before, uniform_chunks, &mut out.below)?;
             ranges.low_unsigned(upto - 1 - folded, uniform_chunks, &mut out.above)?;
             let wins = chosen.ids.binary_search(&p.slot).is_ok();
-            let ahead = (i128::from(p.v - chosen.threshold) << l) - p.slot as i128 + chosen.threshold_slot as i128;
+            let ahead = (i128::from(p.v - chosen.threshold) << l) - p.slot as i128 + i128::from(chosen.threshold_slot);
             out.wins.push(Fr::from(wins));
             ranges.low(if wins { ahead } else { -1 - ahead }, compare_chunks, &mut out.margin)?;
             let position = p.slot as i64 - (i64::from(p.full) << l);
@@ -210,23 +225,66 @@ impl Ranked {
         Ok(out)
     }
 
-    /// Entry, threshold, theta and T.
-    fn closing(&self, chosen: &Selection, ranges: &mut Ranges) -> Result<Vec<Fr>> {
-        let (mut low, mut gaps) = (Vec::new(), Vec::new());
+    /// Look-ups of the entry, the threshold and theta; the lower chunks of i* = `slot`.
+    fn threshold_chunks(&self, chosen: &Selection, slot: i64, ranges: &mut Ranges) -> Result<Vec<u64>> {
+        let mut low = Vec::new();
         let below = chosen.entry - 1 - self.bounds[chosen.theta - 1];
         for value in [chosen.threshold - chosen.entry, below] {
             ensure!(value >= 0, "policy overflow: a threshold is out of range");
             ranges.look(value as u128)?;
         }
-        ranges.exact(chosen.threshold_slot as u128, self.slot_bits(), &mut low)?;
+        ranges.exact(slot as u128, self.id_bits, &mut low)?;
         low.pop();
+        Ok(low)
+    }
+
+    /// Which point of the grid theta is.
+    fn theta_choice<'a>(&'a self, chosen: &'a Selection) -> impl Iterator<Item = Fr> + 'a {
+        let first = (1 << self.m) - self.grid + 1;
+        (0..self.grid).map(move |g| Fr::from(first + g == chosen.theta))
+    }
+
+    /// Entry, theta and T of the whole, and where its ids lie beside this shard.
+    fn closing_of_shard(&self, chosen: &Selection, whole: &Whole, ranges: &mut Ranges) -> Result<Vec<Fr>> {
+        let (n, chunks) = (self.n as i128, (self.id_bits + 1).div_ceil(self.c));
+        let low = self.threshold_chunks(chosen, whole.threshold_slot, ranges)?;
+        let mut out = vec![signed(chosen.entry.into())];
+        out.extend(plain(&low));
+        out.extend(self.theta_choice(chosen));
+        out.extend(plain(&whole.returned));
+        let (mut gaps, mut before, mut behind, mut firsts, mut lasts) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut previous = -1;
+        for &packed in &whole.returned {
+            let first = i128::from(packed) - 2 * n * whole.shard as i128;
+            let last = 2 * n - 1 - first;
+            ranges.low(i128::from(packed) - previous - 1, chunks, &mut gaps)?;
+            ranges.low(if first < 0 { -1 - first } else { first }, chunks, &mut firsts)?;
+            ranges.low(if last < 0 { -1 - last } else { last }, chunks, &mut lasts)?;
+            before.push(Fr::from(first < 0));
+            behind.push(Fr::from(last < 0));
+            previous = i128::from(packed);
+        }
+        ranges.low(2 * n * whole.shards as i128 - 1 - previous, chunks, &mut gaps)?;
+        out.extend(plain(&gaps));
+        out.extend(before);
+        out.extend(behind);
+        out.extend(plain(&firsts));
+        out.extend(plain(&lasts));
+        Ok(out)
+    }
+
+    /// Entry, threshold, theta and T.
+    fn closing(&self, chosen: &Selection, ranges: &mut Ranges) -> Result<Vec<Fr>> {
+        let mut gaps = Vec::new();
+        let low = self.threshold_chunks(chosen, chosen.threshold_slot, ranges)?;
         let returned: Vec<u64> = chosen
             .ids
             .iter()
             .zip(&chosen.flags)
             .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
             .collect();
-        let chunks = (self.slot_bits() + 1).div_ceil(self.c);
+        let chunks = (self.id_bits + 1).div_ceil(self.c);
         for pair in returned.windows(2) {
             ranges.low(i128::from(pair[1] - pair[0] - 1), chunks, &mut gaps)?;
         }
@@ -236,8 +294,7 @@ impl Ranked {
             Fr::from(chosen.threshold_slot as u64),
         ];
         out.extend(plain(&low));
-        let first = (1 << self.m) - self.grid + 1;
-        out.extend((0..self.grid).map(|g| Fr::from(first + g == chosen.theta)));
+        out.extend(self.theta_choice(chosen));
         out.extend(plain(&returned));
         out.extend(plain(&gaps));
         Ok(out)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proofs of the shards of one record for :mod:`bench.scale`: seconds, memory of a worker, bytes, seconds of a verifier.
+
+One key, and a record of a few shards of which each is proven as a worker does: from its scores, the seed, the threshold
+and T.  More shards cost as much more, so that figures are given for one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import secrets
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragseal.backends.group import default_group
+from ragseal.backends.mechanism import ShardedEngine
+from ragseal.backends.poseidon import noise_key
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest, load_sharded_classes
+from ragseal.groth16.assignments import ShardedAssignment
+from ragseal.groth16.keys import make_keys
+from ragseal.groth16.provers import NativeBackend
+from ragseal.kernel import field, statement
+from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.params import R
+from ragseal.kernel.proofs import Statement
+from ragseal.kernel.sharded_statement import shard_challenges, shard_statements
+
+STEPS = 96
+BATCH = 30  #: proofs that a verifier checks together: those of a record of a million slots
+
+
+def peak_mib() -> float:
+    """Peak resident memory of this process; getrusage would count that of the one that started it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def _prove(name: str, folder: Path, zkey: Path, shards: int, answers: Any) -> None:
+    """In a process of its own: its peak memory is a worker's."""
+    cls, group, rng = load_sharded_classes()[name], default_group(), np.random.default_rng(3)
+    built = build(cls, folder / "build")
+    w = rng.integers(-1000 << cls.c, 90 << cls.c, (shards, cls.N))
+    seed, beacon, ctx, salt = (1, 2), 3, secrets.randbits(248), secrets.randbits(248)
+    engine, key = ShardedEngine(cls), noise_key(seed, beacon, ctx)
+    found = engine.answer(key, w, STEPS)
+    backend = NativeBackend(cls, built.r1cs, zkey)
+    view, rho_v = backend.key, secrets.randbelow(R)
+    c_v = view.thresholds.commit(group, found.threshold, found.threshold_slot, rho_v)
+    t_commit = statement.places_commitment(cls, salt, found.returned)
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
+    proven, parts = [], []
+    for shard, stated in enumerate(shard_statements(cls, common, shards)):
+        times = [time.perf_counter()]
+        h = engine.hints(key, w[shard], STEPS, (shard, shards), found)
+        times.append(time.perf_counter())
+        rho, rhos, own = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)], tuple(map(int, w[shard]))
+        c_w = group.msm(view.scores.y + view.scores.b, field.pack([*own, rho]))
+        c_h = view.hint_bases.commit(group, h, rhos)
+        times.append(time.perf_counter())
+        alpha, beta = shard_challenges(view.digest, bytes(32), stated, c_w, c_h, c_v)
+        clear = (*stated.clear(), alpha, beta)
+        blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
+        given = ShardedAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
+        proof = backend.prove(replace(given, blind=blind))
+        times.append(time.perf_counter())
+        parts.append([b - a for a, b in itertools.pairwise(times)])
+        proven.append((list(clear), c_w, c_h, proof))
+    view.verify_record(c_v, proven)
+    batch = [
+        (clear, c_w + c_h + c_v, [1, 1, clear[-1], 1], proof)
+        for clear, c_w, c_h, proof in (proven[k % shards] for k in range(BATCH))
+    ]
+    began = time.perf_counter()
+    view.verify_points_batch(batch)
+    verified = time.perf_counter() - began
+    middle = [sorted(times)[len(times) // 2] for times in zip(*parts, strict=True)]
+    answers.put(
+        {
+            "class": name,
+            "slots_a_shard": cls.N,
+            "seconds_a_shard": dict(zip(("hints", "commitments", "proof"), (round(x, 3) for x in middle), strict=True)),
+            "samples_s": [[round(x, 4) for x in one] for one in parts],
+            "worker_peak_mib": round(peak_mib(), 1),
+            "bytes_a_shard": len(proven[0][2]) + len(proven[0][3]),
+            "bytes_a_record": len(c_v),
+            "verify_ms_a_shard": round(1000 * verified / BATCH, 3),
+        }
+    )
+
+
+def proofs(name: str, folder: Path, shards: int = 3) -> dict[str, Any]:
+    """Figures of one class; ``folder`` holds the builds and takes the key."""
+    cls = load_sharded_classes()[name]
+    keys = make_keys(build(cls, folder / "build").r1cs, cls, class_digest(cls), folder / "bench" / "shards")
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=_prove, args=(name, folder, keys.zkey, shards, answers))
+    process.start()
+    found: dict[str, Any] = answers.get()
+    process.join()
+    return found

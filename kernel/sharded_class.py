@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A class of the ranked mechanism for one shard of a larger index: at most S shards of N slots, one threshold for all.
+
+What a shard has of its own is what :class:`ragseal.kernel.ranked_class.RankedClass` says: slots 0..N-1, places, an
+entry, a theta.  What all shards share counts slots over the whole index: slot i of shard h has the id h N + i.  All K
+winners may lie in one shard, and each shard may fail on its own, so R and G are chosen for S shards at once
+(docs/proofs/shards.md, section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from ragseal.kernel import overflow
+from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.params import OVERFLOW_EXPONENT, class_values
+from ragseal.kernel.ranked_class import RankedClass, smallest_grid
+
+
+@dataclass(frozen=True)
+class ShardedClass(RankedClass):
+    """One circuit class for shards.  ``N``, ``R`` and ``grid`` are those of a shard, ``K`` and ``L`` of the whole."""
+
+    S: int  #: shards at most
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.S < 2 or self.S * self.N >= 1 << 31:
+            raise PolicyError(f"sharded class {self.name!r}: needs 2 <= S and S * N below 2^31 slots")
+
+    @property
+    def L(self) -> int:
+        """Bits of a slot's id in the whole index."""
+        return (self.S * self.N - 1).bit_length()
+
+    @cached_property
+    def grid(self) -> int:
+        """G for which all S shards together find no theta with 2^-80 a query at most."""
+        return smallest_grid(self.N, self.R, self.m, self.S)
+
+
+def sharded_class_from_mapping(values: dict[str, Any]) -> ShardedClass:
+    """Build a sharded class.  PolicyError as :func:`class_values`, or contradictory parameters."""
+    return ShardedClass(**class_values(ShardedClass, values, "sharded class"))
+
+
+def shards_overflow_bound(cls: ShardedClass, shards: int) -> Fraction:
+    """An upper bound of P(some shard overflows) in one query over ``shards`` of them, for every score vector.
+
+    The last winner is one of shards N slots, and each of ``shards`` may have R slots that reach it
+    (docs/proofs/shards.md, section 4).
+    """
+    one = overflow.overflow_bound(cls.N, cls.K, cls.R - 1, cls.m, cls.a, cls.b, cls.table)
+    return one * shards * shards
+
+
+def shards_overflow_bound_holds(cls: ShardedClass) -> bool:
+    """Whether the class's R, a, b prove P(some shard overflows) <= 2^-64 a query, with S shards.  Exact."""
+    return shards_overflow_bound(cls, cls.S) <= Fraction(1, 1 << OVERFLOW_EXPONENT)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proofs of a record over three shards under a real key: one C_v is added to the vk_x of each."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragseal.backends.group import default_group
+from ragseal.backends.native import available
+from ragseal.circuits.build import build
+from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.assignments import ShardedAssignment
+from ragseal.groth16.keys import ShardedView, make_keys
+from ragseal.groth16.provers import NativeBackend
+from ragseal.kernel import field, opening, statement
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import R
+from ragseal.kernel.proofs import Statement
+from ragseal.kernel.sharded_statement import shard_challenges, shard_statements, verify_thresholds
+from tests.circuits.scene import CACHE
+from tests.circuits.sharded_scene import STEPS, ShardedRecord, sharded_record, sharded_tiny
+from tests.circuits.test_sharded import forged
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not available(), reason="the native module is not installed")]
+GROUP = default_group()
+SHARDS = 3
+Shard = tuple[list[int], bytes, bytes, bytes]  #: clear, C_w, C_h with C_1, proof
+
+
+class Scene:
+    """A key, and how a prover of one record works."""
+
+    def __init__(self, backend: NativeBackend) -> None:
+        self.backend = backend
+        self.view: ShardedView = backend.key
+
+    def threshold(self, record: ShardedRecord) -> tuple[bytes, int]:
+        """C_v of a record, and rho_v."""
+        rho, chosen = secrets.randbelow(R), record.selection
+        return self.view.thresholds.commit(GROUP, chosen.threshold, chosen.threshold_slot, rho), rho
+
+    def prove(self, record: ShardedRecord, shard: int, committed: tuple[bytes, int], added: bytes = b"") -> Shard:
+        """One shard's proof.  ``added``: what a verifier will add for C_v, if it is not that."""
+        c_v, rho_v = committed
+        one = record.assignment(shard, 0, 0)
+        rho, rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
+        c_w = GROUP.msm(self.view.scores.y + self.view.scores.b, field.pack([*one.w, rho]))
+        c_h = self.view.hint_bases.commit(GROUP, one.h, rhos)
+        common = Statement(*one.clear[:5])
+        stated = shard_statements(record.cls, common, len(record.w))[shard]
+        alpha, beta = shard_challenges(self.view.digest, b"r" * 32, stated, c_w, c_h, added or c_v)
+        clear = (*stated.clear(), alpha, beta)
+        blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
+        assignment: ShardedAssignment = replace(one, clear=clear, blind=blind)
+        return list(clear), c_w, c_h, self.backend.prove(assignment)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    cls = sharded_tiny()
+    built = build(cls, CACHE)
+    paths = make_keys(built.r1cs, cls, class_digest(cls), tmp_path_factory.mktemp("keys"))
+    return Scene(NativeBackend(cls, built.r1cs, paths.zkey))
+
+
+@pytest.fixture(scope="module")
+def record() -> ShardedRecord:
+    return sharded_record(1, SHARDS)
+
+
+Proven = tuple[bytes, int, list[Shard]]  #: C_v, rho_v, the shards
+
+
+@pytest.fixture(scope="module")
+def proven(scene: Scene, record: ShardedRecord) -> Proven:
+    committed = scene.threshold(record)
+    return *committed, [scene.prove(record, shard, committed) for shard in range(SHARDS)]
+
+
+def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], match: str | None = None) -> None:
+    with pytest.raises(ProofError, match=match):
+        scene.view.verify_record(c_v, shards)
+
+
+def test_the_shards_of_a_record_hold_with_its_one_commitment(scene: Scene, proven: Proven) -> None:
+    c_v, _, shards = proven
+    scene.view.verify_record(c_v, shards)
+
+
+def test_another_threshold_in_one_shard_is_refused(scene: Scene, record: ShardedRecord, proven: Proven) -> None:
+    """A shard whose threshold lies lower proves one winner too many, or too few, under a commitment of its own only.
+
+    That its proof holds under its own says that nothing but the common commitment stands against it.
+    """
+    c_v, _, shards = proven
+    other = forged(record, record.cls.K - 1, record.selection.returned)  # one winner less
+    at = record.selection.threshold_slot // record.cls.N
+    shard = next(s for s in range(SHARDS) if s != at)  # whose winners are the same under both thresholds
+    committed = scene.threshold(other)
+    clear, c_w, c_h, proof = scene.prove(other, shard, committed)
+    scene.view.verify_points_batch([(clear, c_w + c_h + committed[0], [1, 1, clear[-1], 1], proof)])
+    refused(scene, c_v, [*shards[:shard], (clear, c_w, c_h, proof), *shards[shard + 1 :]])
+    hashed = scene.prove(other, shard, committed, added=c_v)  # under the challenges of the common one, too
+    refused(scene, c_v, [*shards[:shard], hashed, *shards[shard + 1 :]])
+
+
+def test_the_threshold_of_another_record_is_refused(scene: Scene, proven: Proven) -> None:
+    c_v, _, shards = proven
+    refused(scene, scene.threshold(sharded_record(2, SHARDS))[0], shards)
+    refused(scene, GROUP.msm(c_v, field.pack([2])), shards)
+
+
+def test_a_shard_left_out_or_proven_twice_is_refused(scene: Scene, proven: Proven) -> None:
+    """Each of these proofs holds: it is the verifier's numbering that is against them."""
+    c_v, _, shards = proven
+    for wrong in (shards[:2], [], [shards[0], shards[0], shards[2]], shards[::-1], [*shards, shards[0]]):
+        refused(scene, c_v, wrong, "each once and in order")
+    for wrong in (shards[:2], [shards[0], shards[0], shards[2]], shards[::-1]):
+        scene.view.verify_points_batch([(s[0], s[1] + s[2] + c_v, [1, 1, s[0][-1], 1], s[3]) for s in wrong])
+
+
+def test_a_shard_under_another_number_is_refused(scene: Scene, proven: Proven) -> None:
+    c_v, _, shards = proven
+    renamed = [([*one[0][:5], at, *one[0][6:]], *one[1:]) for at, one in zip((1, 0, 2), shards, strict=True)]
+    refused(scene, c_v, sorted(renamed, key=lambda one: one[0][5]))
+
+
+def test_shards_of_two_answers_are_refused(scene: Scene, record: ShardedRecord, proven: Proven) -> None:
+    """Equal but for the salt of T: its commitment is one for all shards."""
+    c_v, rho_v, shards = proven
+    other = scene.prove(replace(record, salt=record.salt + 1), 1, (c_v, rho_v))
+    scene.view.verify_points_batch([(other[0], other[1] + other[2] + c_v, [1, 1, other[0][-1], 1], other[3])])
+    refused(scene, c_v, [shards[0], other, shards[2]], "not those of its shards")
+
+
+def opened(scene: Scene, committed: Sequence[bytes], witnesses: Sequence[bytes]) -> None:
+    """Prove and verify the opening of a batch's thresholds."""
+    bases, context = scene.view.thresholds, b"".join(committed)
+    weights = opening.powers(opening.batching_challenge("thresholds", context), len(committed))
+    witness, nonces = GROUP.combine(list(witnesses), weights), field.pack(secrets.randbelow(R) for _ in range(3))
+    made: Opening = opening.prove_opening(GROUP, "thresholds", context, [bases.relation(committed)], witness, nonces)
+    verify_thresholds(GROUP, bases, context, committed, made)
+
+
+def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: ShardedRecord, proven: Proven) -> None:
+    """With a component along a score's base every shard's score changes; the proofs hold, and the opening does not."""
+    c_v, rho_v, _ = proven
+    chosen, bases = record.selection, scene.view.thresholds
+    witness = bases.witness(chosen.threshold, chosen.threshold_slot, rho_v)
+    two, rho_two = scene.threshold(sharded_record(2, SHARDS))
+    second = sharded_record(2, SHARDS).selection
+    opened(scene, [c_v, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
+
+    mixed = GROUP.msm(c_v + scene.view.scores.y[:64], field.pack([1, 3 << record.cls.c]))
+    shards = []
+    for shard in range(SHARDS):
+        clear, c_w, c_h, proof = scene.prove(record, shard, (c_v, rho_v), added=mixed)
+        lowered = GROUP.msm(c_w + scene.view.scores.y[:64], field.pack([1, -(3 << record.cls.c) % R]))
+        shards.append((clear, lowered, c_h, proof))
+    scene.view.verify_record(mixed, shards)  # C_w of three steps less than what is proven
+    with pytest.raises(ProofError, match="not what it claims"):
+        opened(scene, [mixed, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
+
+
+def test_t_is_one_set_for_all_shards(record: ShardedRecord, proven: Proven) -> None:
+    t_commit = statement.places_commitment(record.cls, record.salt, record.selection.returned)
+    assert {one[0][4] for one in proven[2]} == {t_commit}
+    assert {one[0][3] for one in proven[2]} == {STEPS}
