@@ -340,6 +340,9 @@ def test_asks_that_are_broken_off_count_until_their_work_ends() -> None:
         def rows(self, *_: Any) -> list[Any]:
             return []
 
+        def row(self, *_: Any) -> tuple[bytes]:
+            return (bytes(range(32)),)  # the window's signing key
+
         @contextlib.contextmanager
         def transaction(self, durable: bool = True) -> Any:
             yield types.SimpleNamespace(execute=lambda *_: None)

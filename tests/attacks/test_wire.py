@@ -362,7 +362,7 @@ def test_changed_proofs_never_pass(running: Live) -> None:
     """GetProofs through a proxy that flips one bit: nothing that comes is the provider's word."""
     with running.client(name="alice") as client:
         client.ask("report about topic 4")
-    manifest, key = running.window.digest, running.provider.public_key
+    manifest, key = running.window.digest, running.window.manifest.window_key
 
     def delivered(address: str) -> bytes:
         ask = ProofsAsk(manifest, scene.NOW, secrets.token_bytes(16), (0,))

@@ -87,7 +87,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
                     leaf = text_leaf(text.salt, o.slot, text.content)
                     verify_inclusion(leaf_hash(leaf), o.slot, tiny.N, text.path, root)
             # the record is in the ledger, under the receipt's checkpoint
-            receipt.verify(provider.public_key)
+            receipt.verify(newest(serving).manifest.window_key)
             body = receipt.body
             assert body.openings_digest == openings.digest()
             assert body.record_digest == record.digest()

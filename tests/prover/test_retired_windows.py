@@ -99,7 +99,7 @@ def test_a_request_that_comes_again_is_refused_and_its_receipt_stays(one: Live) 
     for _ in range(2):
         with pytest.raises(AttestationError, match=r"this window is retired.*receipts stay valid"):
             one.call(scene.retrieved(one.server.serving, signed))
-    result.receipt.verify(one.provider.public_key)
+    result.receipt.verify(one.provider.journal.history.window(result.record.manifest).manifest.window_key)
     with without(Both((SAYS_SO_FIRST, LOADS_NOTHING))), pytest.raises(AuditError, match="cannot be read"):
         one.call(scene.retrieved(one.server.serving, signed))
 

@@ -391,7 +391,7 @@ def opened(sealed: bytes) -> Answer:
 async def delivered(serving: Serving, ask: Ask, key: Ed25519PrivateKey = AUDITOR_KEY) -> bytes:
     """What the auditor gets for an ask, its provider's signature checked."""
     data = await serving.deliveries.answer(ask, ask.sign(key))
-    found = open_delivery(data, ask, serving.provider.public_key)
+    found = open_delivery(data, ask, serving.journal.history.window(ask.manifest).manifest.window_key)
     assert isinstance(found, Delivery), found
     return found.payload
 

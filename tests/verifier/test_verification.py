@@ -281,7 +281,7 @@ STEP_OF = {RegistryAsk: 6, ProofsAsk: 8, LinksAsk: 9, BlocksAsk: 9}
 
 @pytest.mark.parametrize("kind", ASKS)
 def test_a_signed_delivery_that_does_not_hold_fails(kind: type) -> None:
-    verdict = _answering(lambda w, ask: Delivery.sign(w.provider, ask.digest(), b"nonsense").encode(), (kind,))
+    verdict = _answering(lambda w, ask: Delivery.sign(w.window_key, ask.digest(), b"nonsense").encode(), (kind,))
     assert verdict.line().startswith(f"FAIL step={STEP_OF[kind]} "), verdict.line()
 
 
@@ -290,9 +290,10 @@ def test_a_delivery_that_the_provider_did_not_sign_for_this_ask_is_no_verdict(ki
     thief = key_of("thief")
     for answer in (
         lambda w, ask: Delivery.sign(thief, ask.digest(), b"nonsense").encode(),
-        lambda w, ask: Delivery.sign(w.provider, bytes(32), b"nonsense").encode(),
+        lambda w, ask: Delivery.sign(w.window_key, bytes(32), b"nonsense").encode(),
+        lambda w, ask: Delivery.sign(w.provider, ask.digest(), b"nonsense").encode(),
         lambda w, ask: Refusal.sign(thief, ask.digest(), "I will not").encode(),
-        lambda w, ask: Refusal.sign(w.provider, bytes(32), "I will not").encode(),
+        lambda w, ask: Refusal.sign(w.window_key, bytes(32), "I will not").encode(),
         lambda w, ask: b"nonsense",
         lambda w, ask: b"",
     ):
@@ -304,7 +305,7 @@ def test_a_delivery_that_the_provider_did_not_sign_for_this_ask_is_no_verdict(ki
 @pytest.mark.parametrize("kind", ASKS)
 def test_a_signed_refusal_is_withholding_but_of_blocks(kind: type) -> None:
     """Blocks are proven under a key that this auditor chose, and a provider may not have it."""
-    verdict = _answering(lambda w, ask: Refusal.sign(w.provider, ask.digest(), "I will not").encode(), (kind,))
+    verdict = _answering(lambda w, ask: Refusal.sign(w.window_key, ask.digest(), "I will not").encode(), (kind,))
     outcome = "NO VERDICT" if kind is BlocksAsk else "FAIL"
     assert verdict.line().startswith(f"{outcome} step={STEP_OF[kind]} "), verdict.line()
     ending = verdict.failure or verdict.obstacle

@@ -114,7 +114,7 @@ def other_beacon(world: World) -> None:
 
 
 def sealed_without_the_auditor(world: World) -> None:
-    world.messages[world.at(BeaconSeal)] = beacon_seal(world.digest, ("provider", "observer-1"), world.provider)
+    world.messages[world.at(BeaconSeal)] = beacon_seal(world.digest, ("provider", "observer-1"), world.window_key)
 
 
 def unreadable(world: World) -> None:

@@ -151,7 +151,7 @@ def left_out(late: bool) -> CoinedWorld:
     nonces = {one.owner: one.nonce for one in world.messages if isinstance(one, BeaconOpening)}
     opening = world.messages.pop(world.at(BeaconOpening, 1))
     owners = ("provider", "auditor")
-    world.messages.insert(world.at(BeaconSeal) + 1, beacon_seal(world.digest, owners, world.provider))
+    world.messages.insert(world.at(BeaconSeal) + 1, beacon_seal(world.digest, owners, world.window_key))
     world.messages.insert(world.at(Thinning) + late, opening)
     beacon = beacon_value(world.digest, [(owner, nonces[owner]) for owner in owners])
     world.messages[-1] = replace(world.messages[-1], beacon=beacon)  # type: ignore[type-var]
