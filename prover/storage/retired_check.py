@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragseal.kernel import signature
 from ragseal.kernel.commitment import IndexFile
 from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import AuditError
@@ -14,6 +15,7 @@ from ragseal.prover.storage import slots
 from ragseal.prover.storage.dropped import needed
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
+from ragseal.prover.storage.window_keys import load_window_key
 
 _LEFT = {
     "texts": "SELECT COUNT(*) FROM version_texts WHERE manifest = ?",
@@ -39,6 +41,12 @@ def problems(state: State, window: Window) -> Iterator[str]:
         found = state.row(query, (window.digest,))
         if found is not None and found[0]:
             yield f"the window is retired, and {what} of it are left: they should be purged"
+    try:
+        key = signature.public_bytes(load_window_key(state, window.digest))
+    except AuditError:
+        key = b""
+    if key != window.manifest.window_key:
+        yield "the window's signing key is not the one that its manifest names, so no audit is answered: restore it"
     for one in window.manifest.tenants:
         query = "SELECT public FROM versions WHERE manifest = ? AND number = 0 AND tenant = ?"
         stored = state.row(query, (window.digest, one.tenant))

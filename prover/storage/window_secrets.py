@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.poseidon import seed_commitment
-from ragseal.kernel import commitment, field
+from ragseal.kernel import commitment, field, signature
 from ragseal.kernel.beacon import PROVIDER, beacon_commitment
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import Account, SignedManifest, ThinnedIndex, Thinning
@@ -213,6 +213,7 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
     made = loaded.signed.manifest
     if (
         made.digest() != manifest
+        or made.window_key != signature.public_bytes(loaded.key)
         or made.c_seed != seed_commitment(loaded.limbs)
         or [coin.c_coin for coin in made.coins] != ([] if coin_seed is None else [coin_commitment(loaded.coin_limbs)])
         or made.beacon_commitment != beacon_commitment(PROVIDER, nonce)

@@ -175,6 +175,8 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "proof beyond the records": (sql("state.db", "UPDATE proofs SET seq = 7"), "no such record", True),
     "seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w2'"), "not those its", True),
     "old seed": (sql("state.db", "UPDATE windows SET seed = zeroblob(32) WHERE name = 'w1'"), "not those its", False),
+    "key of a window": (sql("state.db", "UPDATE window_keys SET key = randomblob(32)"), "not those its", True),
+    "key of a window lost": (sql("state.db", "DELETE FROM window_keys"), "no signing key of that window", True),
     "window lost": (sql("state.db", "DELETE FROM windows WHERE name = 'w2'"), "no secrets of that window", True),
     "text": (
         sql("state.db", "UPDATE version_texts SET text = 'other' WHERE slot = (SELECT min(slot) FROM version_texts)"),

@@ -87,6 +87,11 @@ def test_a_retired_window_passes_its_audit_and_holds_nothing_any_more(closed: Li
     closed.restart()
     assert closed.audited().line() == before.line()
     assert state is not closed.provider.state
+    with closed.provider.state.transaction() as db:
+        db.execute("DELETE FROM window_keys")
+    (said,) = retired_check.problems(closed.provider.state, closed.window)
+    assert "signing key" in said
+    assert closed.audited().verdict == "NO VERDICT", "nobody signs what the audit asks for"
 
 
 def test_a_request_that_comes_again_is_refused_and_its_receipt_stays(one: Live) -> None:
