@@ -100,13 +100,10 @@ def smallest_places(N: int, K: int, m: int, prizes: int) -> int:
         PolicyError: not even N - 1 places are.
     """
     limit = Fraction(1, 1 << OVERFLOW_EXPONENT)
-    low, high = K, N - 1  # the bound falls as R grows
-    if low >= high or overflow_bound(N, K, high, m, prizes) > limit:
+    found = overflow.least(K, N - 1, lambda R: overflow_bound(N, K, R, m, prizes) <= limit)  # it falls as R grows
+    if found is None:
         raise PolicyError(f"{N} slots have too few places for K = {K} and {prizes} prizes; use fewer of either")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if overflow_bound(N, K, middle, m, prizes) <= limit else (middle, high)
-    return high
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -121,13 +118,10 @@ def smallest_grid(N: int, K: int, m: int) -> int:
     def enough(G: int) -> bool:
         return overflow.few_exceed_bound(N, K, G - 1, m) <= limit
 
-    low, high = 1, 1 << m  # the probability falls as G grows
-    if not enough(high):
+    found = overflow.least(1, 1 << m, enough)  # the probability falls as G grows
+    if found is None:
         raise PolicyError(f"no threshold grid gives 2^-{GRID_EXPONENT} for N={N}, K={K}, m={m}; use a larger N")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return found
 
 
 def return_ratio(m: int, prizes: int, hidden: int, chunks: int = 1) -> Fraction:

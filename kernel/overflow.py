@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -101,6 +102,16 @@ def few_exceed_bound(N: int, K: int, mass: int, out_of: int) -> Fraction:
     return Fraction(total, 1 << bits)
 
 
+def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
+    """The least of low + 1 to high that is ``enough``, as is all above one that is; None: not even ``high`` is."""
+    if low >= high or not enough(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def grid_size(cls: CircuitClass, table: NoiseTable) -> int:
     """G: the smallest G with P(Bin(N, P(z_b > Q(2^m - G))) <= K - 1) <= 2^-80; theta takes 2^m - G + 1 .. 2^m.
 
@@ -117,10 +128,7 @@ def grid_size(cls: CircuitClass, table: NoiseTable) -> int:
     def enough(G: int) -> bool:
         return few_exceed_bound(cls.N, cls.K, table.tail(quantiles[len(quantiles) - G]), table.bits) <= limit
 
-    low, high = 0, len(quantiles)  # the probability falls as G grows
-    if not enough(high):
+    found = least(0, len(quantiles), enough)  # the probability falls as G grows
+    if found is None:
         raise PolicyError(f"class {cls.name!r}: no threshold grid gives 2^-{GRID_EXPONENT}; K is too close to N")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return found

@@ -169,13 +169,10 @@ def smallest_grid(N: int, R: int, m: int, shards: int = 1) -> int:
     def enough(G: int) -> bool:
         return overflow.few_exceed_bound(N, R, G, m) <= limit
 
-    low, high = 0, 1 << m  # the probability falls as G grows
-    if not enough(high):
+    found = overflow.least(0, 1 << m, enough)  # the probability falls as G grows
+    if found is None:
         raise PolicyError(f"no threshold grid gives 2^-{GRID_EXPONENT} for N={N}, R={R}, m={m}; use a larger N")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return found
 
 
 def overflow_bound_holds(cls: RankedClass) -> bool:
