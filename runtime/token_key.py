@@ -30,7 +30,7 @@ SCHEME = "pkcs11:"
 PIN_VARIABLE = "RAGSEAL_PKCS11_PIN"
 FORM = f"{SCHEME}token=TOKEN;object=KEY?module-path=LIBRARY&pin-source=file:FILE"
 _PATH, _QUERY = {"token", "serial", "object", "id"}, {"module-path", "pin-source"}
-_KEY_BYTES, _SIGNATURE_BYTES = 32, 64
+_KEY_BYTES = 32
 
 T = TypeVar("T")
 

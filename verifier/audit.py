@@ -119,7 +119,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
         raise ConfigurationError(f"{directory} holds no file that ends in {' or '.join(RECEIPT_SUFFIXES)}")
     receipts: list[ReceiptFile] = []
     aside: list[SetAside] = []
-    beside: dict[Path, tuple[SignedManifest, ...]] = {}
+    beside: dict[Path, dict[bytes, SignedManifest]] = {}
     held = 0
     for path in found:
         name = printable(str(path.relative_to(directory)))[-MAX_NAME:]  # accounts choose it
@@ -142,17 +142,21 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
     return receipts, aside
 
 
-def _manifests(folder: Path) -> tuple[SignedManifest, ...]:
-    """The manifests in a folder of receipts that can be read: they only ever add keys that a provider certified."""
-    found: list[SignedManifest] = []
+def _manifests(folder: Path) -> dict[bytes, SignedManifest]:
+    """The manifests in a folder of receipts that can be read, by their digests, each hashed once for all receipts.
+
+    They only ever add keys that a provider certified.
+    """
+    found: dict[bytes, SignedManifest] = {}
     held = 0
     for path in sorted(path for path in folder.glob("*.manifest") if path.is_file())[:MAX_MANIFEST_FILES]:
         with contextlib.suppress(OSError, AuditError):
             held += path.stat().st_size
             if held > MAX_MANIFESTS_BYTES:
                 break
-            found.append(SignedManifest.decode(path.read_bytes()))
-    return tuple(found)
+            signed = SignedManifest.decode(path.read_bytes())
+            found[signed.manifest.digest()] = signed
+    return found
 
 
 def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:

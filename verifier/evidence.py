@@ -260,6 +260,9 @@ class Auditor:
     witness_policy: Policy | None = None  #: whose quorum has to have cosigned the log up to the window's close
 
 
+NO_MANIFESTS: Mapping[bytes, SignedManifest] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class ReceiptFile:
     """A receipt handed in by an account; with the whole answer where the account shows it."""
@@ -267,7 +270,8 @@ class ReceiptFile:
     name: str
     receipt: Receipt
     answer: Answer | None = None
-    manifests: tuple[SignedManifest, ...] = ()  #: that were handed in beside it
+    #: that were handed in beside it, by their digests
+    manifests: Mapping[bytes, SignedManifest] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +282,11 @@ class TurnFile:
     proof: TurnProof
 
 
-def read_receipt(name: str, data: bytes, manifests: tuple[SignedManifest, ...] = ()) -> ReceiptFile:
+def read_receipt(name: str, data: bytes, manifests: Mapping[bytes, SignedManifest] = NO_MANIFESTS) -> ReceiptFile:
     """A receipt file holds one canonical Receipt or Answer.
 
     Args:
-        manifests: that were handed in beside it.
+        manifests: that were handed in beside it, by their digests.
 
     Raises:
         EncodingError: it holds neither.

@@ -8,6 +8,7 @@ signed by keeping a window beside the log.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,6 +18,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import ReceiptBody
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import AttestationError
+from ragseal.verifier.audit import read_receipts
 from ragseal.verifier.evidence import ReceiptFile
 from ragseal.verifier.steps import receipts as step
 from tests.attacks.checks import without
@@ -124,7 +126,7 @@ def beside_the_log(signer: Ed25519PrivateKey) -> tuple[Turning, list[ReceiptFile
     for account in ("alice", "bob", "carol", "alice", "bob"):
         fork.ask(account)
     shown: SignedManifest = signed_manifest(fork.manifest, signer)
-    return world, [replace(file, manifests=(shown,)) for file in fork.receipts()[3:]]
+    return world, [replace(file, manifests={fork.digest: shown}) for file in fork.receipts()[3:]]
 
 
 def test_answers_of_a_window_beside_the_log_convict_its_provider() -> None:
@@ -134,7 +136,7 @@ def test_answers_of_a_window_beside_the_log_convict_its_provider() -> None:
     assert "its answer is in no log that others see" in told.line()
     with without(Check(step._Signers, "_certified", lambda _, file, named: bytes(32))):
         assert world.audit(receipts=files).verdict == "PASS"
-    alone = world.audit(receipts=[replace(file, manifests=()) for file in files])
+    alone = world.audit(receipts=[replace(file, manifests={}) for file in files])
     assert alone.verdict == "PASS", "without the manifest nothing says whose key that is"
 
 
@@ -144,10 +146,21 @@ def test_a_manifest_that_a_stranger_signed_certifies_nothing() -> None:
     assert world.audit(receipts=files).verdict == "PASS"
     with without(Check(SignedManifest, "verify")):
         assert world.audit(receipts=files).verdict == "FAIL"
-    own = replace(files[0].manifests[0].manifest, provider_key=signature.public_bytes(key_of("stranger")))
+    [shown] = files[0].manifests.values()
+    own = replace(shown.manifest, provider_key=signature.public_bytes(key_of("stranger")))
     made = signed_manifest(own, key_of("stranger"))
     lies = [signed_by(file, key_of("window beside the log"), manifest=own.digest()) for file in files]
-    lies = [replace(file, manifests=(made,)) for file in lies]
+    lies = [replace(file, manifests={own.digest(): made}) for file in lies]
     assert world.audit(receipts=lies).verdict == "PASS"
     with without(BY_A_PROVIDER):
         assert world.audit(receipts=lies).verdict == "FAIL"
+
+
+def test_a_manifest_is_read_beside_its_receipt_and_what_is_none_is_not(tmp_path: Path) -> None:
+    world = World.honest()
+    shown = signed_manifest(world.manifest, world.provider)
+    (tmp_path / "w1.manifest").write_bytes(shown.encode())
+    (tmp_path / "a.manifest").write_bytes(b"no manifest")
+    (tmp_path / "one.receipt").write_bytes(world.answers[0].receipt.encode())
+    [file], aside = read_receipts(tmp_path)
+    assert (dict(file.manifests), aside) == ({world.digest: shown}, [])

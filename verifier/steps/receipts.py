@@ -163,11 +163,11 @@ class _Signers:
 
     def _certified(self, file: ReceiptFile, named: bytes) -> bytes:
         """The window's key by a manifest beside the file.  AttestationError: no provider of this log signed one."""
-        for one in file.manifests:
-            if one.manifest.digest() == named and _provider(one.manifest) in self.providers:
-                one.verify()
-                return one.manifest.window_key
-        raise AttestationError("no provider of this log signed a manifest of the receipt's window")
+        one = file.manifests.get(named)
+        if one is None or _provider(one.manifest) not in self.providers:
+            raise AttestationError("no provider of this log signed a manifest of the receipt's window")
+        one.verify()
+        return one.manifest.window_key
 
 
 def _provider(manifest: Manifest) -> tuple[str, bytes, bytes]:
