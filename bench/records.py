@@ -16,7 +16,7 @@ import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeEngine
 from ragseal.backends.scores import score_matrix
-from ragseal.groth16.assignments import Assignment, assignment_of
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, commitment, field, mechanism, opening, proofs
 from ragseal.kernel.attestation import Record, Request, SignedRequest
@@ -122,7 +122,8 @@ def make(bench: Bench, seq: int) -> Instance:
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
     both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
     blind = proofs.total_blinder(policy.gain, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
-    assignment = assignment_of(cls)(
+    assignment = assign_attestation(
+        cls,
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip
     return Instance(record, statement, e, r, rho, rho_hints, h, c_w, c_h, assignment)

@@ -78,7 +78,7 @@ class Index:
 
     def select(self, w: npt.NDArray[np.int64]) -> ShardedAnswer:
         """Noise over every slot, and the top K."""
-        return self.engine.answer(noise_key(self.seed, 5, secrets.randbits(248)), w, STEPS)
+        return self.engine.select(noise_key(self.seed, 5, secrets.randbits(248)), w, STEPS)
 
     def commit(self, e: Rows) -> list[bytes]:
         """C_y of every shard."""

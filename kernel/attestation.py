@@ -33,9 +33,11 @@ from ragseal.kernel.encoding import (
     Many,
     Message,
     Nested,
+    Points,
     Text,
 )
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
 from ragseal.kernel.slot_text import NO_SALT, SlotText, is_keyword
@@ -149,12 +151,12 @@ class Record(Message):
     """One query's ledger entry."""
 
     TAG: ClassVar[str] = "record"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), POINT, ELEMENT, U64, U8)
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), ELEMENT, U64, U8)
 
     manifest: bytes
     seq: int  #: 0, 1, 2, ... inside the window
     signed: SignedRequest
-    c_y: bytes
+    c_y: bytes  #: C_y of every shard of the index, in order: one point where it is one
     t_commit: int
     time: int  #: seconds since 1970, a multiple of COARSE_TIME, monotone
     proof_mode: int

@@ -28,7 +28,7 @@ from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import Assignment, RankedAssignment, assignment_of
+from ragseal.groth16.assignments import Assignment, RankedAssignment, assign_attestation
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, mechanism, noise, proofs, signature, statement
@@ -287,7 +287,7 @@ class AttackWorld(simulator.World):
             t_salt=salt,
             h=h,
             h_extra=tuple(extra),
-            assignment=assignment_of(cls)(tuple(proven.clear()), tuple(w), h, blind, seed, salt),
+            assignment=assign_attestation(cls, tuple(proven.clear()), tuple(w), h, blind, seed, salt),
             statement=stated,
             cheat=plan,
             draft=draft,

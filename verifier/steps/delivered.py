@@ -35,10 +35,11 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
         Undecided: of an opened one, as :func:`known_class`.
     """
     opened = [
-        Coined(one.window, one.policy, known_class(auditor, one), one.all_queries, one.coin_period)
+        Coined(one.window, one.policy, one.policy.whole(known_class(auditor, one)), one.all_queries, one.coin_period)
         for one in span.windows
     ]
-    return (*opened, *(Coined(one.window, one.policy, window.cls, 0, one.coin_period) for one in span.abandoned))
+    whole = window.manifest.policy.whole(window.cls)
+    return (*opened, *(Coined(one.window, one.policy, whole, 0, one.coin_period) for one in span.abandoned))
 
 
 def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:

@@ -239,8 +239,9 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
         return answers.check_answers_advertised(window, say)
     if policy.coined:
         return delivered.check_delivered_advertised(window, say)
+    whole = policy.whole(window.cls)
     report = epsilon_audit(
-        window.cls,
+        whole,
         table,
         gain=policy.gain,
         lo=policy.lo,
@@ -254,7 +255,7 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
     say(epsilon_of_one_account=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
         if math.isfinite(alone):
-            _agreed(window.cls, report)
+            _agreed(whole, report)
         raise Refused(
             f"the policy advertises epsilon {policy.epsilon_account} to one account, the noise gives {upward(alone)}"
         )
@@ -382,4 +383,4 @@ def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str |
 
 def _spent(auditor: Auditor, one: PeriodWindow) -> Spent:
     """A window with its class.  Raises Undecided: as :func:`ragseal.verifier.steps.delivered.known_class`."""
-    return Spent(one.window, one.policy, delivered.known_class(auditor, one), one.queries)
+    return Spent(one.window, one.policy, one.policy.whole(delivered.known_class(auditor, one)), one.queries)

@@ -272,14 +272,13 @@ def _rest(log: LogView, window: Window, versions: Versions, promise: Promise, re
 
 def _openings(window: Window, versions: Versions, answer: Answer, record: Record) -> None:
     """The openings that the provider signed are of this window's record and texts."""
-    cls = window.cls
-    slots = answer.openings.slots
+    cls, policy = window.cls, window.manifest.policy
+    slots, capacity = answer.openings.slots, policy.capacity(cls)
     ids = [slot.slot for slot in slots]
-    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= cls.N:
+    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= capacity:
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
     if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
-    policy = window.manifest.policy
     answer.openings.check_claim(policy)
     check_withheld(policy, answer.openings)
     known = versions.known[record.signed.request.index_digest]  # step 6 found it there, in the log alone
@@ -289,7 +288,7 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
             raise AttestationError(f"the answer opens a text of slot {slot.slot}, whose flag is not set")
         for opened in slot.texts:
             leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.content))
-            verify_inclusion(leaf, slot.slot, cls.N, opened.path, root)
+            verify_inclusion(leaf, slot.slot, capacity, opened.path, root)
 
 
 def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Recorder = quiet) -> set[bytes]:
