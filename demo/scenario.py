@@ -38,6 +38,7 @@ class Scenario:
     queries: list[DemoQuery]
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
     answers: bool = False  #: the window's claim is answers
+    shards: int = 1  #: of the class, that an index is
 
 
 def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
