@@ -37,6 +37,7 @@ CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
 START = 60.0  #: seconds until an actor that does not come up is told of
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
 NAME_BYTES = 8  #: of chance in a worker's name
+LONGEST_ANSWER = 1 << 18  #: bytes of an actor's answer that are handed on; results and lists of keys are shorter
 
 
 class GoneError(Exception):
@@ -198,7 +199,10 @@ class Bridge:
         self.tell({"say": "result", "row": row}, made)
 
     def _answer(self, node: Node, ref: Any, limit: float | None) -> bytes:
-        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises."""
+        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises.
+
+        What is too long is cut off: the provider drops who gave it, and hears of the other nodes all the same.
+        """
         began, told = time.monotonic(), False
         while not self._ray.wait([ref], timeout=LOOK)[0]:
             if node.over:
@@ -211,7 +215,7 @@ class Bridge:
             made = self._ray.get(ref)
         except NoBytesError:
             made = None
-        return made if isinstance(made, bytes) else REFUSED
+        return made[:LONGEST_ANSWER] if isinstance(made, bytes) else REFUSED
 
 
 def _plain(host: str) -> str:

@@ -112,7 +112,12 @@ def test_a_lying_worker_is_dropped_and_the_provider_proves(cluster: Cluster) -> 
 
 @pytest.mark.parametrize(
     ("worker", "why"),
-    [("Renamed", "it says that it is 'honest'"), ("Elsewhere", "not written with the key"), ("Long", "too long")],
+    [
+        ("Renamed", "it says that it is 'honest'"),
+        ("Elsewhere", "not written with the key"),
+        ("Long", "too long"),
+        ("Endless", "too long"),
+    ],
 )
 def test_what_is_no_result_of_this_assignment_drops_its_worker(cluster: Cluster, worker: str, why: str) -> None:
     with engine(cluster, worker) as workers:
