@@ -85,6 +85,9 @@ def test_a_cluster_proves_and_nothing_readable_is_in_its_files(
         assert workers.prove(WORK).worker == made.worker
         told = workers.status()
         assert (told.workers, told.dropped, told.trouble) == (1, (), "")
+        assert workers._bridge is not None
+        adjusted = Path(f"/proc/{workers._bridge.pid}/oom_score_adj")
+        assert adjusted.read_text() == "1000\n", "whoever fills its memory ends it, and not the provider"
         broken = WORK.inputs[:-64] + field.pack([1, 1])
         assert workers.prove(type(WORK)(WORK.circuit, WORK.key, broken)).failure
         assert not seen_in(cluster.folder)
