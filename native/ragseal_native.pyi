@@ -98,6 +98,12 @@ class Selection(TypedDict):
     i_star: int
     theta: int
 
+class Response(TypedDict):
+    ids: list[int]
+    flags: list[bool]
+    scores: list[int]
+    c_y: bytes
+
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
@@ -109,6 +115,18 @@ class Engine:
 
     def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
         """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
+
+    def respond(
+        self,
+        key: bytes,
+        index: ScoreMatrix,
+        columns: Committer,
+        e: bytes,
+        line: tuple[int, int],
+        hmax: int,
+        rho: bytes,
+    ) -> Response:
+        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
 
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
         """The hint vector of kernel/statement.py, packed."""
@@ -133,6 +151,18 @@ class RankedEngine:
 
     def answer(self, key: bytes, w: bytes, steps: int) -> RankedSelection:
         """ids (K, increasing), flags, v, i_star, theta, entry for little-endian int64 scores; else "overflow"."""
+
+    def respond(
+        self,
+        key: bytes,
+        index: ScoreMatrix,
+        columns: Committer,
+        e: bytes,
+        line: tuple[int, int],
+        steps: int,
+        rho: bytes,
+    ) -> Response:
+        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
 
     def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
         """The hint vector of kernel/ranked_statement.py, packed."""

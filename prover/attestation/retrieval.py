@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ragseal.backends.mechanism import Engine, Scores
 from ragseal.backends.poseidon import places_commitment
+from ragseal.backends.response import respond
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation
@@ -108,20 +109,22 @@ def answer_query(
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
-    e = decode_embedding(embedding)
-    scores = shifted_scores(version, e, policy)
-    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls))
-    near = {one.slot: int(scores[one.slot]) for one in returned if one.flag}  # all that a guard may look at
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    held, line = version.in_force, (policy.lo, policy.gain)
+    found = respond(
+        group, engine, held.scored, held.points, key.scores, line, key_of_noise, embedding, policy.hmax(key.cls), rho
+    )
+    # All that a guard may look at.
+    near = {one.slot: score for one, score in zip(found.returned, found.scores, strict=True) if one.flag}
     return QuerySecrets(
         embedding=embedding,
         blinder=blinder,
         rho=rho,
         rho_hint=rho_hint,
         t_salt=t_salt,
-        places=tuple(one.packed for one in returned),
-        c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
-        t_commit=places_commitment(key.cls, t_salt, returned),
+        places=tuple(one.packed for one in found.returned),
+        c_y=found.c_y,
+        t_commit=places_commitment(key.cls, t_salt, found.returned),
         withheld=withheld(near, key.cls.N, guard_of(policy)),
     )
 
