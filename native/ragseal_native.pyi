@@ -2,7 +2,7 @@
 """BN254 groups and fields, snarkjs files, Groth16, circom witnesses and the answer engine of ragseal.
 
 Scalars are 32 bytes, G1 points 64, G2 points 128 (EIP-197 order), all big-endian and canonical; arrays are plain
-concatenations.  Every function raises NativeError on malformed input and runs without the GIL.
+concatenations.  Every function raises NativeError on malformed input and, but for poseidon, runs without the GIL.
 """
 
 from os import PathLike

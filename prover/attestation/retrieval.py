@@ -19,8 +19,7 @@ from ragseal.backends.poseidon import places_commitment
 from ragseal.backends.response import respond
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation
-from ragseal.kernel import field as scalars
+from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
@@ -30,7 +29,7 @@ from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
 from ragseal.prover.attestation.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, scalar
+from ragseal.prover.randomness import Draw, scalars
 
 MAX_COUNTS = 1 << 18  #: bytes of a histogram
 COUNT = np.dtype(">u2")
@@ -86,9 +85,11 @@ class QuerySecrets(Message):
 
 #: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_key`.
 QUERY_KEY = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
+PLACE = "manifest, account, ctr, request"
+Place = tuple[bytes, str, int, bytes]
 
 
-def query_key(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
+def query_key(manifest: bytes, signed: SignedRequest) -> Place:
     """The key of a request's row: two requests with one ctr have two rows, whichever enters the ledger."""
     return manifest, signed.request.account, signed.request.ctr, hashlib.sha256(signed.encode()).digest()
 
@@ -109,7 +110,7 @@ def answer_query(
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
     held, line = version.in_force, (policy.lo, policy.gain)
     found = respond(
         group, engine, held.scored, held.points, key.scores, line, key_of_noise, embedding, policy.hmax(key.cls), rho
@@ -157,7 +158,7 @@ def histogram_commitment(group: Group, key: KeyView, counts: bytes, rho: int) ->
     values = np.frombuffer(counts, dtype=COUNT)
     filled = np.flatnonzero(values).tolist()
     points = b"".join(key.scores.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in filled)
-    return group.msm(points + key.scores.b, scalars.pack([*(int(values[i]) for i in filled), rho]))
+    return group.msm(points + key.scores.b, field.pack([*(int(values[i]) for i in filled), rho]))
 
 
 def record_commitment(group: Group, key: KeyView, version: Version, policy: Policy, kept: QuerySecrets) -> bytes:
@@ -183,7 +184,7 @@ def answer_counts(
     Raises:
         UnprovableError: as there.
     """
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
     returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
     return replace(
