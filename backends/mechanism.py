@@ -112,6 +112,22 @@ class NativeEngine(OneIndex):
             raise _named(error) from None
         return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
 
+    def respond(
+        self,
+        key: int,
+        rows: native.ScoreMatrix,
+        columns: native.Committer,
+        embedding: bytes,
+        line: tuple[int, int],
+        hmax: int,
+        rho: int,
+    ) -> native.Response:
+        """As :func:`ragseal.backends.response.respond`."""
+        try:
+            return self._engine.respond(field.to_bytes(key), rows, columns, embedding, line, hmax, field.to_bytes(rho))
+        except native.NativeError as error:
+            raise _named(error) from None
+
     def hints(self, key: int, w: Scores, hmax: int) -> bytes:
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)

@@ -354,8 +354,9 @@ def seal_openings(record: Record, openings: Openings, secret: bytes) -> bytes:
     plain = openings.encode()
     if len(plain) > MAX_OPENINGS_BYTES:
         raise AttestationError(f"an answer of {len(plain)} bytes cannot be sent: commit shorter texts")
-    ephemeral = tagged_hash("seal-ephemeral", secret, record.digest(), plain)
-    return seal(record.signed.request.seal_key, ephemeral, _about(record), plain)
+    digest = record.digest()
+    ephemeral = tagged_hash("seal-ephemeral", secret, digest, plain)
+    return seal(record.signed.request.seal_key, ephemeral, _about(digest), plain)
 
 
 def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
@@ -370,9 +371,9 @@ def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
     """
     if sealed.receipt.body.sealed_digest != sealed_digest(sealed.sealed):
         raise AttestationError("the receipt is for other sealed openings than the ones delivered with it")
-    openings = Openings.decode(unseal(private, _about(sealed.record), sealed.sealed))
+    openings = Openings.decode(unseal(private, _about(sealed.record.digest()), sealed.sealed))
     return Answer(sealed.record, openings, sealed.receipt)
 
 
-def _about(record: Record) -> bytes:
-    return tagged_hash("seal-info", record.digest())
+def _about(record_digest: bytes) -> bytes:
+    return tagged_hash("seal-info", record_digest)

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from ragseal.backends.mechanism import Engine, Scores
 from ragseal.backends.poseidon import places_commitment
+from ragseal.backends.response import respond
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation
-from ragseal.kernel import field as scalars
+from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
@@ -31,7 +31,7 @@ from ragseal.kernel.statement import Returned, unpacked
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, scalar
+from ragseal.prover.randomness import Draw, scalars
 
 MAX_COUNTS = 1 << 18  #: bytes of a histogram
 COUNT = np.dtype(">u2")
@@ -92,9 +92,11 @@ class QuerySecrets(Message):
 
 #: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_key`.
 QUERY_KEY = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
+PLACE = "manifest, account, ctr, request"
+Place = tuple[bytes, str, int, bytes]
 
 
-def query_key(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
+def query_key(manifest: bytes, signed: SignedRequest) -> Place:
     """The key of a request's row: two requests with one ctr have two rows, whichever enters the ledger."""
     return manifest, signed.request.account, signed.request.ctr, hashlib.sha256(signed.encode()).digest()
 
@@ -103,7 +105,7 @@ def score_blinders(rho: int, shards: int) -> list[int]:
     """As :attr:`QuerySecrets.shard_rhos`."""
     if shards == 1:
         return [rho]
-    return [challenge("shard-blinder", scalars.to_bytes(rho), shard.to_bytes(2, "big")) for shard in range(shards)]
+    return [challenge("shard-blinder", field.to_bytes(rho), shard.to_bytes(2, "big")) for shard in range(shards)]
 
 
 def scores_commitments(group: Group, key: KeyView, version: Version, e: Sequence[int], rho: int) -> bytes:
@@ -132,20 +134,24 @@ def answer_query(
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
-    e = decode_embedding(embedding)
-    scores = shifted_scores(version, e, policy)
-    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls))
-    near = {one.slot: int(scores[one.slot]) for one in returned if one.flag}  # all that a guard may look at
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
+    held, line = version.in_force, (policy.lo, policy.gain)
+    columns = held.shard_points(POINT_BYTES * policy.dimension)
+    rhos = score_blinders(rho, len(columns))
+    found = respond(
+        group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, policy.hmax(key.cls), rhos
+    )
+    # All that a guard may look at.
+    near = {one.slot: score for one, score in zip(found.returned, found.scores, strict=True) if one.flag}
     return QuerySecrets(
         embedding=embedding,
         blinder=blinder,
         rho=rho,
         rho_hint=rho_hint,
         t_salt=t_salt,
-        places=tuple(one.packed for one in returned),
-        c_y=scores_commitments(group, key, version, e, rho),
-        t_commit=places_commitment(key.cls, t_salt, returned),
+        places=tuple(one.packed for one in found.returned),
+        c_y=found.c_y,
+        t_commit=places_commitment(key.cls, t_salt, found.returned),
         withheld=withheld(near, policy.capacity(key.cls), guard_of(policy)),
     )
 
@@ -178,7 +184,7 @@ def histogram_commitment(group: Group, key: KeyView, counts: bytes, rho: int) ->
     values = np.frombuffer(counts, dtype=COUNT)
     filled = np.flatnonzero(values).tolist()
     points = b"".join(key.scores.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in filled)
-    return group.msm(points + key.scores.b, scalars.pack([*(int(values[i]) for i in filled), rho]))
+    return group.msm(points + key.scores.b, field.pack([*(int(values[i]) for i in filled), rho]))
 
 
 def record_commitment(group: Group, key: KeyView, version: Version, policy: Policy, kept: QuerySecrets) -> bytes:
@@ -204,7 +210,7 @@ def answer_counts(
     Raises:
         UnprovableError: as there.
     """
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
     returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
     return replace(
