@@ -11,12 +11,12 @@ from typing import Any
 
 from ragseal.kernel import overflow, ranked_class
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LOTTERY
+from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
 from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
 from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
 
-AttestationClass = CircuitClass | RankedClass
+AttestationClass = CircuitClass | RankedClass | LotteryClass
 
 
 def attestation_class(values: dict[str, Any]) -> AttestationClass:

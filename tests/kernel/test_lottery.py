@@ -16,6 +16,7 @@ from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.lottery_class import (
     LOTTERY,
     LotteryClass,
+    check_window,
     lottery_class_from_mapping,
     many_exceed_bound,
     overflow_bound,
@@ -31,7 +32,7 @@ from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import canonical_limit
 from tests.kernel import lottery_brute as brute
 
-TINY = LotteryClass("lottery-tiny", N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
+TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14
 LIMIT = Fraction(1, 1 << 64)
 
@@ -191,6 +192,7 @@ def test_a_class_with_one_place_less_has_no_proof() -> None:
         ({"prizes": 256}, "from 1 to"),
         ({"prizes": 103}, "no theta below them"),
         ({"N": 18 << 28}, "below 2"),
+        ({"law": "geometric-16"}, "law must be 'lottery'"),
     ],
 )
 def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why: str) -> None:
@@ -201,13 +203,32 @@ def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why:
 def test_a_class_is_read_as_it_was_written() -> None:
     assert lottery_class_from_mapping(TINY.to_mapping()) == TINY
     with pytest.raises(PolicyError, match="unknown or missing"):
-        lottery_class_from_mapping({**TINY.to_mapping(), "law": LOTTERY})
+        lottery_class_from_mapping({**TINY.to_mapping(), "s": 3})
 
 
 def test_no_policy_may_name_the_law_yet() -> None:
     """SPEC M.9.2."""
     with pytest.raises(PolicyError, match="no circuit proves the lottery yet"):
-        attestation_class({**TINY.to_mapping(), "law": LOTTERY})
+        attestation_class(TINY.to_mapping())
+
+
+@pytest.mark.parametrize(
+    ("width", "least", "most", "why"),
+    [
+        (0, 0, 9, "no width"),
+        (9, 1, 9, "without 0"),
+        (9, -9, -1, "without 0"),
+        (WIDTH, WIDTH - (1 << 22), 9, "below it do not fit 22 bits"),
+        (WIDTH, 0, (1 << 22) + 1, "above the window's lower end"),
+        ((1 << 22) - 511, 0, 9, "prizes above it"),
+    ],
+)
+def test_a_window_that_overflows_the_class_is_refused(width: int, least: int, most: int, why: str) -> None:
+    """And the widest ones on the other side of each bound are not."""
+    with pytest.raises(PolicyError, match=why):
+        check_window(TINY, width, least, most)
+    check_window(TINY, WIDTH, WIDTH - (1 << 22) + 1, 1 << 22)
+    check_window(TINY, (1 << 22) - 512, 0, 9)
 
 
 def test_used_bits_lie_below_the_canonical_top() -> None:
