@@ -84,6 +84,7 @@ class LotteryDraft:
     ids: list[int] = field(default_factory=list)
     stated: list[statement.Returned] | None = None  #: T, where it is not what the places say
     scaled: list[int] | None = None  #: beside u, where it is not beta b
+    drawn: int = 0  #: prizes that are really drawn, where it is not what the policy says
 
     @property
     def key(self) -> int:
@@ -91,7 +92,7 @@ class LotteryDraft:
 
     @property
     def first_prize(self) -> int:
-        return (1 << self.cls.m) - self.prizes
+        return (1 << self.cls.m) - (self.drawn or self.prizes)
 
     def read_elements(self) -> None:
         """u and b of every slot from the elements."""
@@ -218,7 +219,7 @@ class LotteryDraft:
             look((self.threshold_slot >> (c * (cls.id_chunks - 1))) << (c * cls.id_chunks - cls.L))
         first = (1 << cls.m) - cls.grid + 1
         put("thetaChoice", [int(first + g == self.theta) for g in range(cls.grid - 1)])
-        look(self.first_prize - self.theta)
+        look((1 << cls.m) - self.prizes - self.theta)
         put("prizeChoice", self.choice)
         t = [one.packed for one in self.returned()]
         put("returned", t)
