@@ -12,7 +12,11 @@ import numpy.typing as npt
 
 from ragseal.backends.native import available, native
 from ragseal.kernel import field, hints, mechanism, noise, statement
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError, UnprovableError
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_hints import lottery_hints
+from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
@@ -62,11 +66,45 @@ class ReferenceRankedEngine:
         return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
 
 
+class ReferenceLotteryEngine:
+    """The same of a lottery's class; ``hmax`` is H in units of w."""
+
+    def __init__(self, cls: LotteryClass, prizes: int = 0) -> None:
+        """``prizes``: j, or all that the class has."""
+        self._cls, self._prizes = cls, prizes or cls.prizes
+
+    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+        return select_lottery(self._cls, key, _integers(w), hmax, self._prizes).returned
+
+    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        scores = _integers(w)
+        selection = select_lottery(self._cls, key, scores, hmax, self._prizes)
+        return field.pack(lottery_hints(self._cls, selection, scores, hmax, self._prizes))
+
+
+class _NativeLottery:
+    """The native module's lottery with one number of prizes."""
+
+    def __init__(self, cls: LotteryClass, prizes: int) -> None:
+        sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
+        self._engine, self._prizes = native.LotteryEngine(sizes, cls.grid), prizes
+
+    def answer(self, key: bytes, w: bytes, hmax: int) -> native.Selection:
+        return self._engine.answer(key, w, hmax, self._prizes)
+
+    def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
+        return self._engine.hints(key, w, hmax, self._prizes)
+
+
 class NativeEngine:
     """The native module's engine."""
 
-    def __init__(self, cls: CircuitClass | RankedClass) -> None:
-        self._engine: native.Engine | native.RankedEngine
+    def __init__(self, cls: AttestationClass, prizes: int = 0) -> None:
+        """``prizes``: j of a lottery's class, or all that it has."""
+        self._engine: native.Engine | native.RankedEngine | _NativeLottery
+        if isinstance(cls, LotteryClass):
+            self._engine = _NativeLottery(cls, prizes or cls.prizes)
+            return
         if isinstance(cls, RankedClass):
             self._engine = native.RankedEngine(*_ranked_parameters(cls))
             return
@@ -158,8 +196,10 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
     return [int(x) for x in w]
 
 
-def open_engine(cls: CircuitClass | RankedClass) -> Engine:
-    """The fastest engine there is on this machine."""
+def open_engine(cls: AttestationClass) -> Engine:
+    """The fastest engine there is on this machine; of a lottery's class with all its prizes."""
     if available():
         return NativeEngine(cls)
+    if isinstance(cls, LotteryClass):
+        return ReferenceLotteryEngine(cls)
     return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)
