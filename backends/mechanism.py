@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,10 +30,13 @@ Scores = npt.NDArray[np.int64]
 class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists."""
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int, /) -> tuple[Returned, ...]:
+        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists.
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+        ``prizes``: the policy's under the lottery; 0 of another law.
+        """
+
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int, /) -> bytes:
         """The hint vector h, packed."""
 
 
@@ -43,10 +46,10 @@ class ReferenceEngine:
     def __init__(self, cls: CircuitClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return mechanism.select(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         scores = _integers(w)
         selection = mechanism.select(self._cls, key, scores, hmax)
         return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
@@ -58,10 +61,10 @@ class ReferenceRankedEngine:
     def __init__(self, cls: RankedClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return select_ranked(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         scores = _integers(w)
         return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
 
@@ -69,42 +72,23 @@ class ReferenceRankedEngine:
 class ReferenceLotteryEngine:
     """The same of a lottery's class; ``hmax`` is H in units of w."""
 
-    def __init__(self, cls: LotteryClass, prizes: int = 0) -> None:
-        """``prizes``: j, or all that the class has."""
-        self._cls, self._prizes = cls, prizes or cls.prizes
+    def __init__(self, cls: LotteryClass) -> None:
+        self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        return select_lottery(self._cls, key, _integers(w), hmax, self._prizes).returned
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int) -> tuple[Returned, ...]:
+        return select_lottery(self._cls, key, _integers(w), hmax, prizes).returned
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int) -> bytes:
         scores = _integers(w)
-        selection = select_lottery(self._cls, key, scores, hmax, self._prizes)
-        return field.pack(lottery_hints(self._cls, selection, scores, hmax, self._prizes))
-
-
-class _NativeLottery:
-    """The native module's lottery with one number of prizes."""
-
-    def __init__(self, cls: LotteryClass, prizes: int) -> None:
-        sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
-        self._engine, self._prizes = native.LotteryEngine(sizes, cls.grid), prizes
-
-    def answer(self, key: bytes, w: bytes, hmax: int) -> native.Selection:
-        return self._engine.answer(key, w, hmax, self._prizes)
-
-    def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
-        return self._engine.hints(key, w, hmax, self._prizes)
+        selection = select_lottery(self._cls, key, scores, hmax, prizes)
+        return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
 
 
 class NativeEngine:
     """The native module's engine."""
 
-    def __init__(self, cls: AttestationClass, prizes: int = 0) -> None:
-        """``prizes``: j of a lottery's class, or all that it has."""
-        self._engine: native.Engine | native.RankedEngine | _NativeLottery
-        if isinstance(cls, LotteryClass):
-            self._engine = _NativeLottery(cls, prizes or cls.prizes)
-            return
+    def __init__(self, cls: CircuitClass | RankedClass) -> None:
+        self._engine: native.Engine | native.RankedEngine
         if isinstance(cls, RankedClass):
             self._engine = native.RankedEngine(*_ranked_parameters(cls))
             return
@@ -118,16 +102,29 @@ class NativeEngine:
             statement.Layout(cls).grid,
         )
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        try:
-            found = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)
-        except native.NativeError as error:
-            raise _named(error) from None
-        return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax))
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
+        except native.NativeError as error:
+            raise _named(error) from None
+
+
+class NativeLotteryEngine:
+    """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
+
+    def __init__(self, cls: LotteryClass) -> None:
+        sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
+        self._engine = native.LotteryEngine(sizes, cls.grid)
+
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int) -> tuple[Returned, ...]:
+        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes))
+
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int) -> bytes:
+        try:
+            return self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes)
         except native.NativeError as error:
             raise _named(error) from None
 
@@ -181,6 +178,14 @@ def _ranked_parameters(cls: RankedClass) -> tuple[dict[str, int], list[int], lis
     return sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
 
 
+def _returned(answer: Callable[[], native.Selection]) -> tuple[Returned, ...]:
+    try:
+        found = answer()
+    except native.NativeError as error:
+        raise _named(error) from None
+    return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+
+
 def _named(error: Exception) -> Exception:
     text = str(error)
     if text.startswith("overflow"):
@@ -197,9 +202,9 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
 
 
 def open_engine(cls: AttestationClass) -> Engine:
-    """The fastest engine there is on this machine; of a lottery's class with all its prizes."""
+    """The fastest engine there is on this machine."""
+    if isinstance(cls, LotteryClass):
+        return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
     if available():
         return NativeEngine(cls)
-    if isinstance(cls, LotteryClass):
-        return ReferenceLotteryEngine(cls)
     return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)

@@ -14,7 +14,6 @@ from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import (
     class_digest,
     load_classes,
-    load_lottery_classes,
     load_sharded_classes,
     thinning_classes,
 )
@@ -36,7 +35,7 @@ class _Commands(click.Group):
 
 
 def _chosen(names: Iterable[str]) -> list[AttestationClass]:
-    classes: dict[str, AttestationClass] = {**load_classes(), **load_sharded_classes(), **load_lottery_classes()}
+    classes: dict[str, AttestationClass] = {**load_classes(), **load_sharded_classes()}
     unknown = sorted(set(names) - set(classes))
     if unknown:
         raise ConfigurationError(f"no circuit class {', '.join(unknown)}; there are {', '.join(classes)}")
@@ -89,7 +88,7 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
     known.update(fresh)
     known.update({name: statistics.line(size) for name, size in CLASSES.items()})  # a formula that tests check
     sizes = thinning_classes()
-    names = *load_classes(), *load_sharded_classes(), *load_lottery_classes(), *CLASSES, *sizes
+    names = *load_classes(), *load_sharded_classes(), *CLASSES, *sizes
     known.update({name: statistics.line(size) for name, size in sizes.items()})
     text = statistics.render(known[name] for name in names if name in known)
     if not check:

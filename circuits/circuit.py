@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are six: the attestation's and the ranked one, which prove that a list is what the mechanism gives, and one of
-which a policy names by its class; the sharded one, for a part of a larger index, and the lottery's, which no policy can
-name yet; the estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the
+There are six: the attestation's, the ranked one and the lottery's, which prove that a list is what the mechanism gives,
+and one of which a policy names by its class; the sharded one, for a part of a larger index, which no policy can name
+yet; the estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the
 thinning's, whose size is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
@@ -21,7 +21,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.lottery_class import LotteryClass, lottery_class_from_mapping
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import CircuitClass
@@ -269,14 +269,14 @@ def _thinning(cls: ThinningClass) -> Circuit:
 
 
 def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
-    """The classes of a parameter file (default: both that come with ragseal), by name.
+    """The classes of a parameter file (default: those that come with ragseal), by name.
 
     Raises:
         ConfigurationError: the file cannot be read or is no TOML.
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE]:
+    for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE]:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 
@@ -285,12 +285,6 @@ def load_sharded_classes() -> dict[str, ShardedClass]:
     """The sharded classes that come with ragseal, by name.  Raises as :func:`load_classes`."""
     tables = _tables(SHARDED_CLASSES_FILE)
     return {name: sharded_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
-
-
-def load_lottery_classes() -> dict[str, LotteryClass]:
-    """The lottery's classes that come with ragseal, by name.  Raises as :func:`load_classes`."""
-    tables = _tables(LOTTERY_CLASSES_FILE)
-    return {name: lottery_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:

@@ -1,26 +1,56 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A class of the lottery: exact scores with a tie-break, and prizes that come before every score.
 
-No window runs on one yet, so no policy may name one (docs/decisions/0010-lottery.md).  docs/proofs/lottery.md proves
-the bounds below for every score vector; everything is exact, and rounded upwards where it is rounded.
+docs/proofs/lottery.md proves the bounds below for every score vector; everything is exact, and rounded upwards where it
+is rounded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COIN_BITS, GRID_EXPONENT, OVERFLOW_EXPONENT, ClassSizes, class_values
+from ragseal.kernel.params import (
+    COIN_BITS,
+    GRID_EXPONENT,
+    OVERFLOW_EXPONENT,
+    PROTOCOL_VERSION,
+    ClassSizes,
+    class_values,
+)
 
 LOTTERY = "lottery"  #: the law's name
 ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canonical top
 DISTANCE_CHUNKS = 2  #: of a score's distances: to the threshold, to 0, to the full window
 _FRACTION_BITS = 384  #: of a probability that is rounded up
+
+
+PRIZE_TABLE_TAG = b"ragseal.prize-table"
+
+
+@dataclass(frozen=True, slots=True)
+class PrizeTable:
+    """Which coarse values win a prize: what a policy binds of the lottery where others bind a noise table."""
+
+    law: ClassVar[str] = LOTTERY
+
+    m: int  #: coarse bits
+    prizes: int  #: j: the highest of their 2^m values win
+
+    def canonical_bytes(self) -> bytes:
+        """``u8 len(tag) || tag || u16 protocol version || u8 m || u32 prizes``, integers big-endian."""
+        head = bytes([len(PRIZE_TABLE_TAG)]) + PRIZE_TABLE_TAG + PROTOCOL_VERSION.to_bytes(2, "big")
+        return head + self.m.to_bytes(1, "big") + self.prizes.to_bytes(4, "big")
+
+    def digest(self) -> bytes:
+        """SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
+        return hashlib.sha256(self.canonical_bytes()).digest()
 
 
 @dataclass(frozen=True)
@@ -55,6 +85,18 @@ class LotteryClass(ClassSizes):
     def step_bits(self) -> int:
         """Tie-break bits count units of w: a step has one."""
         return 0
+
+    def window_of(self, width: int) -> int:
+        """H as a statement has it, for a score window of ``width`` units: the same."""
+        return width
+
+    def shift_of(self, width: int) -> int:
+        """The worst shift of one query, in units of w.  No return depends on it: prizes come before every score."""
+        return max(1, width)
+
+    def widest(self, shift: int) -> int:
+        """The largest width whose shift is at most ``shift`` units."""
+        return shift
 
     @property
     def room(self) -> int:

@@ -24,10 +24,7 @@ returned, returnedGap       2 id + flag of T's slots, increasing, and chunks of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.proofs import Statement
 from ragseal.kernel.ranked_statement import SLOT_HINTS, ScaledLayout
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "prizes", "alpha", "beta")
@@ -59,13 +56,3 @@ class LotteryLayout(ScaledLayout):
     @property
     def clear(self) -> int:
         return len(CLEAR_NAMES)
-
-
-@dataclass(frozen=True, slots=True)
-class LotteryStatement(Statement):
-    """The clear inputs of a proof without the challenges; ``prizes`` is the policy's j."""
-
-    prizes: int
-
-    def clear(self) -> list[int]:
-        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, self.prizes]

@@ -110,7 +110,7 @@ def answer_query(
     """
     e = decode_embedding(embedding)
     scores = shifted_scores(version, e, policy)
-    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls))
+    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls), policy.prizes(key.cls))
     near = {one.slot: int(scores[one.slot]) for one in returned if one.flag}  # all that a guard may look at
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     return QuerySecrets(
@@ -182,7 +182,7 @@ def answer_counts(
     """
     rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
-    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
+    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
     return replace(
         draft,
         places=tuple(one.packed for one in returned),

@@ -17,7 +17,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.proofs import ProofEntry, Statement
+from ragseal.kernel.proofs import ProofEntry, statement_of
 from ragseal.prover.attestation.batch_openings import Case, hint_blinders
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
 from ragseal.prover.commitment.index import Version
@@ -92,11 +92,12 @@ class Statements:
         return Case(
             record=record,
             digest=record.digest(),
-            statement=Statement(
+            statement=statement_of(
+                window.manifest.policy,
+                self.key(window).cls,
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
                 ctx=request.ctx(),
-                hmax=window.manifest.policy.hmax(self.key(window).cls),
                 t_commit=record.t_commit,
             ),
             kept=kept,
@@ -107,8 +108,9 @@ class Statements:
     def hints(self, window: Window, case: Case) -> bytes:
         """The packed hints of a record, megabytes; they are never stored."""
         policy = window.manifest.policy
-        w = record_scores(policy, self.key(window).cls, case.version, case.kept)
-        return self._engine.hints(case.key, w, case.statement.hmax)
+        cls = self.key(window).cls
+        w = record_scores(policy, cls, case.version, case.kept)
+        return self._engine.hints(case.key, w, case.statement.hmax, policy.prizes(cls))
 
     def key(self, window: Window) -> KeyView:
         """The key under which a window is proven."""

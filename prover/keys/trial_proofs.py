@@ -25,6 +25,7 @@ from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, CircuitClass, R
 from ragseal.prover.randomness import Draw, scalar
 
@@ -34,6 +35,8 @@ def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]
     if isinstance(cls, CircuitClass):
         noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
         reach = hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
+    elif isinstance(cls, LotteryClass):
+        reach = hmax = cls.room // 4
     else:
         hmax = ((1 << cls.c) - cls.reach_span) // 4
         reach = hmax << cls.c
@@ -53,9 +56,10 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     t_salt, rho, *rho_hints = (scalar(draw) for _ in range(2 + key.hint_bases.count))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
-    h = engine.hints(noise_key, w, hmax)
-    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
-    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    prizes = (cls.prizes,) if isinstance(cls, LotteryClass) else ()
+    h = engine.hints(noise_key, w, hmax, sum(prizes))
+    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, sum(prizes)))
+    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, *prizes, alpha, beta)
     integers = tuple(int(x) for x in w)
     blind = (rho + scaled_blinder(rho_hints, beta)) % R
     proof = backend.prove(assignment_of(cls)(clear, integers, h, blind, seed, t_salt))

@@ -16,9 +16,9 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
-from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words, least_gain
@@ -62,6 +62,8 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
     gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
+    if isinstance(cls, LotteryClass):
+        gain = gain >> cls.m << cls.m or gain  # a multiple of 2^m where there is one: ties alone are broken by chance
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
     if found is None or math.isinf(found.returned):
         raise ConfigurationError(
@@ -74,7 +76,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
 
 
 def _policy(cls: AttestationClass, dimension: int, window: Window, gain: int) -> Policy:
-    table = noise.build_table(cls.law).digest()
+    table = usual_table(cls).digest()
     return Policy(
         cls.name, class_digest(cls), table, dimension, BUDGET.claim, BUDGET.hidden, window.lo, window.hi, gain, N_MAX,
         K_MAX, str(DELTA), "1", "9/10", 1, False, "slot", 1, 0, 0, 1,

@@ -20,7 +20,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AuditError, ProofError
-from ragseal.kernel.proofs import ProofEntry, Statement
+from ragseal.kernel.proofs import ProofEntry, statement_of
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
@@ -148,7 +148,8 @@ class RecordCheck:
             noise_key(secrets.limbs, window.beacon, request.ctx()),
             record_scores(policy, means.key.cls, version, kept),
         )
-        if means.engine.answer(key, w, policy.hmax(means.key.cls)) != kept.returned:
+        cls = means.key.cls
+        if means.engine.answer(key, w, policy.hmax(cls), policy.prizes(cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, secrets: WindowSecrets, means: CheckContext, record: Record) -> None:
@@ -173,8 +174,8 @@ class RecordCheck:
             raise ProofError("the proof kept for it is of another record")
         assert window.beacon is not None
         manifest = window.manifest
-        statement = Statement(
-            manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
+        statement = statement_of(
+            manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commit
         )
         (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy, key.cls)
         both = proofs.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)

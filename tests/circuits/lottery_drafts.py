@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ragseal.circuits.circuit import load_lottery_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import LotteryLayout
@@ -30,7 +30,9 @@ WIDTH = 1 << 14  #: H, unless a test says otherwise
 
 def lottery_tiny() -> LotteryClass:
     """The lottery's class that is for tests."""
-    return load_lottery_classes()["lottery-tiny"]
+    cls = load_classes()["lottery-tiny"]
+    assert isinstance(cls, LotteryClass)
+    return cls
 
 
 @dataclass

@@ -13,12 +13,12 @@ import pytest
 
 from ragseal.circuits import stats
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import circuit_of, load_lottery_classes, lottery_sources
+from ragseal.circuits.circuit import circuit_of, load_classes, lottery_sources
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.circuits.search import complete_lottery, count_rows, fill_lottery
 from ragseal.kernel.errors import PolicyError, ProofError
-from ragseal.kernel.lottery_class import overflow_bound_holds
+from ragseal.kernel.lottery_class import LotteryClass, overflow_bound_holds
 from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.lottery_statement import CLEAR_NAMES, LotteryLayout
@@ -32,7 +32,7 @@ from tests.circuits.test_independence import without_rows_of
 
 pytestmark = pytest.mark.slow
 
-CLASSES = load_lottery_classes()
+CLASSES = {name: cls for name, cls in load_classes().items() if isinstance(cls, LotteryClass)}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
@@ -21,10 +21,9 @@ from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.lottery_statement import LotteryStatement
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import challenges
+from ragseal.kernel.proofs import LotteryStatement, challenges
 from tests.circuits.lottery_drafts import WIDTH, lottery_tiny
 from tests.circuits.scene import CACHE
 
@@ -40,10 +39,10 @@ class Proven:
         rng = random.Random(number)
         seed = (rng.getrandbits(128), rng.getrandbits(128))
         beacon, ctx, salt = (rng.getrandbits(248) for _ in "abc")
-        key, engine = noise_key(seed, beacon, ctx), NativeEngine(view.cls, prizes)
+        key, engine = noise_key(seed, beacon, ctx), open_engine(view.cls)
         scores = np.array(w, dtype=np.int64)
-        self.returned = engine.answer(key, scores, WIDTH)
-        self.h = engine.hints(key, scores, WIDTH)
+        self.returned = engine.answer(key, scores, WIDTH, prizes)
+        self.h = engine.hints(key, scores, WIDTH, prizes)
         t_commit = statement.places_commitment(view.cls, salt, self.returned)
         rho, self.rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
         self.c_w = GROUP.msm(view.scores.y + view.scores.b, field.pack([*w, rho]))

@@ -42,9 +42,9 @@ def test_answers_and_hints_equal_the_reference(kind: str) -> None:
             prizes = 1 + number % cls.prizes
             w = np.array([KINDS[kind](rng, cls) for _ in range(cls.N)], dtype=np.int64)
             key = noise_key((7, rng.getrandbits(128)), 8, number)
-            fast, slow = engines.NativeEngine(cls, prizes), engines.ReferenceLotteryEngine(cls, prizes)
-            assert fast.answer(key, w, WIDTH) == slow.answer(key, w, WIDTH)
-            assert fast.hints(key, w, WIDTH) == slow.hints(key, w, WIDTH)
+            fast, slow = engines.NativeLotteryEngine(cls), engines.ReferenceLotteryEngine(cls)
+            assert fast.answer(key, w, WIDTH, prizes) == slow.answer(key, w, WIDTH, prizes)
+            assert fast.hints(key, w, WIDTH, prizes) == slow.hints(key, w, WIDTH, prizes)
 
 
 def test_its_threshold_is_the_references() -> None:
@@ -66,15 +66,15 @@ def test_a_query_that_no_proof_would_cover_is_refused_by_both() -> None:
     narrow = LotteryClass(**{**TINY.to_mapping(), "R": 4})
     w = np.zeros(TINY.N, dtype=np.int64)
     key = next(k for k in range(100) if len(select_lottery(TINY, k, [0] * TINY.N, WIDTH, 3).places) > 4)
-    for engine in (engines.NativeEngine(narrow), engines.ReferenceLotteryEngine(narrow)):
+    for engine in (engines.NativeLotteryEngine(narrow), engines.ReferenceLotteryEngine(narrow)):
         with pytest.raises(UnprovableError, match="reach the entry"):
-            engine.answer(key, w, WIDTH)
+            engine.answer(key, w, WIDTH, 3)
     grid = LotteryClass(**TINY.to_mapping())
     grid.__dict__["grid"] = 4
     key = next(k for k in range(100) if select_lottery(TINY, k, [0] * TINY.N, WIDTH, 3).theta < 253)
-    for engine in (engines.NativeEngine(grid), engines.ReferenceLotteryEngine(grid)):
+    for engine in (engines.NativeLotteryEngine(grid), engines.ReferenceLotteryEngine(grid)):
         with pytest.raises(UnprovableError, match="grid"):
-            engine.answer(key, w, WIDTH)
+            engine.answer(key, w, WIDTH, 3)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_a_query_that_no_proof_would_cover_is_refused_by_both() -> None:
 )
 def test_what_contradicts_the_class_is_refused(count: int, width: int, prizes: int, why: str) -> None:
     with pytest.raises(AttestationError, match=why):
-        engines.NativeEngine(TINY, prizes).answer(1, np.zeros(count, dtype=np.int64), width)
+        engines.NativeLotteryEngine(TINY).answer(1, np.zeros(count, dtype=np.int64), width, prizes)
 
 
 def test_scores_that_overflow_the_class_have_no_hints() -> None:
     w = np.zeros(TINY.N, dtype=np.int64)
     for score in (TINY.room + 1, -TINY.room):
         w[0] = score
-        for engine in (engines.NativeEngine(TINY), engines.ReferenceLotteryEngine(TINY)):
+        for engine in (engines.NativeLotteryEngine(TINY), engines.ReferenceLotteryEngine(TINY)):
             with pytest.raises(AttestationError, match="out of range"):
-                engine.hints(1, w, WIDTH)
+                engine.hints(1, w, WIDTH, 3)
 
 
 @pytest.mark.parametrize("change", [{"K": 22}, {"R": 127}, {"q": 17}, {"m": 12}, {"prizes": 0}, {"prizes": 103}])
