@@ -30,13 +30,13 @@ Scores = npt.NDArray[np.int64]
 class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
 
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int, /) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> tuple[Returned, ...]:
         """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists.
 
         ``prizes``: the policy's under the lottery; 0 of another law.
         """
 
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int, /) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
         """The hint vector h, packed."""
 
 
@@ -75,10 +75,10 @@ class ReferenceLotteryEngine:
     def __init__(self, cls: LotteryClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
         return select_lottery(self._cls, key, _integers(w), hmax, prizes).returned
 
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
         scores = _integers(w)
         selection = select_lottery(self._cls, key, scores, hmax, prizes)
         return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
@@ -119,10 +119,10 @@ class NativeLotteryEngine:
         sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
         self._engine = native.LotteryEngine(sizes, cls.grid)
 
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
         return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes))
 
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes)
         except native.NativeError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an auditor of a live provider believes: the simulator's real keys of class tiny, its estimate and its coins."""
+"""What an auditor of a live provider believes: the simulator's real keys of a class, its estimate and its coins."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import PROVIDER, seal_digest
+from ragseal.kernel.classes import AttestationClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.storage.window import Window
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
 
 
-def configured(log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", **more: Any) -> Auditor:
+def configured(
+    log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", *, cls: AttestationClass = TINY, **more: Any
+) -> Auditor:
     """An auditor with these keys and no part in any beacon; ``more`` as of :class:`Auditor`."""
-    tiny, joint, coins = keys_of(TINY), keys_of(ESTIMATE), thinning_backend().key
+    tiny, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
 
-    def known(digest: bytes, cls: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
-        return ConfiguredKey(digest, cls.name, class_digest(cls), made_by, load)
+    def known(digest: bytes, shape: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
+        return ConfiguredKey(digest, shape.name, class_digest(shape), made_by, load)
 
     values: dict[str, Any] = {
         "log_key": log,
-        "classes": {"tiny": (TINY, class_digest(TINY))},
-        "keys": {tiny.digest: known(tiny.digest, TINY, lambda: load_key(tiny.directory, TINY))},
+        "classes": {cls.name: (cls, class_digest(cls))},
+        "keys": {tiny.digest: known(tiny.digest, cls, lambda: load_key(tiny.directory, cls))},
         "identity": signature.public_bytes(key),
         "nonces": {},
         "released": {},

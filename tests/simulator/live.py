@@ -18,6 +18,7 @@ from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
+from ragseal.kernel.classes import AttestationClass
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider
@@ -33,6 +34,7 @@ from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.verification import audit
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
+from tests.simulator.keys import LOTTERY, TINY
 
 
 class Live:
@@ -51,6 +53,7 @@ class Live:
         engine: Callable[[Engine], Engine] = lambda real: real,
         embedder: Embedder = scene.TRIGRAMS,
         seats: Sequence[Seat] = (),
+        cls: AttestationClass = TINY,
         **policy: Any,
     ) -> None:
         """Bring it up, on a folder that holds a provider with its newest window.
@@ -63,19 +66,30 @@ class Live:
             engine: what selects, from the real one.
             embedder: of queries.
             seats: auditors of the window; by default the scene's one.
+            cls: the provider's.
             policy: as in a policy file.
         """
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.clock, self.folder, self._publish = scene.Clock(), folder, publish
+        self.clock, self.folder, self._publish, self.cls = scene.Clock(), folder, publish, cls
         self._make = lambda state=None: scene.open_provider(
-            folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder
+            folder / "provider",
+            self.clock,
+            coins=coins,
+            estimate=True,
+            state=state,
+            engine=engine,
+            embedder=embedder,
+            cls=cls,
         )
         found = (folder / "provider" / SETTINGS).exists()
-        self.provider: Provider = self._make(None if found else scene.new_state(folder / "provider", tenants, texts))
+        self.provider: Provider = self._make(
+            None if found else scene.new_state(folder / "provider", tenants, texts, cls=cls)
+        )
         if not found:
-            self.provider.commit((scene.coined_policy if coins else scene.make_policy)(**policy), name, auditors=seats)
+            of_class = scene.coined_policy if coins else scene.make_policy
+            self.provider.commit((scene.lottery_policy if cls == LOTTERY else of_class)(**policy), name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()
@@ -98,7 +112,11 @@ class Live:
         """The window's own, with its part in the beacon."""
         digest = self.window.digest
         return configured(
-            self.log, scene.AUDITOR_KEY, nonces={digest: b"a" * 32}, released={digest: sealed(self.window)}
+            self.log,
+            scene.AUDITOR_KEY,
+            cls=self.cls,
+            nonces={digest: b"a" * 32},
+            released={digest: sealed(self.window)},
         )
 
     def audited(self, auditor: Auditor | None = None, **options: Any) -> Verdict:

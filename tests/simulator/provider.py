@@ -41,6 +41,7 @@ from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
 )
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
@@ -63,7 +64,7 @@ from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
 from tests.simulator.entries import beacon_commit
-from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
+from tests.simulator.keys import ESTIMATE, LOTTERY, THINNING, TINY, keys_of
 
 NOW = 1_800_000_000
 HIDDEN = 60  #: of 256: about a quarter
@@ -125,8 +126,9 @@ def new_state(
     tenants: Mapping[str, Sequence[str]] = TENANTS,
     texts: Callable[[str], list[Document]] | None = None,
     signers: tuple[TokenKey, TokenKey] | None = None,
+    cls: AttestationClass = TINY,
 ) -> State:
-    """A state folder of class tiny; by default with two tenants and three accounts.
+    """A state folder of a class, tiny; by default with two tenants and three accounts.
 
     Args:
         tenants: the accounts of each.
@@ -134,7 +136,7 @@ def new_state(
         signers: the provider's key and the log's; by default in files.
     """
     key, log_key = signers or (Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
-    create(directory, Settings(ORIGIN, "tiny", "trigrams"), key, log_key)
+    create(directory, Settings(ORIGIN, cls.name, "trigrams"), key, log_key)
     state = State(directory)
     embedder = TrigramEmbedder()
     for tenant, names in tenants.items():
@@ -154,13 +156,19 @@ def coined_policy(**changes: object) -> Policy:
     return replace(make_policy(**changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
 
 
-def make_policy(**changes: object) -> Policy:
-    """A policy for class tiny; ``changes`` as in a policy file."""
+def lottery_policy(**changes: object) -> Policy:
+    """The same of class lottery-tiny: until-delivered, every prize that the class has."""
+    own = {"claim": UNTIL_DELIVERED, "unseen": 3, "gain": 100, **changes}
+    return make_policy(LOTTERY, **own)
+
+
+def make_policy(cls: AttestationClass = TINY, **changes: object) -> Policy:
+    """A policy for a class, tiny; ``changes`` as in a policy file."""
     values = {
-        "class": "tiny", "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
+        "class": cls.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
         "delta": "1/1000000",
     }  # fmt: skip
-    binding = Binding(TINY, class_digest(TINY), DIMENSION, NOW)
+    binding = Binding(cls, class_digest(cls), DIMENSION, NOW)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
@@ -182,6 +190,7 @@ def open_provider(
     state: State | None = None,
     engine: Callable[[Engine], Engine] = lambda real: real,
     embedder: Embedder = TRIGRAMS,
+    cls: AttestationClass = TINY,
 ) -> Provider:
     """A provider on a state folder that is made where it is missing, as after a restart where it is not.
 
@@ -191,17 +200,18 @@ def open_provider(
         state: the folder's state, opened or made already.
         engine: what selects, from the real one.
         embedder: of queries.
+        cls: of the folder, in which it is not looked up.
     """
-    keys = keys_of(TINY)
+    keys = keys_of(cls)
     if state is None:
-        state = State(directory) if (directory / "provider.toml").exists() else new_state(directory)
-    ring = assembly.open_keys(state, TINY, lambda _: None)
+        state = State(directory) if (directory / "provider.toml").exists() else new_state(directory, cls=cls)
+    ring = assembly.open_keys(state, cls, lambda _: None)
     if install(ring, keys):
         state.remember_auditor(keys.digest, AUDITOR)
-    thinning = assembly.open_thinning_keys(state, TINY, lambda _: None) if coins else None
+    thinning = assembly.open_thinning_keys(state, cls, lambda _: None) if coins else None
     if thinning is not None:
         install(thinning, keys_of(THINNING))
-    tools = Backends(default_group(), engine(open_engine(TINY)), ring, embedder, thinning_keys=thinning)
+    tools = Backends(default_group(), engine(open_engine(cls)), ring, embedder, thinning_keys=thinning)
     if estimate:
         rings = assembly.open_estimate_keys(state, lambda _: None)
         install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
