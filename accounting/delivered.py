@@ -107,10 +107,7 @@ def until_delivered(
     check_table(table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    if not 1 <= hidden < 1 << COIN_BITS:
-        raise PolicyError(f"slots are hidden with probability j / {1 << COIN_BITS}, 1 <= j < {1 << COIN_BITS}")
-    if min(periods, queries, n_max) < 0:
-        raise PolicyError("coin periods and queries cannot be fewer than none")
+    require_coin(hidden, periods, queries, n_max)
     budget, items = _budget(cls, shift, chunks, queries, delta)
     once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
     log_ratio, law = (math.inf, Fraction(0)) if budget <= 0 else certified_return(table, shift, budget, field_bias(cls))
@@ -121,6 +118,14 @@ def until_delivered(
     items["law"] = chunks * max(queries, 1) * law
     near = _infinite_mass(table, shift) * AGREEMENT_APPLIES >= budget
     return delivered(cls, hidden, periods, n_max, unseen=unseen, once=once, returned=returned, items=items, near=near)
+
+
+def require_coin(hidden: int, *counts: int) -> None:
+    """PolicyError unless slots can be hidden so often, and counts of periods or queries are none at least."""
+    if not 1 <= hidden < 1 << COIN_BITS:
+        raise PolicyError(f"slots are hidden with probability j / {1 << COIN_BITS}, 1 <= j < {1 << COIN_BITS}")
+    if min(counts) < 0:
+        raise PolicyError("coin periods and queries cannot be fewer than none")
 
 
 def delivered(
@@ -142,14 +147,7 @@ def delivered(
         once: unseen of one coin period.
         items: delta by what it is for.
         near: the two routes of the return need not agree.
-
-    Raises:
-        PolicyError: numbers out of range.
     """
-    if not 1 <= hidden < 1 << COIN_BITS:
-        raise PolicyError(f"slots are hidden with probability j / {1 << COIN_BITS}, 1 <= j < {1 << COIN_BITS}")
-    if min(periods, n_max) < 0:
-        raise PolicyError("coin periods and queries cannot be fewer than none")
     largest = max(returned)
     return Delivered(
         unseen=max(unseen),

@@ -17,7 +17,7 @@ import math
 from fractions import Fraction
 
 from ragseal.accounting import failures
-from ragseal.accounting.delivered import Delivered, certified_unseen, delivered, ideal_unseen, log_up
+from ragseal.accounting.delivered import Delivered, certified_unseen, delivered, ideal_unseen, log_up, require_coin
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, return_ratio
 from ragseal.kernel.params import COIN_BITS
@@ -48,6 +48,7 @@ def lottery_delivered(
     """
     if not 1 <= prizes <= cls.prizes:
         raise PolicyError(f"class {cls.name!r} has 1 to {cls.prizes} prizes, not {prizes}")
+    require_coin(hidden, periods, queries, n_max)
     if chunks < 1 or not 0 < delta < 1:
         raise PolicyError("accounting needs a slot of at least 1 and delta strictly between 0 and 1")
     found = failures.until_delivered(cls, chunks, queries)
