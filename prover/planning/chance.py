@@ -12,6 +12,7 @@ stands in the middle.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +25,7 @@ from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy
 
 Vector = npt.NDArray[np.float64]
+LEFT = 10  #: results that a list should have for scores
 
 
 @lru_cache(maxsize=4)
@@ -51,6 +53,21 @@ def comes_back(cls: AttestationClass, signal: int, prizes: int = 0) -> float:
     own = np.arange(-cut, cut + 1) + steps + 0.5
     larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
     return float(np.clip(mass @ _at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Prizes:
+    """What the lottery takes of a list."""
+
+    mean: float  #: slots that win one in a query
+    crowded: float  #: of all queries: those in which fewer than LEFT of the K results are left to scores
+
+
+def prizes_of(policy: Policy, cls: LotteryClass) -> Prizes:
+    """Under a policy, coin or not: every slot of the capacity draws, empty ones too."""
+    p = policy.prizes(cls) / (1 << cls.m)
+    left = max(0, cls.K - LEFT)
+    return Prizes(cls.N * p, float(1 - _at_most(left, cls.N, np.array([p]))[0]))
 
 
 def _in_lottery(cls: LotteryClass, signal: int, prizes: int) -> float:

@@ -113,6 +113,27 @@ def test_the_default_can_be_committed_to_and_breaks_ties_alone_where_it_can(name
         assert made.at_hi > 0.94
 
 
+@pytest.mark.parametrize(
+    ("name", "prizes", "mean", "crowded"),
+    [
+        ("lottery-small-32", 5, 12.66, 0.0056),
+        ("lottery-small-50", 4, 31.25, 0.0541),
+        ("lottery-tiny", 3, 1.477, 0.7735),
+    ],
+)
+def test_commit_says_how_many_results_prizes_take(name: str, prizes: int, mean: float, crowded: float) -> None:
+    """By another sum of the binomial law; of a class with fewer than ten results, whether one comes at all."""
+    cls = lottery(name)
+    policy = read(name, lo=0.0, hi=0.5, gain=1, prizes=prizes)
+    said = consent.terms(policy, cls, {"epsilon": 1.0})
+    p, least = prizes / (1 << cls.m), max(0, cls.K - 10) + 1
+    exact = 1 - sum(math.comb(cls.N, k) * p**k * (1 - p) ** (cls.N - k) for k in range(least))
+    assert said["prizes"]["mean"] == pytest.approx(mean, rel=1e-3)
+    assert said["prizes"]["crowded"] == pytest.approx(exact, rel=1e-9)
+    assert exact == pytest.approx(crowded, rel=0.02)
+    assert f"{mean:.3g} of the {cls.K} results come by a prize" in " ".join(consent.lines(said, policy, cls))
+
+
 def test_no_gain_has_a_smaller_return_and_no_class_an_epsilon_of_every_list() -> None:
     cls = lottery("lottery-small-32")
     assert gain_of_return(cls, 4000, 8000, 5.9, BUDGET) == 0
