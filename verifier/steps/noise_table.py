@@ -26,13 +26,14 @@ def check_noise(window: Window, say: Recorder = quiet) -> Table:
         Undecided: this build's table or class does not hold; step 2 found that they are the policy's.
     """
     cls, digest = window.cls, window.manifest.policy.table_digest
-    for table in tables_of(cls):
+    tables = tables_of(cls)
+    for table in tables:
         try:
             if isinstance(table, noise.NoiseTable):
                 noise.check_table(table)
         except PolicyError as error:
             raise Undecided(str(error), OWN_MISTAKE) from None
-    found = next((table for table in tables_of(cls) if table.digest() == digest), None)
+    found = next((table for table in tables if table.digest() == digest), None)
     if isinstance(found, noise.NoiseTable):
         say(law=found.law, cut=found.cut, table_digest=found.digest(), rules="T1 T2 T3 T4 T5")
     elif found is not None:
