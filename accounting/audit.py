@@ -27,6 +27,7 @@ from ragseal.accounting.failures import Failures
 from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import NoiseTable, check_table, scale_of
 from ragseal.kernel.params import R as FIELD_ORDER
 from ragseal.kernel.ranked_class import RankedClass
@@ -137,7 +138,7 @@ def field_bias(cls: AttestationClass) -> Fraction:
     The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a ranked class
     all elements are tested for a canonical top before a score is looked at, so the bits below it are uniform.
     """
-    if isinstance(cls, RankedClass):
+    if isinstance(cls, RankedClass | LotteryClass):
         return Fraction(0)
     return Fraction(1, FIELD_ORDER >> (cls.q * cls.m)) + Fraction(1, FIELD_ORDER >> (cls.fine_bits + cls.s))
 

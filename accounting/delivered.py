@@ -107,24 +107,51 @@ def until_delivered(
     check_table(table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    if not 1 <= hidden < 1 << COIN_BITS:
-        raise PolicyError(f"slots are hidden with probability j / {1 << COIN_BITS}, 1 <= j < {1 << COIN_BITS}")
-    if min(periods, queries, n_max) < 0:
-        raise PolicyError("coin periods and queries cannot be fewer than none")
+    require_coin(hidden, periods, queries, n_max)
     budget, items = _budget(cls, shift, chunks, queries, delta)
-    unseen_once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
+    once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
     log_ratio, law = (math.inf, Fraction(0)) if budget <= 0 else certified_return(table, shift, budget, field_bias(cls))
     second = math.inf if budget <= 0 else ideal_return(table.law, shift, float(budget))
     if math.isinf(log_ratio):  # rightly: the ideal law has no end
         second = math.inf
     returned = _times(chunks, log_ratio), chunks * second
     items["law"] = chunks * max(queries, 1) * law
-    once = _agree(*unseen) and _agree(*unseen_once)
     near = _infinite_mass(table, shift) * AGREEMENT_APPLIES >= budget
+    return delivered(cls, hidden, periods, n_max, unseen=unseen, once=once, returned=returned, items=items, near=near)
+
+
+def require_coin(hidden: int, *counts: int) -> None:
+    """PolicyError unless slots can be hidden so often, and counts of periods or queries are none at least."""
+    if not 1 <= hidden < 1 << COIN_BITS:
+        raise PolicyError(f"slots are hidden with probability j / {1 << COIN_BITS}, 1 <= j < {1 << COIN_BITS}")
+    if min(counts) < 0:
+        raise PolicyError("coin periods and queries cannot be fewer than none")
+
+
+def delivered(
+    cls: AttestationClass,
+    hidden: int,
+    periods: int,
+    n_max: int,
+    *,
+    unseen: tuple[float, float],
+    once: tuple[float, float],
+    returned: tuple[float, float],
+    items: Mapping[str, Fraction],
+    near: bool = False,
+) -> Delivered:
+    """What follows from the two numbers, each by two routes.
+
+    Args:
+        hidden, periods, n_max: as :func:`until_delivered`.
+        once: unseen of one coin period.
+        items: delta by what it is for.
+        near: the two routes of the return need not agree.
+    """
     largest = max(returned)
     return Delivered(
         unseen=max(unseen),
-        unseen_once=max(unseen_once),
+        unseen_once=max(once),
         returned=largest,
         epsilon=max(*unseen, largest),
         delta=_up(sum(items.values(), Fraction(0))),
@@ -134,7 +161,7 @@ def until_delivered(
         bounds_reading=largest + 1e-9 < math.log((1 - hidden / (1 << COIN_BITS)) * cls.N / cls.K),
         chance=0.0,
         listed_by_chance=min(1.0, -math.expm1(n_max * math.log1p(-cls.K / cls.N)) * (1 + 1e-12)),
-        routes=Routes(unseen, returned, once and (_agree(*returned) or near)),
+        routes=Routes(unseen, returned, _agree(*unseen) and _agree(*once) and (_agree(*returned) or near)),
     )
 
 
@@ -212,9 +239,15 @@ def ideal_unseen(hidden: int, chunks: int, periods: int) -> float:
     return periods * chunks * (COIN_BITS * math.log(2) - math.log(hidden))
 
 
+def log_up(x: Fraction) -> float:
+    """The logarithm of x >= 1, rounded upwards."""
+    return _up(_log_up(x))
+
+
 def _log_up(x: Fraction) -> Fraction:
-    """An upper bound of ln x within 2^-240, for 1 <= x <= 2^64."""
-    k = 0
+    """An upper bound of ln x for x >= 1; within 2^-240 up to 2^64."""
+    k = max(0, x.numerator.bit_length() - x.denominator.bit_length() - 1)  # 2^k <= x
+    x /= 1 << k
     while x >= 2:
         x, k = x / 2, k + 1
     return Fraction(k * _log_near_one_up(Fraction(2)) + _log_near_one_up(x), _ONE)

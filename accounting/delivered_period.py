@@ -4,7 +4,8 @@
 Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
 from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
 that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
-share of hidden slots are accounted together at their largest shift; for different ones delta is split evenly.
+share of hidden slots are accounted together at their largest shift, under the lottery those with as many prizes; for
+different ones delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
 period that has one beside windows of this claim, and none is made up.
@@ -15,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from ragseal.accounting.delivered import Delivered, together, until_delivered
+from ragseal.accounting.delivered_lottery import lottery_delivered
 from ragseal.accounting.period import MOST_ROWS
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 
@@ -59,9 +63,9 @@ def delivered_period(windows: Sequence[Coined], delta: Fraction) -> Delivered:
     if one_claim([one.policy for one in windows]) != UNTIL_DELIVERED:
         raise PolicyError(f"windows of the claim {EVERY_LIST} have no coin: they are not accounted {UNTIL_DELIVERED}")
     chunks = max(one.policy.chunks_max for one in windows)
-    groups: dict[tuple[str, int], list[Coined]] = {}
+    groups: dict[tuple[str, int, int], list[Coined]] = {}
     for one in windows:
-        groups.setdefault((one.cls.name, one.policy.hidden), []).append(one)
+        groups.setdefault((one.cls.name, one.policy.hidden, _prizes(one)), []).append(one)
     begun: dict[tuple[bytes, int], Coined] = {}  # the first window of every throw
     for one in windows:
         begun.setdefault((one.coin_period, one.policy.hidden), one)
@@ -79,9 +83,9 @@ def _part(group: Sequence[Coined], chunks: int, throws: int, delta: Fraction) ->
     """
     cls = group[0].cls
     answered = [one for one in group if one.queries]
-    return until_delivered(
+    return _promise(
         cls,
-        build_table(cls.law),
+        prizes=_prizes(group[0]),
         shift=max((one.policy.shift(cls) for one in answered), default=1),
         hidden=group[0].policy.hidden,
         chunks=chunks,
@@ -90,6 +94,21 @@ def _part(group: Sequence[Coined], chunks: int, throws: int, delta: Fraction) ->
         delta=delta,
         n_max=sum(one.policy.n_max for one in answered),
     )
+
+
+def _prizes(one: Coined) -> int:
+    """The lottery's prizes in a window; 0 of another law.  One that answered nothing may be of any class: it has none
+    that could count, so it takes those of its period's class."""
+    if one.queries:
+        return one.policy.prizes(one.cls)
+    return one.cls.prizes if isinstance(one.cls, LotteryClass) else 0
+
+
+def _promise(cls: AttestationClass, *, prizes: int, shift: int, **sizes: Any) -> Delivered:
+    """By the class's law."""
+    if isinstance(cls, LotteryClass):
+        return lottery_delivered(cls, prizes=prizes, **sizes)
+    return until_delivered(cls, build_table(cls.law), shift=shift, **sizes)
 
 
 def one_claim(policies: Sequence[Policy]) -> str:
@@ -117,9 +136,9 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
     Raises:
         PolicyError: numbers out of range, or a claim without a coin.
     """
-    return until_delivered(
+    return _promise(
         policy.whole(cls),
-        build_table(cls.law),
+        prizes=policy.prizes(cls),
         shift=policy.shift(cls),
         hidden=policy.hidden,
         chunks=policy.chunks_max,

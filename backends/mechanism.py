@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, overload
 
@@ -13,7 +13,11 @@ import numpy.typing as npt
 
 from ragseal.backends.native import available, native
 from ragseal.kernel import field, hints, mechanism, noise, statement
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError, UnprovableError
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_hints import lottery_hints
+from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
@@ -32,13 +36,16 @@ class Engine(Protocol):
     Scores are those of a whole index: N of a class that is one, N of every shard of a class for shards.
     """
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists."""
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> tuple[Returned, ...]:
+        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists.
 
-    def shard_hints(self, key: int, w: Scores, hmax: int) -> Sequence[bytes]:
+        ``prizes``: the policy's under the lottery; 0 of another law.
+        """
+
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> Sequence[bytes]:
         """The hint vector h of every shard, packed: megabytes each, so it is computed when it is asked for."""
 
-    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
+    def threshold(self, key: int, w: Scores, hmax: int, /) -> tuple[int, int] | None:
         """(v*, i*) where shards share one; None of an index that is one."""
 
 
@@ -46,12 +53,12 @@ class OneIndex(ABC):
     """What engines of an index without shards have in common."""
 
     @abstractmethod
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
         """The hint vector h, packed."""
 
-    def shard_hints(self, key: int, w: Scores, hmax: int) -> Sequence[bytes]:
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> Sequence[bytes]:
         """That of the one index."""
-        return (self.hints(key, w, hmax),)
+        return (self.hints(key, w, hmax, prizes),)
 
     def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
         """None: it is among the hints."""
@@ -64,10 +71,10 @@ class ReferenceEngine(OneIndex):
     def __init__(self, cls: CircuitClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return mechanism.select(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         scores = _integers(w)
         selection = mechanism.select(self._cls, key, scores, hmax)
         return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
@@ -79,12 +86,27 @@ class ReferenceRankedEngine(OneIndex):
     def __init__(self, cls: RankedClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return select_ranked(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         scores = _integers(w)
         return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
+
+
+class ReferenceLotteryEngine(OneIndex):
+    """The same of a lottery's class; ``hmax`` is H in units of w."""
+
+    def __init__(self, cls: LotteryClass) -> None:
+        self._cls = cls
+
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        return select_lottery(self._cls, key, _integers(w), hmax, prizes).returned
+
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        scores = _integers(w)
+        selection = select_lottery(self._cls, key, scores, hmax, prizes)
+        return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
 
 
 class NativeEngine(OneIndex):
@@ -105,12 +127,8 @@ class NativeEngine(OneIndex):
             statement.Layout(cls).grid,
         )
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        try:
-            found = self._engine.answer(field.to_bytes(key), _buffer(w), hmax)
-        except native.NativeError as error:
-            raise _named(error) from None
-        return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax))
 
     def respond(
         self,
@@ -128,7 +146,7 @@ class NativeEngine(OneIndex):
         except native.NativeError as error:
             raise _named(error) from None
 
-    def hints(self, key: int, w: Scores, hmax: int) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
         except native.NativeError as error:
@@ -145,16 +163,33 @@ class ReferenceShardedEngine:
         scores = [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
         return select_sharded(self._cls, key, scores, hmax), scores
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self._select(key, w, hmax)[0].returned
 
     def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
         found, _ = self._select(key, w, hmax)
         return found.threshold, found.threshold_slot
 
-    def shard_hints(self, key: int, w: Scores, hmax: int) -> Sequence[bytes]:
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
         found, scores = self._select(key, w, hmax)
         return [field.pack(sharded_hints(self._cls, found, shard, own, hmax)) for shard, own in enumerate(scores)]
+
+
+class NativeLotteryEngine(OneIndex):
+    """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
+
+    def __init__(self, cls: LotteryClass) -> None:
+        sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
+        self._engine = native.LotteryEngine(sizes, cls.grid)
+
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes))
+
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        try:
+            return self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes)
+        except native.NativeError as error:
+            raise _named(error) from None
 
 
 class ShardedEngine:
@@ -165,14 +200,14 @@ class ShardedEngine:
         self._slots = cls.N
         self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self.select(key, w, hmax).returned
 
     def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
         found = self.select(key, w, hmax)
         return found.threshold, found.threshold_slot
 
-    def shard_hints(self, key: int, w: Scores, hmax: int) -> Sequence[bytes]:
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
         return ShardHints(self, key, np.reshape(w, (-1, self._slots)), hmax, self.select(key, w, hmax))
 
     def select(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
@@ -240,6 +275,14 @@ def _ranked_parameters(cls: RankedClass) -> tuple[dict[str, int], list[int], lis
     return sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
 
 
+def _returned(answer: Callable[[], native.Selection]) -> tuple[Returned, ...]:
+    try:
+        found = answer()
+    except native.NativeError as error:
+        raise _named(error) from None
+    return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+
+
 def _named(error: Exception) -> Exception:
     text = str(error)
     if text.startswith("overflow"):
@@ -255,10 +298,12 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
     return [int(x) for x in w]
 
 
-def open_engine(cls: CircuitClass | RankedClass) -> Engine:
+def open_engine(cls: AttestationClass) -> Engine:
     """The fastest engine there is on this machine."""
     if isinstance(cls, ShardedClass):
         return ShardedEngine(cls) if available() else ReferenceShardedEngine(cls)
+    if isinstance(cls, LotteryClass):
+        return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
     if available():
         return NativeEngine(cls)
     return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)

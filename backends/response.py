@@ -42,6 +42,7 @@ def respond(
     embedding: bytes,
     hmax: int,
     rhos: Sequence[int],
+    prizes: int = 0,
 ) -> Response:
     """Answer one query.
 
@@ -51,6 +52,7 @@ def respond(
         key: of the noise.
         embedding: int8 entries of e.
         rhos: blinders of C_y, one a shard.
+        prizes: the policy's under the lottery; 0 of another law.
 
     Raises:
         UnprovableError: a named completeness failure.
@@ -63,7 +65,7 @@ def respond(
     lo, gain = line
     e = np.frombuffer(embedding, dtype=np.int8).tolist()
     w = gain * (rows.scores(e).astype(np.int64) - lo)
-    returned = engine.answer(key, w, hmax)
+    returned = engine.answer(key, w, hmax, prizes)
     pairs = zip(columns, rhos, strict=True)
     c_y = b"".join(commit_scores(group, own, bases, e, rho) for own, rho in pairs)
     return Response(returned, tuple(int(w[one.slot]) for one in returned), c_y)

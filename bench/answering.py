@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.records import DIMENSION, policy_of, unit_rows
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import commit_scores, score_matrix
@@ -69,7 +69,7 @@ def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[st
     matrix[documents:] = 0
     flat = faiss.IndexFlatIP(DIMENSION)
     flat.add(matrix[:documents].astype(np.float32))
-    signer, engine = Ed25519PrivateKey.generate(), NativeEngine(cls)
+    signer, engine = Ed25519PrivateKey.generate(), open_engine(cls)
     points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
     key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
     version: Any = SimpleNamespace(in_force=SimpleNamespace(scored=score_matrix(matrix), points=points[:-64]))

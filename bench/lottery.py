@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What answers would be worth under the lottery, a law that no circuit proves yet (docs/decisions/0010-lottery.md).
+"""What answers would be worth under the lottery, prizes before exact scores (docs/decisions/0010-lottery.md).
 
 ``python -m bench.lottery --corpus beir:PATH``  nDCG@10 under claim until-delivered, by return and K
 

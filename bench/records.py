@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import ragseal_native as native
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.mechanism import open_engine
 from ragseal.backends.scores import score_matrix
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
@@ -59,7 +59,7 @@ class Bench:
 
     def __init__(self, cls: AttestationClass, key: KeyView, rng: np.random.Generator) -> None:
         self.cls, self.key, self.rng, self.group = cls, key, rng, default_group()
-        self.engine = NativeEngine(cls)
+        self.engine = open_engine(cls)
         self.matrix = unit_rows(rng, cls.N)
         self.scored = score_matrix(self.matrix)
         self.blinders = field.unpack(bytes(native.random_scalars(DIMENSION)))

@@ -15,6 +15,7 @@ from ragseal.circuits.circuit import class_digest, load_classes, thinning_classe
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.params import LAWS, RANKED_LAWS
 
 
@@ -91,24 +92,40 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
 
 
 @main.command("search")
-@click.option("--law", type=click.Choice([*LAWS, *RANKED_LAWS]), default="gaussian", show_default=True)
+@click.option("--law", type=click.Choice([*LAWS, *RANKED_LAWS, LOTTERY]), default="gaussian", show_default=True)
 @click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
 @click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
 @click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")
 @click.option("-c", "c", type=int, default=12, show_default=True, help="Bits of a range-checked chunk.")
-@click.option("-s", "s", type=int, default=10, show_default=True, help="Dither bits; a ranked law has none.")
+@click.option("-s", "s", type=int, default=10, show_default=True, help="Dither bits; only of a dithered law.")
+@click.option("--prizes", type=int, default=1, show_default=True, help="Of the lottery: the most prizes in 2^m values.")
 @click.option("-N", "capacity", type=int, help="Capacity, rounded up to a multiple of q.")
 @click.option("--domain", type=int, help="Instead of a capacity: exponent of the domain to fill, in whole blocks.")
 @click.option("--name", default="new", show_default=True)
 def search_(
-    law: str, k: int, m: int, q: int | None, c: int, s: int, capacity: int | None, domain: int | None, name: str
+    law: str,
+    k: int,
+    m: int,
+    q: int | None,
+    c: int,
+    s: int,
+    prizes: int,
+    capacity: int | None,
+    domain: int | None,
+    name: str,
 ) -> None:
-    """Find the fewest places R, with the a and b that prove it, and print a table for the parameter file."""
+    """Find the fewest places R, with what proves it, and print a table for the parameter file."""
     per = q or shapes.largest_q(m, c)
     if (capacity is None) == (domain is None):
         raise ConfigurationError("search needs either -N or --domain")
     cls: AttestationClass
-    if law in RANKED_LAWS:
+    if law == LOTTERY:
+        if capacity is not None:
+            cls = shapes.complete_lottery(name, -(-capacity // per) * per, k, m, per, c, prizes)
+        else:
+            assert domain is not None
+            cls = shapes.fill_lottery(name, k, m, c, prizes, 1 << domain)
+    elif law in RANKED_LAWS:
         if capacity is not None:
             cls = shapes.complete_ranked(name, law, -(-capacity // per) * per, k, m, per, c)
         else:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are five: the attestation's, the ranked one and the sharded one, for a part of a larger index, which prove that a
-list is what the mechanism gives, and one of which a policy names by its class; the estimate's, of which an auditor
-chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the policy's
-class.
+There are six: the attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index, which
+prove that a list is what the mechanism gives, and one of which a policy names by its class; the estimate's, of which an
+auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the
+policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
@@ -21,9 +21,12 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
+from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
@@ -35,11 +38,13 @@ HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
 RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
 SHARDED_CLASSES_FILE = HERE / "sharded_classes.toml"
+LOTTERY_CLASSES_FILE = HERE / "lottery_classes.toml"
 ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
-SHARDED = "sharded"
+SHARDED, LOTTERY = "sharded", "lottery"
 CLASS_TAG = b"ragseal.circuit-class.v1"
 RANKED_TAG = b"ragseal.ranked-class.v1"
 SHARDED_TAG = b"ragseal.sharded-class.v1"
+LOTTERY_TAG = b"ragseal.lottery-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
@@ -54,7 +59,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION, RANKED, SHARDED, ESTIMATE or THINNING; names its file and the files of its builds
+    noun: str  #: ATTESTATION, RANKED, SHARDED, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -79,7 +84,7 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    if isinstance(cls, CircuitClass | RankedClass):
+    if isinstance(cls, CircuitClass | RankedClass | LotteryClass):
         return cls.to_mapping()
     return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
@@ -97,6 +102,8 @@ def circuit_of(cls: Shape) -> Circuit:
         return _sharded(cls)
     if isinstance(cls, RankedClass):
         return _ranked(cls)
+    if isinstance(cls, LotteryClass):
+        return _lottery(cls)
     return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
 
 
@@ -155,7 +162,7 @@ def _ranked(cls: RankedClass) -> Circuit:
     layout = RankedLayout(cls)
     public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
     groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
-    return _of_places(cls, RANKED, RANKED_TAG, ranked_sources(), layout, (), public, groups)
+    return _of_places(cls, RANKED, RANKED_TAG, ranked_sources(), layout, _ranked_main(cls, RANKED, (), public), groups)
 
 
 def sharded_sources() -> list[Path]:
@@ -175,21 +182,42 @@ def _sharded(cls: ShardedClass) -> Circuit:
         (layout.scaled_at, cls.N),
         (layout.threshold_at, len(THRESHOLD)),
     )
-    return _of_places(cls, SHARDED, SHARDED_TAG, sharded_sources(), layout, (cls.L,), public, groups)
+    main = _ranked_main(cls, SHARDED, (cls.L,), public)
+    return _of_places(cls, SHARDED, SHARDED_TAG, sharded_sources(), layout, main, groups)
+
+
+def lottery_sources() -> list[Path]:
+    """The lottery's own .circom files, in a fixed order."""
+    lib = HERE / "lib"
+    shared = [lib / "ranked" / "wide_elements.circom", *(lib / name for name in _RANKED_LIBRARY)]
+    return [HERE / "lottery.circom", *sorted((lib / "lottery").glob("*.circom")), *shared]
+
+
+def _lottery(cls: LotteryClass) -> Circuit:
+    layout = LotteryLayout(cls)
+    public = [*LOTTERY_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.prizes, cls.grid)
+    main = (
+        f"// Generated for lottery class {cls.name}.\npragma circom 2.1.6;\n\n"
+        'include "lottery.circom";\n\n'
+        # logup.circom names other circuits' tables, in templates that this one has not.
+        "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
+        f"component main {{public [{', '.join(public)}]}} = Lottery({', '.join(map(str, sizes))});\n"
+    )
+    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
+    return _of_places(cls, LOTTERY, LOTTERY_TAG, lottery_sources(), layout, main, groups)
 
 
 def _of_places(
-    cls: RankedClass,
+    cls: RankedClass | LotteryClass,
     noun: str,
     tag: bytes,
     files: list[Path],
-    layout: RankedLayout,
-    own: tuple[int, ...],
-    public: list[str],
+    layout: ScaledLayout,
+    main: str,
     groups: tuple[tuple[int, int], ...],
 ) -> Circuit:
-    """Of the ranked kinds.  ``own``: parameters behind c.  ``groups``: first public input and size of relations."""
-    main = _ranked_main(cls, noun, own, public)
+    """Of the kinds that commit to bounds apart.  ``groups``: first public input and size of each relation."""
     parts = [tag, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
     parts.append(library_integrity().encode())
     for path in files:
@@ -248,7 +276,8 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE, SHARDED_CLASSES_FILE]:
+    files = CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE, SHARDED_CLASSES_FILE
+    for source in [path] if path else files:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 

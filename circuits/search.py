@@ -15,6 +15,8 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import DISTANCE_CHUNKS, LOTTERY, LotteryClass, smallest_places
+from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import (
     COARSE_CANONICAL_BITS,
     COIN_BITS,
@@ -80,6 +82,8 @@ def count_rows(cls: Shape) -> Rows:
         return _attestation_rows(cls)
     if isinstance(cls, RankedClass):
         return _ranked_rows(cls)
+    if isinstance(cls, LotteryClass):
+        return _lottery_rows(cls)
     return _estimate_rows(cls) if isinstance(cls, EstimateClass) else _thinning_rows(cls)
 
 
@@ -181,6 +185,29 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
 
 
+def _lottery_rows(cls: LotteryClass) -> Rows:
+    """Of the lottery's circuit; scaling rows as :func:`_ranked_rows`."""
+    layout = LotteryLayout(cls)
+    n, r, c = cls.N, cls.R, cls.c
+    slots = 5 * n + 2 * _total(n) + _total(2 * n)
+    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
+    blocks = cls.blocks * (_permute(17) + 1)
+
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    place = 2 + 3  # coarse row; e, inverse, opening
+    place += 4 + 2  # clip; the prize, and what its score loses
+    place += 2 + 1 + 2  # wins: bit and fold; the winner's fraction; counted: bit and fold
+    place += cls.compare_chunks + 2 + 2 * DISTANCE_CHUNKS + 1  # look-ups: X and u - theta, both sides of the clip; sum
+    order = _increasing(r + 1, cls.id_chunks) + _increasing(cls.K - 1, cls.returned_chunks)
+    limits = 2 * (cls.grid - 1) + 1 + 2 + 4  # choice, products, one choice; theta and reach; range
+    prizes = 1 + 2 * cls.prizes + 2  # beta times a prize's lead; choice, products; one choice, its number
+    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c))
+    closing = 3 + cls.K + 1 + 4  # the key's first S-box; T's fractions; counted; identities
+    fixed = secrets + r * place + order + limits + prizes + _exact_range(cls.L, c) + tables + closing
+    scaling = slots + elements + blocks
+    return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
+
+
 def largest_q(m: int, c: int) -> int:
     """Slots a coarse element: as many as fit 208 bits and leave the canonical top whole."""
     return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
@@ -239,6 +266,37 @@ def complete_sharded(name: str, law: str, N: int, K: int, m: int, q: int, c: int
     flagged, a, b = find_bound(N, K, m, noise.build_table(law), S * S)
     R = flagged + 1
     return ShardedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b, S)
+
+
+def complete_lottery(name: str, N: int, K: int, m: int, q: int, c: int, prizes: int) -> LotteryClass:
+    """The lottery's class with the fewest places that are proven enough.
+
+    Raises:
+        PolicyError: no number of places is enough, or the shape is not a class.
+    """
+    return LotteryClass(name, LOTTERY, N, K, smallest_places(N, K, m, prizes), m, q, c, prizes)
+
+
+def fill_lottery(name: str, K: int, m: int, c: int, prizes: int, domain: int) -> LotteryClass:
+    """The lottery's largest class of this shape, in whole Poseidon blocks, whose rows fit a domain.
+
+    Raises:
+        PolicyError: not even one block fits.
+    """
+    q = largest_q(m, c)
+    block = ELEMENTS_PER_BLOCK * q
+    best: LotteryClass | None = None
+    for blocks in range(1, domain // (5 * block) + 1):
+        try:
+            cls = complete_lottery(name, blocks * block, K, m, q, c, prizes)
+        except PolicyError:
+            continue  # few slots for K: larger ones may do
+        if count_rows(cls).rows > domain:
+            break
+        best = cls
+    if best is None:
+        raise PolicyError(f"no lottery class of m={m}, c={c}, K={K} fits a domain of {domain} rows")
+    return best
 
 
 def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int, S: int = 0) -> RankedClass:

@@ -20,9 +20,10 @@ from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import ANSWERED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.kernel.fixedpoint import least_repeat, score_limit
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, MAX_DIMENSION, UNTIL_DELIVERED
 from ragseal.kernel.sharded_class import ShardedClass, whole_index
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
@@ -101,6 +102,8 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
     whole = whole_index(cls, plan.shards) if isinstance(cls, ShardedClass) else cls
     gain = max(1, gain_of_return(whole, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
+    if isinstance(cls, LotteryClass):  # its return sets no limit, what it compares does
+        gain = min(gain, (cls.room - 1) // (hi + score_limit(MAX_DIMENSION)))
     return (
         f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
         f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"

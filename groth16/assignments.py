@@ -21,9 +21,12 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import packed_bounds
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
+from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
@@ -36,7 +39,7 @@ from ragseal.kernel.thinning import ThinningClass
 class Assignment:
     """All inputs of an attestation's circuit."""
 
-    clear: tuple[int, ...]  #: seven, with alpha and beta; nine of a shard
+    clear: tuple[int, ...]  #: seven, with alpha and beta; nine of a shard, eight of the lottery
     w: tuple[int, ...]  #: signed
     h: bytes  #: packed hints
     blind: int
@@ -65,7 +68,7 @@ class Assignment:
     def _threshold(self) -> Sequence[int]:
         return ()
 
-    def _named(self, layout: Layout | RankedLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
+    def _named(self, layout: Layout | ScaledLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
         values = [str(v) for v in field.unpack(self.h)]
         out: dict[str, Any] = dict(zip(names, map(str, self.clear), strict=True))
         out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
@@ -111,6 +114,17 @@ class ShardedAssignment(RankedAssignment):
         return {**out, "scaledBound": [str(x) for x in self._scaled()], **threshold}
 
 
+@dataclass(frozen=True, slots=True)
+class LotteryAssignment(RankedAssignment):
+    """All inputs of the lottery's circuit."""
+
+    def named(self, cls: Any) -> dict[str, Any]:
+        return {
+            **self._named(LotteryLayout(cls), LOTTERY_CLEAR),
+            "scaledBound": [str(x) for x in self._scaled()],
+        }
+
+
 def assign_attestation(
     cls: AttestationClass,
     clear: tuple[int, ...],
@@ -133,7 +147,8 @@ def assign_attestation(
         raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
     if threshold is not None:
         return ShardedAssignment(clear, w, h, blind, seed, t_salt, threshold)
-    kind = RankedAssignment if isinstance(cls, RankedClass) else Assignment
+    kinds = {LotteryClass: LotteryAssignment, RankedClass: RankedAssignment}
+    kind = next((made for of, made in kinds.items() if isinstance(cls, of)), Assignment)
     return kind(clear, w, h, blind, seed, t_salt)
 
 

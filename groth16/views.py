@@ -20,8 +20,10 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
 from ragseal.kernel.statement import Layout
@@ -116,14 +118,16 @@ class View:
 
 
 class KeyView(View):
-    """The key of an attestation's circuit, of either kind."""
+    """The key of a circuit that proves a list."""
 
     def __init__(self, cls: AttestationClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
         self.layout = self._layout()
         super().__init__(cls.name, self.layout.public, self.layout.clear, vk)
 
-    def _layout(self) -> Layout | RankedLayout:
+    def _layout(self) -> Layout | ScaledLayout:
+        if isinstance(self.cls, LotteryClass):
+            return LotteryLayout(self.cls)
         return RankedLayout(self.cls) if isinstance(self.cls, RankedClass) else Layout(self.cls)
 
     @cached_property
@@ -140,7 +144,7 @@ class KeyView(View):
     def hint_bases(self) -> HintBases:
         """What a proof's hints are committed over."""
         layout = self.layout
-        scaled = self.bases(layout.scaled_at, self.cls.N) if isinstance(layout, RankedLayout) else b""
+        scaled = self.bases(layout.scaled_at, self.cls.N) if isinstance(layout, ScaledLayout) else b""
         return HintBases(self.bases(layout.hints_at, layout.size), self.scores.b, scaled)
 
     @cached_property

@@ -1,25 +1,56 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A class of the lottery: exact scores with a tie-break, and prizes that come before every score.
 
-No circuit proves it yet, so no policy may name one (docs/decisions/0010-lottery.md).  docs/proofs/lottery.md proves the
-bounds below for every score vector; everything is exact, and rounded upwards where it is rounded.
+docs/proofs/lottery.md proves the bounds below for every score vector; everything is exact, and rounded upwards where it
+is rounded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COIN_BITS, GRID_EXPONENT, OVERFLOW_EXPONENT, ClassSizes, class_values
+from ragseal.kernel.params import (
+    COIN_BITS,
+    GRID_EXPONENT,
+    OVERFLOW_EXPONENT,
+    PROTOCOL_VERSION,
+    ClassSizes,
+    class_values,
+)
 
 LOTTERY = "lottery"  #: the law's name
 ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canonical top
+DISTANCE_CHUNKS = 2  #: of a score's distances: to the threshold, to 0, to the full window
 _FRACTION_BITS = 384  #: of a probability that is rounded up
+
+
+PRIZE_TABLE_TAG = b"ragseal.prize-table"
+
+
+@dataclass(frozen=True, slots=True)
+class PrizeTable:
+    """Which coarse values win a prize: what a policy binds of the lottery where others bind a noise table."""
+
+    law: ClassVar[str] = LOTTERY
+
+    m: int  #: coarse bits
+    prizes: int  #: j: the highest of their 2^m values win
+
+    def canonical_bytes(self) -> bytes:
+        """``u8 len(tag) || tag || u16 protocol version || u8 m || u32 prizes``, integers big-endian."""
+        head = bytes([len(PRIZE_TABLE_TAG)]) + PRIZE_TABLE_TAG + PROTOCOL_VERSION.to_bytes(2, "big")
+        return head + self.m.to_bytes(1, "big") + self.prizes.to_bytes(4, "big")
+
+    def digest(self) -> bytes:
+        """SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
+        return hashlib.sha256(self.canonical_bytes()).digest()
 
 
 @dataclass(frozen=True)
@@ -27,6 +58,7 @@ class LotteryClass(ClassSizes):
     """One class of the lottery."""
 
     name: str
+    law: str  #: LOTTERY
     N: int  #: capacity in slots, a multiple of q
     K: int  #: slots returned
     R: int  #: places: slots that may reach the entry
@@ -40,6 +72,7 @@ class LotteryClass(ClassSizes):
             if not ok:
                 raise PolicyError(f"lottery class {self.name!r}: {why}")
 
+        need(self.law == LOTTERY, f"law must be {LOTTERY!r}, not {self.law!r}")
         need(1 <= self.K < self.R <= self.N, "needs 1 <= K < R <= N")
         need(self.N < 1 << 31, "capacity must be below 2^31 slots")
         need(self.q >= 1 and self.q * self.m <= ELEMENT_BITS, f"q * m must not exceed {ELEMENT_BITS} bits")
@@ -47,6 +80,33 @@ class LotteryClass(ClassSizes):
         need(2 <= self.m <= self.c <= 18, "needs 2 <= m <= c <= 18")
         need(1 <= self.prizes < 1 << self.m, "prizes must be from 1 to 2^m - 1")
         need(self.prizes < self.grid, f"{self.prizes} prizes leave no theta below them: the grid is {self.grid} wide")
+
+    @property
+    def step_bits(self) -> int:
+        """Tie-break bits count units of w: a step has one."""
+        return 0
+
+    def window_of(self, width: int) -> int:
+        """H as a statement has it, for a score window of ``width`` units: the same."""
+        return width
+
+    def shift_of(self, width: int) -> int:
+        """The worst shift of one query, in units of w.  No return depends on it: prizes come before every score."""
+        return max(1, width)
+
+    def widest(self, shift: int) -> int:
+        """The largest width whose shift is at most ``shift`` units."""
+        return shift
+
+    @property
+    def room(self) -> int:
+        """Distances that are looked up lie below this: 2^(2c)."""
+        return 1 << (DISTANCE_CHUNKS * self.c)
+
+    @property
+    def compare_chunks(self) -> int:
+        """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
+        return -(-(DISTANCE_CHUNKS * self.c + self.L) // self.c)
 
     @cached_property
     def grid(self) -> int:
@@ -122,6 +182,29 @@ def smallest_grid(N: int, K: int, m: int) -> int:
     if found is None:
         raise PolicyError(f"no threshold grid gives 2^-{GRID_EXPONENT} for N={N}, K={K}, m={m}; use a larger N")
     return found
+
+
+def check_window(cls: LotteryClass, width: int, least: int, most: int) -> None:
+    """Whether every query of a policy is provable in a class, whatever the data: distances fit their chunks.
+
+    Args:
+        width: H, the score window's width in units of w.
+        least, most: w that any score may have, by the norms of embeddings.
+
+    Raises:
+        PolicyError: says which bound does not hold.
+    """
+
+    def need(ok: bool, why: str) -> None:
+        if not ok:
+            raise PolicyError(why)
+
+    bits = DISTANCE_CHUNKS * cls.c
+    need(width >= 1, "a score window of no width returns nothing to read")
+    need(least <= 0 <= most, "no range of scores is without 0")
+    need(width - least < cls.room, f"{width} units of window and {-least} below it do not fit {bits} bits")
+    need(most <= cls.room, f"{most} units above the window's lower end do not fit {bits} bits")
+    need(width + (2 << cls.m) <= cls.room, f"{width} units of window and the prizes above it do not fit {bits} bits")
 
 
 def return_ratio(m: int, prizes: int, hidden: int, chunks: int = 1) -> Fraction:

@@ -32,7 +32,7 @@ def lottery_value(w: int, u: int, width: int, m: int, prizes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LotteryPlace:
-    """One slot that reaches the entry."""
+    """One slot that a proof opens."""
 
     slot: int
     w: int  #: not clipped
@@ -58,6 +58,11 @@ class LotterySelection:
     def ids(self) -> tuple[int, ...]:
         """The slots of T, increasing."""
         return tuple(one.slot for one in self.returned)
+
+
+def open_place(slot: int, w: int, u: int, width: int, m: int, prizes: int) -> LotteryPlace:
+    """What a slot has, as :func:`lottery_value` takes it."""
+    return LotteryPlace(slot, w, u, u >= (1 << m) - prizes, lottery_value(w, u, width, m, prizes))
 
 
 def rank(values: Sequence[int], K: int) -> list[int]:
@@ -99,9 +104,7 @@ def select_lottery(cls: LotteryClass, key: int, w: Sequence[int], width: int, pr
     threshold = values[won[-1]]
     entry = min(threshold, width + (1 << cls.m))
     first_prize = (1 << cls.m) - prizes
-    places = tuple(
-        LotteryPlace(i, w[i], coarse[i], coarse[i] >= first_prize, v) for i, v in enumerate(values) if v >= entry
-    )
+    places = tuple(open_place(i, w[i], coarse[i], width, cls.m, prizes) for i, v in enumerate(values) if v >= entry)
     if len(places) > cls.R:
         raise UnprovableError(
             f"{len(places)} slots reach the entry, more than the {cls.R} places; "

@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
+from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
 from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, SCORE_UNIT, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
@@ -68,7 +69,7 @@ class Policy(Message):
 
     class_name: str
     class_digest: bytes  #: of the class parameters and the circuit's sources
-    table_digest: bytes  #: of the integer noise table
+    table_digest: bytes  #: of the integer noise table, or of the lottery's prize table
     dimension: int
     claim: str  #: EVERY_LIST, UNTIL_DELIVERED or ANSWERS
     hidden: int  #: j: the coin hides a slot with probability j / 2^COIN_BITS; 0 where the claim has no coin
@@ -122,6 +123,15 @@ class Policy(Message):
         if not isinstance(cls, ShardedClass):
             raise PolicyError(f"class {cls.name!r} is one index: shards must be 1, not {self.shards}")
         return whole_index(cls, self.shards)
+
+    def prizes(self, cls: AttestationClass) -> int:
+        """How many coarse values win a prize under the lottery; 0 of another law.
+
+        Raises:
+            PolicyError: the class has no prize table of this digest.
+        """
+        table = table_of(cls, self.table_digest) if isinstance(cls, LotteryClass) else None
+        return table.prizes if isinstance(table, PrizeTable) else 0
 
     @property
     def coined(self) -> bool:
@@ -296,10 +306,14 @@ def check_policy(
     policy.validate()
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
-    table = noise.build_table(cls.law)
-    noise.check_table(table)
-    if policy.table_digest != table.digest():
-        raise PolicyError(f"the policy's noise table is not the canonical {cls.law} table")
+    table = table_of(cls, policy.table_digest)
+    if isinstance(table, noise.NoiseTable):
+        noise.check_table(table)
+    if isinstance(cls, LotteryClass) and not policy.coined:
+        raise PolicyError(
+            f"class {cls.name!r} has the law {cls.law!r}, which bounds one return and nothing else: it goes with the "
+            f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
+        )
     check_shards(policy, cls)
     if policy.answers:
         check_counts(policy, cls)
@@ -383,16 +397,25 @@ def _misfit(policy: Policy, cls: AttestationClass) -> str:
         need, room = comparison_need(policy, cls), comparison_room(cls)
         return f"needs comparisons up to {need}, class {cls.name!r} has {room}" if need > room else ""
     try:
-        check_scores(cls, policy.hmax(cls), *extreme_digits(policy, cls))
+        if isinstance(cls, LotteryClass):
+            check_window(cls, policy.hmax(cls), *extreme_scores(policy))
+        else:
+            check_scores(cls, policy.hmax(cls), *extreme_digits(policy, cls))
     except PolicyError as error:
         return f"overflows class {cls.name!r}, since {error}"
     return ""
 
 
-def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
-    """The least and the largest number of steps that any score can have: of an opposite and of an equal vector."""
+def extreme_scores(policy: Policy) -> tuple[int, int]:
+    """The least and the largest w that any score can have: of an opposite and of an equal vector."""
     limit = score_limit(policy.dimension)
-    return policy.gain * (-limit - policy.lo) >> cls.c, policy.gain * (limit - policy.lo) >> cls.c
+    return policy.gain * (-limit - policy.lo), policy.gain * (limit - policy.lo)
+
+
+def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
+    """The same in whole steps."""
+    least, most = extreme_scores(policy)
+    return least >> cls.c, most >> cls.c
 
 
 def comparison_room(cls: CircuitClass) -> int:
@@ -417,8 +440,8 @@ def max_gain(policy: Policy, cls: AttestationClass) -> int:
         noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
         room = comparison_room(cls) - 2 * noise_max - 2
         return max(0, room // (policy.hi - policy.lo + limit + policy.lo))
-    # What check_scores compares grows with the gain, so the largest that it takes is found by halving.
-    least = -(-(1 << cls.c) // (policy.hi - policy.lo))
+    # What check_scores and check_window compare grows with the gain: the largest that they take is found by halving.
+    least = -(-(1 << cls.step_bits) // (policy.hi - policy.lo))
     if _misfit(replace(policy, gain=least), cls):
         return 0
     low, high = least, 1 << 32

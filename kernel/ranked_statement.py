@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragseal.kernel.params import ClassSizes
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.statement import HintLayout
 
@@ -37,7 +38,21 @@ REMAINDER, COARSE, BOUND, DISTANCE = range(4)
 SLOT_HINTS = 4
 
 
-class RankedLayout(HintLayout):
+class ScaledLayout(HintLayout):
+    """A hint vector h that begins with SLOT_HINTS hints of every slot, and beta times their bounds behind it."""
+
+    @property
+    def scaled_at(self) -> int:
+        """Index of beta b_0."""
+        return self.hints_at + self.size
+
+    @property
+    def public(self) -> int:
+        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds."""
+        return self.scaled_at + self._slots
+
+
+class RankedLayout(ScaledLayout):
     """The hint vector h of a ranked class, and beta times the bounds behind it."""
 
     def __init__(self, cls: RankedClass, shapes: Sequence[tuple[str, tuple[int, ...]]] = ()) -> None:
@@ -70,17 +85,7 @@ class RankedLayout(HintLayout):
             ("returned", (k,)), ("returnedGap", (k - 1, cls.returned_chunks - 1)),
         ]  # fmt: skip
 
-    @property
-    def scaled_at(self) -> int:
-        """Index of beta b_0."""
-        return self.hints_at + self.size
 
-    @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds."""
-        return self.scaled_at + self.cls.N
-
-
-def bounds_of(h: Sequence[int], cls: RankedClass) -> list[int]:
+def bounds_of(h: Sequence[int], cls: ClassSizes) -> list[int]:
     """b_0 .. b_(N-1) out of a hint vector: what C_1 commits to."""
     return list(h[BOUND : SLOT_HINTS * cls.N : SLOT_HINTS])

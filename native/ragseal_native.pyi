@@ -190,6 +190,18 @@ class ShardedEngine:
         threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
         """
 
+class LotteryEngine:
+    """The lottery of one class: exact scores, prizes before every score, and the committed hints."""
+
+    def __init__(self, params: dict[str, int], grid: int) -> None:
+        """params: N, K, R, m, q, c, prizes (the class's)."""
+
+    def answer(self, key: bytes, w: bytes, width: int, prizes: int) -> Selection:
+        """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; else "overflow"."""
+
+    def hints(self, key: bytes, w: bytes, width: int, prizes: int) -> bytes:
+        """The hint vector of kernel/lottery_statement.py, packed."""
+
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""
 

@@ -29,6 +29,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.signature import SigningKey
@@ -191,6 +192,11 @@ def _delivered(policy: Policy, cls: AttestationClass, accounts: int) -> Delivere
     """
     delta = rational(policy.delta, "delta")
     found = delivered_window(policy, cls, accounts, delta)
+    if not math.isfinite(found.epsilon) and isinstance(cls, LotteryClass):
+        raise PolicyError(
+            f"no finite return follows at delta {policy.delta}: refusals of {accounts * policy.n_max} queries alone "
+            f"take {upward(sum(found.items.values()))}; use fewer queries, or a larger delta"
+        )
     if not math.isfinite(found.epsilon):
         gain = _gain_of_return(policy, cls, accounts, math.inf)
         ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
@@ -300,7 +306,9 @@ def _check_delivered(policy: Policy, cls: AttestationClass, accounts: int, least
     ways = [f'advertise at least {float(least):.6g} (or "auto")']
     if found.unseen_once > declared:
         ways.append(f"use unseen <= {float(declared / policy.chunks_max):.6g}")
-    if found.returned > declared:
+    if found.returned > declared and isinstance(cls, LotteryClass):
+        ways.append(f"use more prizes than {policy.prizes(cls)} (class {cls.name!r} has {cls.prizes})")
+    elif found.returned > declared:
         gain = _gain_of_return(policy, cls, accounts, float(declared))
         ways.append(f"use gain <= {gain}" if gain else "use a narrower score window")
     raise PolicyError(

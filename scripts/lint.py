@@ -70,7 +70,7 @@ def chosen() -> list[Check]:
     else:
         print("skip TypeScript, the page's bundle: npm's packages are not there (npm ci in web/verify)", flush=True)
     if shutil.which("circomspect"):  # cargo install circomspect
-        sources = ["circuits/attestation.circom", "circuits/ranked.circom", "circuits/sharded.circom"]
+        sources = [f"circuits/{noun}.circom" for noun in ("attestation", "ranked", "sharded", "lottery")]
         checks.append(("circomspect", ["circomspect", "--level", "error", *sources], ROOT))
     return checks
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder.interface import DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import attestation, certificate, commitment, emptied, enrolment, inquiry, proofs, thinning, verdict
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.encoding import (
     Blob,
     Codec,
@@ -29,7 +28,9 @@ from ragseal.kernel.encoding import (
     PublicKey,
     Text,
 )
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.slot_text import Characters, MetadataValue
@@ -144,7 +145,7 @@ def messages() -> str:
     return "".join(out)
 
 
-def _class(cls: AttestationClass) -> str:
+def _class(cls: CircuitClass | RankedClass) -> str:
     layout: Layout | RankedLayout = RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
     values = {
         "slots": cls.N,
@@ -168,7 +169,8 @@ def classes() -> str:
         "  readonly classDigest: string;\n  readonly tableDigest: string;\n}\n\n"
         "export const CLASSES: { readonly [name: string]: AttestationClass } = {\n"
     )
-    return HEAD + head + "".join(_class(cls) for _, cls in sorted(load_classes().items())) + "};\n"
+    known = [cls for _, cls in sorted(load_classes().items()) if not isinstance(cls, LotteryClass)]
+    return HEAD + head + "".join(map(_class, known)) + "};\n"  # of the lottery's the page says that it knows them not
 
 
 def main() -> None:

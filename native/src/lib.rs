@@ -15,6 +15,7 @@ pub mod generators;
 #[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 mod lanes;
 pub mod linear;
+pub mod lottery;
 pub mod miller;
 pub mod msm;
 pub mod poseidon;

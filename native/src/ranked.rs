@@ -6,6 +6,7 @@
 mod hints;
 mod shards;
 
+pub(crate) use hints::element_hints;
 pub use shards::Whole;
 
 use crate::constants::*;
@@ -19,6 +20,16 @@ use ark_ff::BigInt;
 
 /// Places whose fine bits one element holds.
 const PER: usize = 2;
+
+/// Chunks of `c` bits between an element's used bits and its canonical top.
+pub(crate) fn filler(used: usize, c: usize) -> usize {
+    (MODULUS_BITS - used).saturating_sub(COARSE_CANONICAL_BITS) / c
+}
+
+/// Position of the canonical top of an element whose used bits end at `used`.
+pub(crate) fn top(used: usize, c: usize) -> usize {
+    used + filler(used, c) * c
+}
 
 /// Shape, bounds Q(k) and table of one class.
 pub struct Ranked {
@@ -127,15 +138,6 @@ impl Ranked {
         self.width - self.m
     }
 
-    fn filler(&self, used: usize) -> usize {
-        (MODULUS_BITS - used).saturating_sub(COARSE_CANONICAL_BITS) / self.c
-    }
-
-    /// Position of the canonical top of an element whose used bits end at `used`.
-    fn top(&self, used: usize) -> usize {
-        used + self.filler(used) * self.c
-    }
-
     /// The elements that hold all coarse bits, and those of all fine bits: outputs of wide permutations under their tags and
     /// the shard.
     fn elements(&self, key: Fr, shard: u64) -> Result<[Vec<BigInt<4>>; 2]> {
@@ -153,7 +155,7 @@ impl Ranked {
             (&fine_elements, PER * self.fine_bits()),
         ] {
             for element in elements {
-                Engine::canonical(element, self.top(used))?;
+                Engine::canonical(element, top(used, self.c))?;
             }
         }
         Ok([coarse_elements, fine_elements])

@@ -138,9 +138,8 @@ def answer_query(
     held, line = version.in_force, (policy.lo, policy.gain)
     columns = held.shard_points(POINT_BYTES * policy.dimension)
     rhos = score_blinders(rho, len(columns))
-    found = respond(
-        group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, policy.hmax(key.cls), rhos
-    )
+    hmax, prizes = policy.hmax(key.cls), policy.prizes(key.cls)
+    found = respond(group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, hmax, rhos, prizes)
     # All that a guard may look at.
     near = {one.slot: score for one, score in zip(found.returned, found.scores, strict=True) if one.flag}
     return QuerySecrets(
@@ -212,7 +211,7 @@ def answer_counts(
     """
     rho, rho_hint, t_salt = scalars(draw, 3)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
-    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls))
+    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
     return replace(
         draft,
         places=tuple(one.packed for one in returned),

@@ -22,7 +22,7 @@ from ragseal.kernel.bn254 import Group, split_points
 from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import ProofEntry, Statement
+from ragseal.kernel.proofs import ProofEntry, statement_of
 from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.attestation.batch_openings import Case, hint_blinders, threshold_blinder
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
@@ -113,11 +113,12 @@ class Statements:
         return Case(
             record=record,
             digest=record.digest(),
-            statement=Statement(
+            statement=statement_of(
+                window.manifest.policy,
+                self.key(window).cls,
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
                 ctx=request.ctx(),
-                hmax=window.manifest.policy.hmax(self.key(window).cls),
                 t_commit=record.t_commit,
             ),
             kept=kept,
@@ -127,7 +128,8 @@ class Statements:
 
     def hints(self, window: Window, case: Case) -> Sequence[bytes]:
         """The packed hints of every shard of a record, megabytes each; they are never stored."""
-        return self._engine.shard_hints(case.key, self._scores(window, case), case.statement.hmax)
+        prizes = window.manifest.policy.prizes(self.key(window).cls)
+        return self._engine.shard_hints(case.key, self._scores(window, case), case.statement.hmax, prizes)
 
     def threshold(self, window: Window, case: Case) -> tuple[int, int] | None:
         """(v*, i*) of a record whose index is shards."""

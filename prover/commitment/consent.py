@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -16,10 +17,11 @@ from ragseal.accounting.guess import best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
 from ragseal.kernel.policy import Policy, rational
 from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
-from ragseal.prover.planning.chance import at, comes_back
+from ragseal.prover.planning.chance import LEFT, at, comes_back, prizes_of
 
 ASK_ABOVE = (
     20  #: epsilon over the period, under either claim: from there on a guess is wrong less than once in 400 million
@@ -35,6 +37,7 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
     Returns:
         claim, epsilon (over the period, "inf" where none follows), epsilon_account, comes_back (how often a document at
         the window's upper end and middle does).  Under every-list attacker_guess of one account and of the coalition;
+        under the lottery prizes (mean, and crowded: the share of queries in which fewer than ten results are left);
         under until-delivered unseen, return, hidden_share, chance, listed_by_chance and presence_odds (what even odds
         become: absent, present, per cent).
     """
@@ -61,6 +64,8 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
             {"cosine": round(y / SCORE_UNIT**2, 4), "share": at(policy, cls, y)} for y in (policy.hi, middle)
         ],
     }
+    if isinstance(cls, LotteryClass):
+        found["prizes"] = asdict(prizes_of(policy, cls))
     if not policy.coined:
         guess = {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)}
         return {**found, "attacker_guess": guess}
@@ -83,6 +88,12 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
     )
     if policy.coined:
         out = [comes, hidden_in_words(values["hidden_share"])]
+        if "prizes" in values:
+            found = values["prizes"]
+            out.append(
+                f"{found['mean']:.3g} of the {cls.K} results come by a prize, on average, whatever was asked; in "
+                f"{found['crowded']:.1%} of all queries they leave fewer than {LEFT} to scores"
+            )
         if "unseen" in values:
             out += [
                 unseen_in_words(values["unseen"]),

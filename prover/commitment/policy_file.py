@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
-from ragseal.kernel import noise
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
 from ragseal.prover.attestation.guard import guard_of
@@ -59,6 +59,7 @@ _DEFAULTS: dict[str, Any] = {
     "guard": OFF,
     "guard_rho": None,
     "guard_formula": None,
+    "prizes": None,
     "vocabulary": "",
     "words_max": 0,
     "participations": 0,
@@ -164,7 +165,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     draft = Policy(
         class_name=binding.cls.name,
         class_digest=binding.class_digest,
-        table_digest=noise.build_table(binding.cls.law).digest(),
+        table_digest=_table(v, binding.cls).digest(),
         dimension=binding.dimension,
         claim=claim,
         hidden=_hidden(v) if claim == UNTIL_DELIVERED else _no_coin(v),
@@ -197,6 +198,18 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         return draft
     fields = {name: getattr(draft, name) for name in Policy.__slots__}
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
+
+
+def _table(values: dict[str, Any], cls: AttestationClass) -> Table:
+    """What the class's law is bound by: of the lottery the number of prizes that the file names, or all of them."""
+    if values["prizes"] is None:
+        return usual_table(cls)
+    if not isinstance(cls, LotteryClass):
+        raise PolicyError(f"policy: prizes belong to the law lottery, class {cls.name!r} has the law {cls.law!r}")
+    prizes = _whole(values, "prizes")
+    if not 1 <= prizes <= cls.prizes:
+        raise PolicyError(f"policy: class {cls.name!r} takes 1 to {cls.prizes} prizes, not {prizes}")
+    return PrizeTable(cls.m, prizes)
 
 
 def _hidden(values: dict[str, Any]) -> int:

@@ -26,8 +26,9 @@ from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, CircuitClass, R
-from ragseal.kernel.proofs import Statement
+from ragseal.kernel.proofs import LotteryStatement, Statement
 from ragseal.kernel.record_proofs import statements_of
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.randomness import Draw, scalar
@@ -40,6 +41,8 @@ def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]
     if isinstance(cls, CircuitClass):
         noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
         reach = hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
+    elif isinstance(cls, LotteryClass):
+        reach = hmax = cls.room // 4
     else:
         hmax = ((1 << cls.c) - cls.reach_span) // 4
         reach = hmax << cls.c
@@ -60,9 +63,12 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     t_salt, rho, rho_v, *rho_hints = (scalar(draw) for _ in range(3 + key.hint_bases.count))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
-    threshold, hints = engine.threshold(noise_key, w, hmax), engine.shard_hints(noise_key, w, hmax)
-    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax))
+    prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
+    threshold, hints = engine.threshold(noise_key, w, hmax), engine.shard_hints(noise_key, w, hmax, prizes)
+    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, prizes))
     common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit)
+    if prizes:
+        common = LotteryStatement(common.c_seed, beacon, ctx, hmax, t_commit, prizes)
     c_v = committed_threshold(group, key, threshold, rho_v)
     for stated, own, h in zip(
         statements_of(cls, common, len(hints)), np.reshape(w, (len(hints), -1)), hints, strict=True

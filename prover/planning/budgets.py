@@ -13,10 +13,12 @@ from fractions import Fraction
 
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.delivered import Delivered, fewest_hidden, largest_shift, until_delivered
+from ragseal.accounting.delivered_lottery import lottery_delivered
 from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
 
 ACCOUNTS = 1000  #: whose queries share delta in a plan under until-delivered; a commit counts those that are registered
@@ -63,6 +65,8 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget) -> 
     Raises:
         PolicyError: numbers out of range.
     """
+    if isinstance(cls, LotteryClass):
+        return _cost_of_lottery(cls, budget)
     table = noise.build_table(cls.law)
     if budget.unseen is None:
         report = epsilon_audit(
@@ -78,13 +82,30 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget) -> 
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
 
 
+def _cost_of_lottery(cls: LotteryClass, budget: Budget) -> Cost:
+    """With all prizes that the class has: neither window nor gain count."""
+    if budget.unseen is None:
+        return Cost(math.inf, None)
+    found = lottery_delivered(
+        cls, prizes=cls.prizes, hidden=budget.hidden, chunks=1, periods=1, queries=budget.queries, delta=budget.delta,
+        n_max=budget.n_max,
+    )  # fmt: skip
+    return Cost(found.epsilon if found.routes.agree else math.inf, found)
+
+
 def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
     """The smallest gain whose shift is at least one table step: 1, or more where a ranked class has coarse steps."""
     return cls.widest(0) // (hi - lo) + 1
 
 
 def gain_of_return(cls: AttestationClass, lo: int, hi: int, target: float, budget: Budget) -> int:
-    """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
+    """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered.
+
+    Of a lottery's class every gain has the same return: then it is more than any that the class compares, or 0.
+    """
+    if isinstance(cls, LotteryClass):
+        found = _cost_of_lottery(cls, budget).delivered
+        return cls.room if found is not None and found.returned <= target else 0
     shift = largest_shift(
         cls, noise.build_table(cls.law), target=min(target, _BEYOND), chunks=1, queries=budget.queries,
         delta=budget.delta,

@@ -5,12 +5,14 @@ The document scores as given, all other slots score lo or less: what an index gi
 other document above lo makes it a little rarer; no tenant's scores are looked at.  A noise value is 2^s z_b + dither
 with dither uniform below 2^s, so P(noise > t) is linear between table steps; the document's own dither is taken at its
 middle, which is less than a thousandth off for tables as wide as the canonical ones.  In a ranked class, whose scores
-are whole steps, half of the other slots lose to it at equal values: those behind it, if it stands in the middle.
+are whole steps, and under the lottery, half of the other slots lose to it at equal values: those behind it, if it
+stands in the middle.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,10 +20,12 @@ import numpy.typing as npt
 
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy
 
 Vector = npt.NDArray[np.float64]
+LEFT = 10  #: results that a list should have for scores
 
 
 @lru_cache(maxsize=4)
@@ -34,18 +38,45 @@ def _law(law: str) -> tuple[Vector, Vector]:
     return mass, above
 
 
-def comes_back(cls: AttestationClass, signal: int) -> float:
+def comes_back(cls: AttestationClass, signal: int, prizes: int = 0) -> float:
     """Probability that one document is among the K largest of N noisy scores.
 
     Args:
         signal: gain * (y - lo) of the document, y clipped to the window; every other slot has 0.
+        prizes: of the policy, under the lottery.
     """
+    if isinstance(cls, LotteryClass):
+        return _in_lottery(cls, signal, prizes)
     mass, above = _law(cls.law)
     cut = len(mass) // 2
     steps = signal / (1 << cls.step_bits) if noise.dithered(cls.law) else signal >> cls.step_bits
     own = np.arange(-cut, cut + 1) + steps + 0.5
     larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
     return float(np.clip(mass @ _at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Prizes:
+    """What the lottery takes of a list."""
+
+    mean: float  #: slots that win one in a query
+    crowded: float  #: of all queries: those in which fewer than LEFT of the K results are left to scores
+
+
+def prizes_of(policy: Policy, cls: LotteryClass) -> Prizes:
+    """Under a policy, coin or not: every slot of the capacity draws, empty ones too."""
+    p = policy.prizes(cls) / (1 << cls.m)
+    left = max(0, cls.K - LEFT)
+    return Prizes(cls.N * p, float(1 - _at_most(left, cls.N, np.array([p]))[0]))
+
+
+def _in_lottery(cls: LotteryClass, signal: int, prizes: int) -> float:
+    """The same under the lottery: prizes come first, then the document, but for ties with empty slots' own bits."""
+    values = 1 << cls.m
+    u = np.arange(values)
+    beyond = np.maximum(0, values - prizes - 1 - (signal + u)) + np.where(signal + u < values - prizes, 0.5, 0.0)
+    ahead = np.where(u >= values - prizes, values - 1 - u + 0.5, prizes + beyond)
+    return float(np.clip(_at_most(cls.K - 1, cls.N - 1, ahead / values).mean(), 0.0, 1.0))
 
 
 def _at_most(most: int, n: int, p: Vector) -> Vector:
@@ -62,4 +93,5 @@ def _at_most(most: int, n: int, p: Vector) -> Vector:
 def at(policy: Policy, cls: AttestationClass, y: int) -> float:
     """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy, its coin included."""
     seen = 1 - policy.hidden / (1 << COIN_BITS)
-    return seen * comes_back(policy.whole(cls), policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))
+    signal = policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo)
+    return seen * comes_back(policy.whole(cls), signal, policy.prizes(cls))

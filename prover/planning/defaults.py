@@ -9,16 +9,17 @@ so the choice tells nothing; a plan on a corpus finds a better one.  What it giv
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.guess import presence_odds
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
-from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words, least_gain
@@ -57,11 +58,15 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
         ConfigurationError: the class compares no score of this window, or bounds no return of it.
     """
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
+    if isinstance(cls, LotteryClass):
+        window = replace(window, hi=SCORE_UNIT**2)  # no return grows with it, and above it scores are not told apart
     least = least_gain(cls, window.lo, window.hi)
     most = max_gain(_policy(cls, dimension, window, least), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
     gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
+    if isinstance(cls, LotteryClass):
+        gain = gain >> cls.m << cls.m or gain  # a multiple of 2^m where there is one: ties alone are broken by chance
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
     if found is None or math.isinf(found.returned):
         raise ConfigurationError(
@@ -74,7 +79,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
 
 
 def _policy(cls: AttestationClass, dimension: int, window: Window, gain: int) -> Policy:
-    table = noise.build_table(cls.law).digest()
+    table = usual_table(cls).digest()
     return Policy(
         cls.name, class_digest(cls), table, dimension, BUDGET.claim, BUDGET.hidden, window.lo, window.hi, gain, N_MAX,
         K_MAX, str(DELTA), "1", "9/10", 1, False, "slot", 1, 0, 0, 1,
@@ -89,7 +94,7 @@ def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: Pu
         whence = f"embedder {embedder} has no window chosen on public texts: [0, 1] needs no choice"
     else:
         whence = f"the public window of embedder {public.embedder}, chosen on {public.chosen_on}"
-    return TEMPLATE.format(
+    text = TEMPLATE.format(
         class_name=cls.name,
         unseen=UNSEEN,
         lo=f"{lo:.2f}",
@@ -100,6 +105,19 @@ def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: Pu
         delta=DELTA,
         about=_about(made, whence),
     )
+    return _with_prizes(text, cls) if isinstance(cls, LotteryClass) else text
+
+
+def _with_prizes(text: str, cls: LotteryClass) -> str:
+    """What the template says of gain is not so under the lottery; and the number of prizes stands there."""
+    lines, values = text.splitlines(), 1 << cls.m
+    at = next(i for i, line in enumerate(lines) if line.startswith("gain = "))
+    gain = lines[at].partition("#")[0]
+    lines[at : at + 1] = [
+        f"{gain}# no part of epsilon: {values} / gain units of score are what a tie-break can move",
+        f"prizes = {cls.prizes:<17}# of {values} coarse values: fewer, a larger return, more places for scores",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _about(made: Default, whence: str) -> str:

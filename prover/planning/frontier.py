@@ -16,10 +16,11 @@ from typing import Any
 
 from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
-from ragseal.circuits.search import complete, complete_ranked, count_rows
+from ragseal.circuits.search import complete, complete_lottery, complete_ranked, count_rows
 from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
@@ -167,6 +168,8 @@ def _returning(like: AttestationClass, K: int) -> AttestationClass:
     try:
         if isinstance(like, RankedClass):
             return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
+        if isinstance(like, LotteryClass):
+            return complete_lottery(name, like.N, K, like.m, like.q, like.c, like.prizes)
         return complete(name, like.law, like.N, K, like.m, like.q, like.c, like.s)
     except PolicyError as error:
         raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None
@@ -200,7 +203,7 @@ class Planner:
         return max_gain(self._policy(cls, window, least, Budget(1, 1, Fraction(1, 2))), cls)
 
     def _policy(self, cls: AttestationClass, window: Window, gain: int, budget: Budget) -> Policy:
-        table = noise.build_table(cls.law).digest()
+        table = usual_table(cls).digest()
         return Policy(
             cls.name, class_digest(cls), table, self.dimension, budget.claim, budget.hidden, window.lo, window.hi, gain,
             budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1, budget.claim == EVERY_LIST, "slot", 1, 0, 0,

@@ -20,7 +20,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AuditError, ProofError
-from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
+from ragseal.kernel.proofs import BatchItem, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import proof_equations
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -149,7 +149,8 @@ class RecordCheck:
             noise_key(secrets.limbs, window.beacon, request.ctx()),
             record_scores(policy, means.key.cls, version, kept),
         )
-        if means.engine.answer(key, w, policy.hmax(means.key.cls)) != kept.returned:
+        cls = means.key.cls
+        if means.engine.answer(key, w, policy.hmax(cls), policy.prizes(cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, secrets: WindowSecrets, means: CheckContext, record: Record) -> None:
@@ -174,8 +175,8 @@ class RecordCheck:
             raise ProofError("the proof kept for it is of another record")
         assert window.beacon is not None
         manifest = window.manifest
-        statement = Statement(
-            manifest.c_seed, window.beacon, record.signed.request.ctx(), manifest.policy.hmax(key.cls), record.t_commit
+        statement = statement_of(
+            manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commit
         )
         (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy, key.cls)
         item = BatchItem(record, entry.record_digest, "", statement, c_w, entry)

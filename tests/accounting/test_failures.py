@@ -18,10 +18,13 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.sharded_class import ShardedClass, whole_index
 
-CLASSES: dict[str, AttestationClass] = load_classes()
+CLASSES: dict[str, AttestationClass] = {
+    name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
+}
 FEW = ("tiny", "base-one", "ranked-tiny-two", "ranked-small-one-10")
 
 Uniforms = tuple[int, ...]

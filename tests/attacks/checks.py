@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ from ragseal.kernel import proofs as batches
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.proofs import ProofBatch
+from ragseal.kernel.proofs import LotteryStatement, ProofBatch, Statement, statement_of
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation import answering_versions, statements
@@ -98,6 +99,15 @@ def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: Pro
 EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
 COLUMNS = Check(index, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
+
+
+def _of_one_prize(*given: Any, **named: Any) -> Statement:
+    """What a proof states, with the prizes that a provider drew instead of its policy's."""
+    stated = statement_of(*given, **named)
+    return replace(stated, prizes=1) if isinstance(stated, LotteryStatement) else stated
+
+
+PRIZES = Check(proofs, "statement_of", _of_one_prize)
 
 
 def _reduced(x: int) -> bytes:
@@ -402,6 +412,7 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
+    "proof: of the prizes that the policy has": PRIZES,
     "update: none where the policy has none": NO_TICKS_NO_UPDATES,
     "update: of a later tick": LATER_TICK,
     "update: inside its window": UPDATE_IN_ITS_WINDOW,

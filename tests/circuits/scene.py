@@ -9,6 +9,7 @@ from pathlib import Path
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete, complete_ranked
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from tests.circuits.r1cs import R1cs, read
@@ -22,7 +23,7 @@ def probe() -> CircuitClass:
 
 
 @cache
-def compiled(cls: CircuitClass | RankedClass) -> R1cs:
+def compiled(cls: CircuitClass | RankedClass | LotteryClass) -> R1cs:
     built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
 

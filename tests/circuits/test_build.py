@@ -18,7 +18,13 @@ from ragseal.circuits import build as building
 from ragseal.circuits import stats
 from ragseal.circuits.__main__ import main
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import HERE, class_digest, load_classes, load_sharded_classes, thinning_classes
+from ragseal.circuits.circuit import (
+    HERE,
+    class_digest,
+    load_classes,
+    load_sharded_classes,
+    thinning_classes,
+)
 from ragseal.circuits.packages import node_modules
 from ragseal.circuits.search import complete, count_rows
 from ragseal.kernel import noise, overflow

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import math
 import random
@@ -11,11 +12,13 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.kernel.classes import attestation_class
+from ragseal.kernel.classes import attestation_class, places_suffice, table_of, tables_of, usual_table
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.lottery_class import (
     LOTTERY,
     LotteryClass,
+    PrizeTable,
+    check_window,
     lottery_class_from_mapping,
     many_exceed_bound,
     overflow_bound,
@@ -25,13 +28,19 @@ from ragseal.kernel.lottery_class import (
     smallest_places,
 )
 from ragseal.kernel.lottery_mechanism import lottery_value, rank, select_lottery
+from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import TAG_COARSE
 from ragseal.kernel.params import R as FIELD
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, Policy, check_policy, max_gain
 from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import canonical_limit
+from tests import simulator
 from tests.kernel import lottery_brute as brute
 
-TINY = LotteryClass("lottery-tiny", N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
+GEOMETRIC = {
+    "name": "t", "law": "geometric", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 10, "s": 5, "a": "2", "b": "1/2"
+}  # fmt: skip
+TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14
 LIMIT = Fraction(1, 1 << 64)
 
@@ -191,6 +200,7 @@ def test_a_class_with_one_place_less_has_no_proof() -> None:
         ({"prizes": 256}, "from 1 to"),
         ({"prizes": 103}, "no theta below them"),
         ({"N": 18 << 28}, "below 2"),
+        ({"law": "geometric-16"}, "law must be 'lottery'"),
     ],
 )
 def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why: str) -> None:
@@ -201,13 +211,83 @@ def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why:
 def test_a_class_is_read_as_it_was_written() -> None:
     assert lottery_class_from_mapping(TINY.to_mapping()) == TINY
     with pytest.raises(PolicyError, match="unknown or missing"):
-        lottery_class_from_mapping({**TINY.to_mapping(), "law": LOTTERY})
+        lottery_class_from_mapping({**TINY.to_mapping(), "s": 3})
 
 
-def test_no_policy_may_name_the_law_yet() -> None:
-    """SPEC M.9.2."""
-    with pytest.raises(PolicyError, match="no circuit proves the lottery yet"):
-        attestation_class({**TINY.to_mapping(), "law": LOTTERY})
+def test_a_class_is_found_by_its_law() -> None:
+    assert attestation_class(TINY.to_mapping()) == TINY
+    assert places_suffice(TINY, PrizeTable(8, 3))
+    assert not places_suffice(dataclasses.replace(TINY, R=21), PrizeTable(8, 3))
+    with pytest.raises(PolicyError, match="has the law 'lottery', the table 'geometric'"):
+        places_suffice(TINY, build_table("geometric"))
+
+
+def test_a_prize_table_has_one_digest() -> None:
+    """By hand: length and tag, protocol version, coarse bits, prizes."""
+    data = bytes([19]) + b"ragseal.prize-table" + bytes([0, 1, 8, 0, 0, 0, 3])
+    assert PrizeTable(8, 3).digest() == hashlib.sha256(data).digest()
+    assert len({PrizeTable(m, j).digest() for m in (8, 9) for j in (1, 2, 3)}) == 6
+
+
+def test_a_policy_binds_one_of_its_class_s_prize_tables() -> None:
+    assert [table_of(TINY, PrizeTable(8, j).digest()) for j in (1, 2, 3)] == list(tables_of(TINY))
+    assert usual_table(TINY) == PrizeTable(8, 3)
+    for digest in (PrizeTable(8, 4).digest(), PrizeTable(8, 0).digest(), PrizeTable(9, 3).digest(), bytes(32)):
+        with pytest.raises(PolicyError, match="prize table is not the canonical"):
+            table_of(TINY, digest)
+    with pytest.raises(PolicyError, match="noise table is not the canonical"):
+        table_of(attestation_class(GEOMETRIC), PrizeTable(8, 3).digest())
+
+
+def policy(**changes: object) -> Policy:
+    """A policy of the class with three prizes."""
+    own = {
+        "class_name": TINY.name, "class_digest": bytes(32), "table_digest": PrizeTable(8, 3).digest(),
+        "claim": UNTIL_DELIVERED, "hidden": 13, "gate": False, "gain": 100,
+    }  # fmt: skip
+    return simulator.policy(**{**own, **changes})
+
+
+def test_a_policy_of_the_lottery_is_checked() -> None:
+    check_policy(policy(), TINY, bytes(32))
+    assert [policy(table_digest=PrizeTable(8, j).digest()).prizes(TINY) for j in (1, 2, 3)] == [1, 2, 3]
+    assert policy().hmax(TINY) == policy().width
+
+
+@pytest.mark.parametrize("claim", [EVERY_LIST, ANSWERS])
+def test_the_law_goes_with_no_claim_but_until_delivered(claim: str) -> None:
+    """SPEC M.9.2: no epsilon of every list follows, and histograms have no slot that could win a prize."""
+    own: dict[str, object] = {"claim": claim, "hidden": 0, "gate": claim == EVERY_LIST}
+    if claim == ANSWERS:
+        own |= {"lo": 0, "hi": 9, "vocabulary": b"v" * 32, "words_max": 1, "participations": 1, "similarity": 1}
+    with pytest.raises(PolicyError, match="bounds one return and nothing else"):
+        check_policy(policy(**own), TINY, bytes(32))
+
+
+def test_a_policy_that_overflows_the_class_is_told_the_largest_gain() -> None:
+    most = max_gain(policy(), TINY)
+    check_policy(policy(gain=most), TINY, bytes(32))
+    with pytest.raises(PolicyError, match=f"use gain <= {most}"):
+        check_policy(policy(gain=most + 1), TINY, bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("width", "least", "most", "why"),
+    [
+        (0, 0, 9, "no width"),
+        (9, 1, 9, "without 0"),
+        (9, -9, -1, "without 0"),
+        (WIDTH, WIDTH - (1 << 22), 9, "below it do not fit 22 bits"),
+        (WIDTH, 0, (1 << 22) + 1, "above the window's lower end"),
+        ((1 << 22) - 511, 0, 9, "prizes above it"),
+    ],
+)
+def test_a_window_that_overflows_the_class_is_refused(width: int, least: int, most: int, why: str) -> None:
+    """And the widest ones on the other side of each bound are not."""
+    with pytest.raises(PolicyError, match=why):
+        check_window(TINY, width, least, most)
+    check_window(TINY, WIDTH, WIDTH - (1 << 22) + 1, 1 << 22)
+    check_window(TINY, (1 << 22) - 512, 0, 9)
 
 
 def test_used_bits_lie_below_the_canonical_top() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an auditor of a live provider believes: the simulator's real keys of class tiny, its estimate and its coins."""
+"""What an auditor of a live provider believes: the simulator's real keys of a class, its estimate and its coins."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_bac
 
 
 def configured(
-    log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", cls: AttestationClass = TINY, **more: Any
+    log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", *, cls: AttestationClass = TINY, **more: Any
 ) -> Auditor:
     """An auditor with these keys and no part in any beacon; ``more`` as of :class:`Auditor`."""
     own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
 
-    def known(digest: bytes, cls: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
-        return ConfiguredKey(digest, cls.name, class_digest(cls), made_by, load)
+    def known(digest: bytes, shape: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
+        return ConfiguredKey(digest, shape.name, class_digest(shape), made_by, load)
 
     values: dict[str, Any] = {
         "log_key": log,

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEYS = ROOT / "var" / "keys"
 
 TINY = load_classes()["tiny"]
+LOTTERY = load_classes()["lottery-tiny"]  #: of as many slots
 ESTIMATE = CLASSES["estimate-6"]  #: the smallest circuit of the coalition estimate
 THINNING = thinning_class(TINY.N)
 

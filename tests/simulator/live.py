@@ -65,6 +65,7 @@ class Live:
             engine: what selects, from the real one.
             embedder: of queries.
             seats: auditors of the window; by default the scene's one.
+            cls: the provider's.
             policy: as in a policy file.
         """
         self._loop = asyncio.new_event_loop()
@@ -79,7 +80,8 @@ class Live:
         new = None if found else scene.new_state(folder / "provider", tenants, texts, kind=kind)
         self.provider: Provider = self._make(new)
         if not found:
-            rules = (scene.coined_policy if coins else scene.make_policy)(kind, **policy)
+            of_kind = scene.coined_policy if coins else scene.make_policy
+            rules = scene.lottery_policy(**policy) if kind == scene.ONE_LOTTERY else of_kind(kind, **policy)
             self.provider.commit(rules, name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()

@@ -64,7 +64,7 @@ from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
 from tests.simulator.entries import beacon_commit
-from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of
+from tests.simulator.keys import ESTIMATE, LOTTERY, THINNING, TINY, keys_of
 
 NOW = 1_800_000_000
 HIDDEN = 60  #: of 256: about a quarter
@@ -130,6 +130,7 @@ class Kind:
 
 
 ONE_TINY = Kind()
+ONE_LOTTERY = Kind(LOTTERY)
 
 
 def new_state(
@@ -166,6 +167,12 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
 def coined_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
     """A policy whose claim has a coin that hides about a quarter of the slots."""
     return replace(make_policy(kind, **changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
+
+
+def lottery_policy(**changes: object) -> Policy:
+    """The same of class lottery-tiny: until-delivered, every prize that the class has."""
+    own = {"claim": UNTIL_DELIVERED, "unseen": 3, "gain": 100, **changes}
+    return make_policy(ONE_LOTTERY, **own)
 
 
 def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
@@ -206,6 +213,7 @@ def open_provider(
         state: the folder's state, opened or made already.
         engine: what selects, from the real one.
         embedder: of queries.
+        kind: of the folder, in which it is not looked up.
     """
     keys = keys_of(kind.cls)
     if state is None:

@@ -14,10 +14,9 @@ from fractions import Fraction
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import Coined, delivered_period, delivered_window
 from ragseal.accounting.rounding import upward
-from ragseal.kernel.classes import AttestationClass, places_suffice
+from ragseal.kernel.classes import AttestationClass, places_suffice, table_of
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.noise import build_table
 from ragseal.kernel.policy import UNTIL_DELIVERED, check_shards, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
@@ -54,7 +53,7 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
-    if not places_suffice(cls, build_table(cls.law)):
+    if not places_suffice(cls, table_of(cls, one.policy.table_digest)):
         raise Undecided(
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore the parameter files of circuits/",

@@ -24,7 +24,7 @@ from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, Table
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, one_sided
 from ragseal.kernel.policy import rational
@@ -227,7 +227,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     return Accounted(span, spent, delta, found, opinions)
 
 
-def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -> float:
+def check_advertised(window: Window, table: Table, say: Recorder = quiet) -> float:
     """Step 11, from the manifest alone: one account's epsilon is no larger than what the policy advertises.
 
     Raises:
@@ -239,6 +239,8 @@ def check_advertised(window: Window, table: NoiseTable, say: Recorder = quiet) -
         return answers.check_answers_advertised(window, say)
     if policy.coined:
         return delivered.check_delivered_advertised(window, say)
+    if not isinstance(table, NoiseTable):
+        raise Refused(f"the law {table.law} bounds nothing under the claim {policy.claim}")  # step 2 refused it before
     whole = policy.whole(window.cls)
     report = epsilon_audit(
         whole,

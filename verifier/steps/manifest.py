@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     Manifest,
@@ -18,6 +17,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import (
     AuditError,
+    PolicyError,
     TransportError,
 )
 from ragseal.kernel.policy import Policy, check_policy
@@ -160,8 +160,10 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[AttestationClass, bytes
         raise Undecided(f"this auditor's build has no circuit class {policy.class_name!r}, only: {known}", OWN_BUILD)
     if policy.class_digest != own[1]:
         raise Undecided(f"the policy names another build of the circuit class {policy.class_name!r}", OWN_BUILD)
-    if policy.table_digest != noise.build_table(own[0].law).digest():
-        raise Undecided(f"the policy's noise table is not the canonical {own[0].law} table of this build", OWN_BUILD)
+    try:
+        table_of(own[0], policy.table_digest)
+    except PolicyError as error:
+        raise Undecided(f"{error} of this build", OWN_BUILD) from None
     return own
 
 

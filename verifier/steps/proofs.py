@@ -17,7 +17,7 @@ from ragseal.kernel import commitment, proofs
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.opening import Equations
-from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import ProofEquation, proof_equations
 from ragseal.kernel.sharded_statement import verify_thresholds
 from ragseal.verifier.asking import Asker
@@ -132,11 +132,12 @@ def check_batch(
 
 def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes) -> BatchItem:
     manifest = basis.window.manifest
-    statement = Statement(
+    statement = statement_of(
+        manifest.policy,
+        basis.window.cls,
         c_seed=manifest.c_seed,
         beacon=basis.beacon,
         ctx=one.record.signed.request.ctx(),
-        hmax=manifest.policy.hmax(basis.window.cls),
         t_commit=one.record.t_commit,
     )
     return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry, one.version.number)

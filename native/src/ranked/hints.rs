@@ -3,7 +3,7 @@
 //! reference.
 
 use super::shards::Whole;
-use super::{Place, Ranked, Selection, PER};
+use super::{filler, top, Place, Ranked, Selection, PER};
 use crate::constants::MODULUS_BITS;
 use crate::engine::bits;
 use crate::ensure;
@@ -45,6 +45,31 @@ struct Counts {
 
 fn plain(values: &[u64]) -> impl Iterator<Item = Fr> + '_ {
     values.iter().map(|&v| Fr::from(v))
+}
+
+/// Filler, top and room of every element, in chunks of `c` bits: three arrays, one after the other.
+pub(crate) fn element_hints(
+    elements: &[BigInt<4>],
+    used: usize,
+    c: usize,
+    ranges: &mut Ranges,
+    h: &mut Vec<Fr>,
+) -> Result<()> {
+    let position = top(used, c);
+    let chunks = (MODULUS_BITS - position).div_ceil(c);
+    let (mut fillers, mut tops, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
+    for element in elements {
+        for j in 0..filler(used, c) {
+            fillers.push(ranges.look(bits(element, used + c * j, c))?);
+        }
+        let value = bits(element, position, 128);
+        ranges.low_unsigned(value, chunks, &mut tops)?;
+        ranges.low_unsigned(bits(&Fr::MODULUS, position, 128) - 1 - value, chunks, &mut rooms)?;
+    }
+    for group in [fillers, tops, rooms] {
+        h.extend(plain(&group));
+    }
+    Ok(())
 }
 
 impl Ranked {
@@ -104,13 +129,9 @@ impl Ranked {
             h.extend([Fr::from(remainder), Fr::from(u), signed(bound.into()), Fr::from(looked)]);
             counts.coarse[u as usize] += 1;
         }
-        self.element_hints(&chosen.coarse_elements, self.q * self.m, &mut counts.ranges, &mut h)?;
-        self.element_hints(
-            &chosen.fine_elements,
-            PER * self.fine_bits(),
-            &mut counts.ranges,
-            &mut h,
-        )?;
+        let fine = PER * self.fine_bits();
+        element_hints(&chosen.coarse_elements, self.q * self.m, c, &mut counts.ranges, &mut h)?;
+        element_hints(&chosen.fine_elements, fine, c, &mut counts.ranges, &mut h)?;
 
         let places = self.places(chosen, steps, &distances, &mut counts)?;
         let closing = match whole {
@@ -144,25 +165,6 @@ impl Ranked {
         h.extend(plain(&places.gap));
         h.extend(closing);
         Ok(h)
-    }
-
-    /// Filler, top and room of every element: three arrays, one after the other.
-    fn element_hints(&self, elements: &[BigInt<4>], used: usize, ranges: &mut Ranges, h: &mut Vec<Fr>) -> Result<()> {
-        let (c, position) = (self.c, self.top(used));
-        let chunks = (MODULUS_BITS - position).div_ceil(c);
-        let (mut filler, mut top, mut room) = (Vec::new(), Vec::new(), Vec::new());
-        for element in elements {
-            for j in 0..self.filler(used) {
-                filler.push(ranges.look(bits(element, used + c * j, c))?);
-            }
-            let value = bits(element, position, 128);
-            ranges.low_unsigned(value, chunks, &mut top)?;
-            ranges.low_unsigned(bits(&Fr::MODULUS, position, 128) - 1 - value, chunks, &mut room)?;
-        }
-        for group in [filler, top, room] {
-            h.extend(plain(&group));
-        }
-        Ok(())
     }
 
     fn places(&self, chosen: &Selection, steps: i64, distances: &[Option<i64>], counts: &mut Counts) -> Result<Places> {
