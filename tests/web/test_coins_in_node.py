@@ -85,17 +85,23 @@ def thinning_at(scene: Scene) -> int:
     return next(at for at, entry in enumerate(scene.log.all) if entry.startswith(b"\x08thinning"))
 
 
+def shard_of(own: ThinnedFile, **changes: Any) -> ThinnedFile:
+    """With its first shard changed."""
+    first, *others = own.shards
+    return replace(own, shards=(replace(first, **changes), *others))
+
+
 FORGERIES: dict[str, tuple[Callable[[ThinnedFile, ThinnedFile], ThinnedFile], str]] = {
     "the proof of another tenant": (
-        lambda own, other: replace(own, proof=other.proof),
+        lambda own, other: shard_of(own, proof=other.shards[0].proof),
         "the proof that hidden slots are empty does not hold",
     ),
     "the scores of another tenant": (
-        lambda own, other: replace(own, scores=other.scores),
+        lambda own, other: shard_of(own, scores=other.shards[0].scores),
         "the proof that hidden slots are empty does not hold",
     ),
     "another link": (
-        lambda own, other: replace(own, link=other_response(own.link)),
+        lambda own, other: shard_of(own, link=other_response(own.shards[0].link)),
         "a proof of opening does not hold",
     ),
     "another opening": (

@@ -10,7 +10,7 @@ from typing import Any
 from ragseal.kernel.bn254 import IDENTITY
 from ragseal.kernel.opening import Opening, batching_challenge
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import ProofBatch, ProofEntry
+from ragseal.kernel.proofs import ProofEntry
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of
 from vectors.source.messages import BY_TAG, OPENING, POLICY, RECORD, TENANTS, WINDOW_DIGEST
@@ -64,8 +64,8 @@ def _records(book: Book) -> None:
         ("a-shards-c-y-off-the-curve", "not on the curve", flipped(OVER.c_y, -1)),
         ("a-shards-c-y-at-infinity", "identity", OVER.c_y[:128] + IDENTITY),
     ):
-        changed = replace(OVER, c_y=c_y).encode()
-        book.refused(f"records/{name}", "record", "B.3", "No record.", "ProofError", text, **{**base, "record": changed})
+        changed = {**base, "record": replace(OVER, c_y=c_y).encode()}
+        book.refused(f"records/{name}", "record", "B.3", "No record.", "ProofError", text, **changed)
     turned = replace(OVER, c_y=OVER.c_y[64:128] + OVER.c_y[:64] + OVER.c_y[128:]).encode()
     book.wrong("records/digest-of-shards-in-another-order", "record", "B.3", "A digest that forgets the shards' order.",
                {"record_digest": found["record_digest"]}, **{**base, "record": turned})  # fmt: skip
@@ -89,7 +89,8 @@ def _equations(book: Book) -> None:
         ("a-shards-hints-left-out", "Commitments to the hints of two shards.", "4 and 1 commitments",
          {"entry": replace(ENTRY, c_h=ENTRY.c_h[128:]).encode()}),
         ("no-threshold", "No C_v.", "6 and 0 commitments", {"entry": replace(ENTRY, c_v=()).encode()}),
-        ("more-shards-than-the-class", "The class is for two shards.", "has 1 to 2", {"class": {**base["class"], "S": 2}}),
+        ("more-shards-than-the-class", "The class is for two shards.", "has 1 to 2",
+         {"class": {**base["class"], "S": 2}}),
     ):  # fmt: skip
         book.refused(f"shards/{name}", "proof-equations", "B.5", about, "ProofError", text, **{**base, **changes})
     with_threshold = replace(one, c_v=(point("C_v"),)).encode()

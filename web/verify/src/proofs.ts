@@ -192,12 +192,11 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
 function checkPairings(basis: Basis, items: readonly Item[]): void {
   const { key } = basis.key;
   if (key.allHold(items.flatMap((one) => one.equations), basis.random)) return;
-  for (const { placed, equations } of items) {
-    const shard = equations.findIndex((one) => !key.holds(one));
-    const where = equations.length > 1 ? ` for shard ${shard}` : "";
-    need(shard < 0, `the proof of record ${placed.record.seq}${where} does not hold`);
-  }
-  refuse("proofs do not hold together");
+  const all = items.flatMap(({ placed, equations }) =>
+    equations.map((equation, shard) => ({ equation, name: `${placed.record.seq}${equations.length > 1 ? ` for shard ${shard}` : ""}` })),
+  );
+  const culprit = all.find((one) => !key.holds(one.equation));
+  refuse(culprit ? `the proof of record ${culprit.name} does not hold` : "proofs do not hold together");
 }
 
 /**
