@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo check test test-fast test-extras lint package docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-extras lint package docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -23,6 +23,10 @@ setup:  ## everything that the other targets need
 demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch), ANSWERS=1 for answers in words
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
 	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(ANSWERS),--answers) --embedder "$(EMBEDDER)"
+
+demo-large:  ## the same at 100,000 slots: an index in shards, with synthetic vectors beside the docstrings
+	@$(PYTHON) scripts/setup.py --run-only
+	@$(VENV)/bin/python -m ragseal.demo --large --out var/demo-large
 
 check: lint test-fast  ## linters and the fast tests: before each commit
 

@@ -112,7 +112,7 @@ def make(bench: Bench, seq: int) -> Instance:
     )  # fmt: skip
     noise_key = mechanism.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
-    h = bench.engine.hints(noise_key, w, policy.hmax(cls))
+    h = bench.engine.shard_hints(noise_key, w, policy.hmax(cls))[0]
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
@@ -151,7 +151,7 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
     here = proofs.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))
     linked = opening.prove_opening(
-        group, "link", here, proofs.link_relations(bench.generators, bench.columns, key.scores.b, items),
+        group, "link", here, proofs.link_relations(group, bench.generators, bench.columns, key.scores.b, here, items),
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip

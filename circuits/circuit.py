@@ -253,6 +253,11 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 
 
+def one_index_classes() -> dict[str, AttestationClass]:
+    """Those of the classes that are one index, by name: what a plan chooses among.  Raises as :func:`load_classes`."""
+    return {name: cls for name, cls in load_classes().items() if not isinstance(cls, ShardedClass)}
+
+
 def load_sharded_classes() -> dict[str, ShardedClass]:
     """Those of the classes that are for shards, by name.  Raises as :func:`load_classes`."""
     return {name: cls for name, cls in load_classes().items() if isinstance(cls, ShardedClass)}

@@ -23,6 +23,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
+from ragseal.kernel.sharded_class import ShardedClass, whole_index
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
 
@@ -98,7 +99,8 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     cls = load_classes()[plan.class_name]
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    gain = max(1, gain_of_return(cls, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
+    whole = whole_index(cls, plan.shards) if isinstance(cls, ShardedClass) else cls
+    gain = max(1, gain_of_return(whole, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
     return (
         f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
         f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"

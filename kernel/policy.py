@@ -366,7 +366,8 @@ def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[Attestation
     for other in others:
         # The noise is 2^step_bits times the table's.
         same = replace(policy, gain=max(1, (policy.gain << other.step_bits) >> cls.step_bits))
-        if other.law == cls.law and other.name != cls.name and not _misfit(same, other):
+        alike = type(other) is type(cls) and other.law == cls.law
+        if alike and other.name != cls.name and not _misfit(same, other):
             ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
     return listed(ways)
 

@@ -62,4 +62,4 @@ def _at_most(most: int, n: int, p: Vector) -> Vector:
 def at(policy: Policy, cls: AttestationClass, y: int) -> float:
     """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy, its coin included."""
     seen = 1 - policy.hidden / (1 << COIN_BITS)
-    return seen * comes_back(cls, policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))
+    return seen * comes_back(policy.whole(cls), policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))

@@ -106,7 +106,7 @@ class AnsweredWorld(AttackWorld):
         scores = np.array(w, dtype=np.int64)
         noise_of = noise_key(self.seed, proven.beacon, proven.ctx)
         returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-        h = self.tools.engine.hints(noise_of, scores, proven.hmax)
+        h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
         blind = proofs.total_blinder(policy_.factor(cls), [], [], rho, rho_hint)
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)

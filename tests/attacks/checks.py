@@ -70,6 +70,7 @@ from ragseal.verifier.steps import (
     versions,
     witnesses,
 )
+from ragseal.verifier.steps import proofs as proof_step
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks import ceremony_checks, turn_checks
 from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
@@ -81,6 +82,8 @@ from tests.simulator import World, account
 
 HINTS = Check(batches, "verify_hints")
 LINK = Check(batches, "verify_link")
+THRESHOLDS = Check(proof_step, "_thresholds")
+RECORD_SHARDS = Guard(records, "_placed", "it commits to scores of")
 HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
 _advance = folding.advance
@@ -264,6 +267,7 @@ THINNING_LINK = Check(thinning, "verify_opening")
 THINNING_COLUMNS = Check(thinning, "verify_columns")
 THINNING_KEY = Guard(thinning, "check_keys", "the statement names another thinning key")
 THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
+THINNING_SHARDS = Guard(thinning, "verify_thinning", "the file thins")
 THINNING_SHARE = Guard(thinning, "check_share", "a slot is hidden in")
 
 

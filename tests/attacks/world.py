@@ -255,7 +255,7 @@ class AttackWorld(simulator.World):
         elif plan.forge is None or not isinstance(cls, CircuitClass):
             scores = np.array(w, dtype=np.int64)
             returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-            h = self.tools.engine.hints(noise_of, scores, proven.hmax)
+            h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
         else:
             draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
             draft.elements = mechanism.coarse_elements(cls, draft.key)
