@@ -16,16 +16,18 @@ from typing import Any
 import pytest
 
 from ragseal.backends.mechanism import ShardHints
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise import build_table
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import columns_path
 from ragseal.prover import publishing
 from ragseal.prover.attestation import statements
 from ragseal.prover.storage.window_secrets import thinned_index
+from tests.simulator import World, policy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 from tests.web.published import NODE, Published, export_log
@@ -177,7 +179,6 @@ FORGERIES: dict[str, tuple[Callable[[ProofBatch], ProofBatch], str, str]] = {
     "another opening of thresholds": (
         lambda b: replace(b, thresholds=(other_response(b.thresholds[0]),)), "openings", OPENING,
     ),
-    "another opening of hints": (lambda b: replace(b, hints=other_response(b.hints)), "openings", OPENING),
     "another link": (other_link, "openings", OPENING),
 }  # fmt: skip
 
@@ -196,6 +197,32 @@ def test_what_is_no_proof_of_all_shards_is_seen(made: Scene) -> None:
 def test_nothing_else_sees_a_threshold_that_is_not_opened(name: str, words: str, made: Scene) -> None:
     forged = order(made.honest, proofs=FORGERIES[name][0](made.batch).encode())
     assert reports([forged], words)[0]["state"] == "good"
+
+
+# --- policies --------------------------------------------------------------------------------------------------------
+
+
+ANSWERS = {"claim": "answers", "lo": 0, "vocabulary": bytes(31) + b"v", "words_max": 1, "participations": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "match"),
+    [
+        ("tiny", {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
+        ("sharded-tiny-two", {**ANSWERS, "similarity": 1}, "counts the keywords of one index, its class is for shards"),
+    ],
+)
+def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
+    name: str, changes: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    cls, world = load_classes()[name], World()
+    named = {"class_name": name, "class_digest": class_digest(cls), "table_digest": build_table(cls.law).digest()}
+    world.commit(policy_=policy(**named, **changes))
+    world.close()
+    export_log(world, tmp_path)
+    said = Published(tmp_path, world.signer.verifier.vkey()).check()
+    assert (list(said.bad), said.whose) == (["verifying key"], ["log"]), said.lines
+    assert match in said.bad["verifying key"]
 
 
 # --- with coins ------------------------------------------------------------------------------------------------------

@@ -100,12 +100,12 @@ function ofShards(basis: CoinBasis, data: Uint8Array, points: readonly G1Point[]
   });
 }
 
-/** The file speaks of every shard, in proofs that the log names. */
+/** The file speaks of every shard, in proofs that the log names. SPEC A.15.2. */
 function checkShards(basis: CoinBasis, tag: string, shards: readonly (ThinnedShard | EmptiedShard)[], line: IndexVersion): void {
-  const due = basis.window.manifest.policy.shards;
-  need(shards.length === due, `the file speaks of ${shards.length} shards, the window's indices have ${due}`);
   const named = taggedHash(tag, ...shards.map((one) => one.raw));
   need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
+  const due = basis.window.manifest.policy.shards;
+  need(shards.length === due, `the file speaks of ${shards.length} shards, the window's indices have ${due}`);
 }
 
 /** The thinned columns of a tenant: the placed ones of its file, hidden slots emptied. */

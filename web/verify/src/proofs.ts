@@ -125,7 +125,7 @@ interface Item {
   readonly threshold: readonly G1Point[];
 }
 
-/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC A.15. */
+/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.2, A.15.3. */
 function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
   const { shards } = basis.window.manifest.policy;
   return Array.from({ length: shards }, (_, shard) => (basis.key.sharded ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
@@ -246,7 +246,7 @@ function checkLinks(basis: Basis, items: readonly Item[], batch: ProofBatch, con
   });
 }
 
-/** 1, psi, psi^2, ..: what the shards' C_y and columns are added up with. docs/proofs/shards.md, section 6. */
+/** 1, psi, psi^2, ..: what the shards' C_y and columns are added up with. SPEC B.7.9. */
 function shardWeights(here: Uint8Array, shards: number): bigint[] {
   const psi = shards > 1 ? challenge("opening/link/shards", here) : 1n;
   const powers: bigint[] = [];

@@ -91,15 +91,15 @@ export function thrownBy(log: Log, window: Entered): Entered {
   return found;
 }
 
-/** The class that the policy names is the one of this build, and proves one threshold for so many shards. SPEC A.15. */
+/** The class that the policy names is the one of this build, and proves one threshold for so many shards. SPEC M.9.3, A.15.4. */
 export function classOf(manifest: Manifest, classes: { readonly [name: string]: AttestationClass }): AttestationClass {
   const { class_name: name, class_digest: digest, table_digest: table } = manifest.policy;
   const found = Object.hasOwn(classes, name) ? classes[name] : undefined;
   const known = found !== undefined && hex(digest) === found.classDigest && hex(table) === found.tableDigest;
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   const { claim, shards } = manifest.policy;
-  need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`);
-  need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards");
+  need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
+  need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards", "log");
   return found;
 }
 
