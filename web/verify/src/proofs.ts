@@ -12,6 +12,8 @@ import { type Equation, PROOF_BYTES, type VerifyingKey, decodeProof } from "./ve
 import { type Entered, steps } from "./window.js";
 
 export const BATCH = 256;
+/** Proofs in one product of pairings: a batch over 64 shards has 16,384, and each takes memory of its own. */
+const TOGETHER = 256;
 const CLEAR = 7;
 /** Clear inputs more of a class for shards: a shard's number, and how many there are. */
 const NUMBERED = 2;
@@ -191,12 +193,15 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
 
 function checkPairings(basis: Basis, items: readonly Item[]): void {
   const { key } = basis.key;
-  if (key.allHold(items.flatMap((one) => one.equations), basis.random)) return;
   const all = items.flatMap(({ placed, equations }) =>
     equations.map((equation, shard) => ({ equation, name: `${placed.record.seq}${equations.length > 1 ? ` for shard ${shard}` : ""}` })),
   );
-  const culprit = all.find((one) => !key.holds(one.equation));
-  refuse(culprit ? `the proof of record ${culprit.name} does not hold` : "proofs do not hold together");
+  for (let at = 0; at < all.length; at += TOGETHER) {
+    const part = all.slice(at, at + TOGETHER);
+    if (key.allHold(part.map((one) => one.equation), basis.random)) continue;
+    const culprit = part.find((one) => !key.holds(one.equation));
+    refuse(culprit ? `the proof of record ${culprit.name} does not hold` : "proofs do not hold together");
+  }
 }
 
 /**
