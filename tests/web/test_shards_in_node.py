@@ -19,6 +19,7 @@ from ragseal.backends.mechanism import ShardHints
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
@@ -26,10 +27,11 @@ from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import columns_path
 from ragseal.prover import publishing
 from ragseal.prover.attestation import statements
-from ragseal.prover.storage.window_secrets import thinned_index
+from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from tests.simulator import World, policy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
+from tests.simulator.ticking import ticking
 from tests.web.published import NODE, Published, export_log
 from tests.web.second_reader import reports
 from tests.web.test_coins_in_node import Log
@@ -41,10 +43,10 @@ HINTS = 2 * POINT_BYTES  #: of a shard: C_h and C_1
 OPENING = "an opening of hints or of an embedding does not hold"
 
 
-def sharded(folder: Path, **options: Any) -> Any:
-    """A live window over three shards with an account in each of two tenants."""
+def sharded(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
+    """A live window over three shards with an account in each of two tenants; ``make``: what it is opened by."""
     texts = {"texts": lambda tenant: scene.documents(tenant, 300), "tenants": {"acme": ["alice"], "globex": ["carol"]}}
-    return live(folder, kind=scene.Kind(SHARDED, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
+    return make(folder, kind=scene.Kind(SHARDED, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
 
 
 def exported(window: Live, folder: Path) -> Published:
@@ -229,28 +231,43 @@ def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
 
 
 def test_coins_of_every_shard_are_checked(tmp_path: Path) -> None:
-    """An honest window holds; one whose log names a thinning of fewer shards, or of swapped ones, does not."""
-    with sharded(tmp_path / "scene", coins=True) as window:
+    """A thinning and a later version hold; not one of fewer shards, of swapped ones, or with another link."""
+    with sharded(tmp_path / "scene", ticking, coins=True) as window:
+        window.tick()
         window.end_window()
         files = exported(window, tmp_path / "public")
         said = files.check()
         assert said.state == "good", said.lines
-        log, entry = log_of(window), window.window.thinning
-        assert entry is not None
-        line = entry.tenants[0]
-        own = ThinnedFile.decode(thinned_index(window.provider.state, window.window.digest, line.tenant))
-        first, second, third = own.shards
-        at = log.all.index(entry.encode())
+        thinning, (_, update) = window.window.thinning, window.window.updates[-1]
+        state, digest = window.provider.state, window.window.digest
+        line, later = thinning.tenants[0], update.tenants[0]
+        thinned = ThinnedFile.decode(thinned_index(state, digest, line.tenant))
+        emptied = EmptiedFile.decode(window_index(state, digest, later.tenant, update.number))
+        for entry, own, name in (
+            (thinning, thinned, lambda file: file.entry(line.tenant)),
+            (update, emptied, lambda file: file.entry(later.tenant, later.text_root)),
+        ):
+            columns = columns_path(name(own).columns_digest)
+            for forged, match in otherwise(own):
+                log: Any = log_of(window)
+                tenants = (name(forged), *entry.tenants[1:])
+                log.all[log.all.index(entry.encode())] = replace(entry, tenants=tenants).encode()
+                export_log(log, files.folder)
+                (files.folder / columns).write_bytes(forged.encode())
+                found = files.check().bad
+                assert list(found) == ["columns"]
+                assert match in found["columns"]
+            (files.folder / columns).write_bytes(own.encode())
+
+
+def otherwise(own: Any) -> list[tuple[Any, str]]:
+    """A file of a tenant's shards as it should not be, and what the page says of it."""
+    first, second, third = own.shards
+    return [
+        (replace(own, shards=shards), match)
         for shards, match in (
             ((first, second), "speaks of 2 shards, the window's indices have 3"),
             ((second, first, third), "the proof that hidden slots are empty does not hold"),
             ((first, second, replace(third, link=other_response(third.link))), "a proof of opening does not hold"),
-        ):
-            forged = replace(own, shards=shards)
-            log.all[at] = replace(entry, tenants=(forged.entry(line.tenant), *entry.tenants[1:])).encode()
-            again: Any = log
-            export_log(again, files.folder)
-            (files.folder / columns_path(line.columns_digest)).write_bytes(forged.encode())
-            found = files.check().bad
-            assert list(found) == ["columns"]
-            assert match in found["columns"]
+        )
+    ]
