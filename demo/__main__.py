@@ -47,7 +47,7 @@ from ragseal.runtime.tls import BY_DEFAULT
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
-BEACON_SECONDS = 120.0
+BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
 ANSWER_SECONDS = 600.0  #: an answer in words reads every document that takes part, on whatever machine
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -113,7 +113,7 @@ def ask_all(
     return done
 
 
-def wait_until_open(provider: str, processes: Running) -> None:
+def wait_until_open(provider: str, processes: Running, limit: float) -> None:
     """Until the beacon is complete and the window takes queries.
 
     Raises:
@@ -121,11 +121,11 @@ def wait_until_open(provider: str, processes: Running) -> None:
     """
     link = ProviderOverGrpc(provider, BY_DEFAULT, 10.0)
     try:
-        deadline = time.monotonic() + BEACON_SECONDS
+        deadline = time.monotonic() + limit
         while link.announced().stage != "open":
             processes.check()
             if time.monotonic() > deadline:
-                raise ConfigurationError(f"the window does not open within {BEACON_SECONDS:.0f} s; see the logs")
+                raise ConfigurationError(f"the window does not open within {limit:.0f} s; see the logs")
             time.sleep(0.2)
     finally:
         link.close()
@@ -210,7 +210,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
             "--log-key", log_key, "--interval", "5",
         )  # fmt: skip
-        wait_until_open(provider, processes)
+        wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
         answers = ask_all(provider, log_key, homes, plan.queries, model, plan.answers)
         processes.check()

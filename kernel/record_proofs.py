@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ragseal.kernel import proofs
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement, challenges
+from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import shard_statements
 
@@ -63,7 +64,7 @@ def proof_equations(
     for shard, statement in enumerate(statements_of(cls, item.statement, shards)):
         c_w = item.c_w[POINT_BYTES * shard : POINT_BYTES * (shard + 1)]
         c_h = entry.c_h[width * shard : width * (shard + 1)] + b"".join(entry.c_v)
-        drawn = challenges(key_digest, item.record_digest, statement, c_w, c_h)
+        drawn = proofs.challenges(key_digest, item.record_digest, statement, c_w, c_h)
         proof = entry.proof[PROOF_BYTES * shard : PROOF_BYTES * (shard + 1)]
         made.append(ProofEquation(statement.clear() + drawn, c_w, c_h, proof))
     return tuple(made)

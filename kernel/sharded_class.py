@@ -89,7 +89,13 @@ class WholeIndex(RankedClass):
 
 
 def whole_index(cls: ShardedClass, shards: int) -> WholeIndex:
-    """The index of so many shards of a class, for accounting."""
+    """The index of so many shards of a class, for accounting.
+
+    Raises:
+        PolicyError: the class has no index of so many: more could overflow more often than its places are proven for.
+    """
+    if not 2 <= shards <= cls.S:
+        raise PolicyError(f"an index of {shards} shards, but class {cls.name!r} is for 2 to {cls.S} together")
     given = {f.name: getattr(cls, f.name) for f in fields(RankedClass)}
     of_the_whole = {"name": f"{cls.name} x {shards}", "N": cls.N * shards}
     return WholeIndex(**{**given, **of_the_whole}, shard=cls, shards=shards)

@@ -343,6 +343,7 @@ OWN_KEYS = Check(verification, "unsafe_keys")
 COIN_ONCE = Guard(manifest, "_never_seen", "the coin seed was used")
 CARRIED_OF_THE_LOG = Guard(manifest, "thrown_by", "does not hold before it")
 CARRIED_SHARE = Guard(coin_period, "check_continues", "which slots lie between")
+CARRIED_SHARDS = Guard(coin_period, "check_continues", "of other shards")
 CARRIED_PERIOD = Guard(coin_period, "check_continues", "only where it is counted")
 CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
 CARRIED_AUDITOR = Guard(coin_period, "check_continues", "other auditors' nonces")
@@ -452,6 +453,7 @@ CHECKS: dict[str, Removable] = {
     "coin: C_coin used once": COIN_ONCE,
     "coin: carried on from a manifest of the log": CARRIED_OF_THE_LOG,
     "coin: carried on with the same share": CARRIED_SHARE,
+    "carried coins: of shards of one size": CARRIED_SHARDS,
     "coin: carried on in the same budget period": CARRIED_PERIOD,
     "coin: carried on with the same seed": CARRIED_SEED,
     "coin: carried on by the same auditor": CARRIED_AUDITOR,

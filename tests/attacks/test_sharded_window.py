@@ -52,15 +52,13 @@ def failed(verdict: Verdict, number: int, match: str) -> None:
 
 
 def test_an_honest_window_passes(tmp_path: Path) -> None:
-    """Documents lie in all shards, answers come from all, every one is proven, and a restart changes nothing."""
+    """Ids are of the whole index, every shard of every record is proven, and a restart changes nothing."""
     with sharded(tmp_path) as window:
         found = asked(window, 2)
         assert all(len(one.returned) == SHARDED.K and len(one.record.c_y) == SHARDS * POINT_BYTES for one in found)
         assert max(slot for one in found for slot in one.returned) < SHARDS * SHARDED.N
         window.restart()
         found += [asked(window)[0] for _ in range(2)]
-        slots = {slot // SHARDED.N for one in found for slot in one.returned}
-        assert len(slots) > 1, "by noise and by content a winner of 12 lies elsewhere than in one shard (3^-11)"
         window.end_window()
         verdict = window.audited()
         assert verdict.verdict == "PASS", verdict.line()

@@ -18,7 +18,7 @@ from ragseal.kernel.classes import AttestationClass, places_suffice
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import UNTIL_DELIVERED, rational
+from ragseal.kernel.policy import UNTIL_DELIVERED, check_shards, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Window, own_class
@@ -46,7 +46,7 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
     """The class that a window's policy names, if this auditor knows exactly that class and its noise.
 
     Raises:
-        Undecided: this build has not exactly that class and table, or places that prove too little.
+        Undecided: this build has not exactly that class and table, places that prove too little, or too many shards.
     """
     try:
         cls, _ = own_class(auditor, one.policy)
@@ -59,6 +59,10 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore the parameter files of circuits/",
         )
+    try:
+        check_shards(one.policy, cls)
+    except PolicyError as error:
+        raise Undecided(f"window {one.window!r} of the period: {error}", "audit that window") from None
     return cls
 
 
