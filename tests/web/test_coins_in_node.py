@@ -193,3 +193,18 @@ def test_coins_are_carried_on_of_a_signed_manifest_of_this_log(tmp_path: Path) -
     assert unsigned.bad == {"manifest": "the manifest signature does not hold"}
     elsewhere = logged(carried(origin="other.example/log"), tmp_path / "elsewhere")
     assert elsewhere.bad == {"manifest": "the manifest carries on coins that are not its own to carry on"}
+
+
+@pytest.mark.parametrize(
+    ("before", "holds"),
+    [({"class_digest": bytes(32)}, True), ({"shards": 2}, True), ({"class_digest": bytes(32), "shards": 2}, False)],
+)
+def test_coins_are_not_carried_on_to_shards_of_another_size(
+    before: dict[str, Any], holds: bool, tmp_path: Path
+) -> None:
+    """A slot's coin is of its shard and its place there."""
+    world = CoinedWorld()
+    window(world, 0, **before)
+    window(world, 1, carries=world.digest)
+    said = logged(world, tmp_path)
+    assert said.bad == ({} if holds else {"manifest": "the manifest carries on coins that are not its own to carry on"})
