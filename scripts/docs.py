@@ -43,6 +43,8 @@ MESSAGES = (
     "versions",
     "verdict",
     "rotation",
+    "thinning",
+    "emptied",
     "attestation",
     "proofs",
     "certificate",

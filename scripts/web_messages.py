@@ -33,6 +33,8 @@ from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_statement import ShardedLayout
 from ragseal.kernel.slot_text import Characters, MetadataValue
 from ragseal.kernel.statement import Layout
 from ragseal.ledger.receipt import InclusionBundle
@@ -145,10 +147,17 @@ def messages() -> str:
     return "".join(out)
 
 
+def _layout(cls: CircuitClass | RankedClass) -> Layout | RankedLayout:
+    if isinstance(cls, ShardedClass):
+        return ShardedLayout(cls)
+    return RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+
+
 def _class(cls: CircuitClass | RankedClass) -> str:
-    layout: Layout | RankedLayout = RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+    layout = _layout(cls)
     values = {
         "slots": cls.N,
+        "shards": cls.S if isinstance(cls, ShardedClass) else 1,
         "hints": layout.size,
         "ranked": str(isinstance(cls, RankedClass)).lower(),
         "stepBits": cls.step_bits,
@@ -162,7 +171,8 @@ def classes() -> str:
     """classes.ts."""
     head = (
         "export interface AttestationClass {\n"
-        "  /** N, the capacity of an index. */\n  readonly slots: number;\n"
+        "  /** N, the capacity of an index, or of one shard of it. */\n  readonly slots: number;\n"
+        "  /** Shards that an index has at most; 1 of a class that is not for shards. */\n  readonly shards: number;\n"
         "  /** Numbers that C_h commits to. */\n  readonly hints: number;\n"
         "  readonly ranked: boolean;\n"
         "  /** A step of the noise table is 2^stepBits units of a score. */\n  readonly stepBits: number;\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from vectors.source import book, groups, ledger, mechanism, messages, phases, window  # noqa: E402
+from vectors.source import book, groups, ledger, mechanism, messages, phases, shards, window  # noqa: E402
 
 BY_HAND = ("accounting/epsilon-", "accounting/table-")
 
@@ -22,7 +22,7 @@ BY_HAND = ("accounting/epsilon-", "accounting/table-")
 def made() -> dict[Path, str]:
     """Text of every vector that this program writes, by its path below vectors/."""
     all_ = book.Book()
-    for part in (messages, groups, mechanism, phases, ledger, window):
+    for part in (messages, groups, mechanism, phases, shards, ledger, window):
         part.add(all_)
     return all_.files()
 

@@ -143,6 +143,8 @@ const rational = (value) => {
 };
 
 const DIMENSIONS = 4096;
+const SHARDS = 64;
+const PROOF = 256;
 
 /** Names of a list's messages that come in increasing order, at least one. */
 const increasing = (names) => {
@@ -163,7 +165,7 @@ const rules = {
   "verdict-entry": (f) => verdict(f[6], f[7]),
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity] =
+    const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity, shards] =
       f.slice(17);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
@@ -179,6 +181,7 @@ const rules = {
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
     if (BigInt(dimension) < 1n || BigInt(dimension) > BigInt(DIMENSIONS)) refuse("dimension");
+    if (BigInt(shards) < 1n || BigInt(shards) > BigInt(SHARDS)) refuse("shards");
     if (unit !== "slot") refuse("unit");
     const tick = BigInt(every);
     if (tick !== 0n && (tick % 60n !== 0n || tick > 86400n)) refuse("version_every");
@@ -226,6 +229,9 @@ const rules = {
     if (BigInt(mode) > 1n) refuse("mode");
     if (request.fields[2] !== manifest) refuse("request of another window");
   },
+  "proof-entry"(f) {
+    if (f[3].length === 0 || f[3].length % (2 * PROOF)) refuse("whole proofs, one at least");
+  },
   embedder(f) {
     const [, , , , tokens, , , dimension, quantisation] = f;
     if (quantisation !== "int8/127/half-even") refuse("quantisation");
@@ -265,7 +271,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -280,13 +286,15 @@ const MESSAGES = {
   "coin-commitment": [element, hash, list(hash, 1)],
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
-  "thinned-file": [blob(64 * DIMENSIONS), opening, point, opening, fixed(256)],
+  "thinned-file": [blob(64 * DIMENSIONS * SHARDS), opening, list(message("thinned-shard"), SHARDS)],
+  "thinned-shard": [point, opening, fixed(PROOF)],
   "updated-index": [name, hash, hash, list(hash, 1), hash],
   "index-update": [hash, u32, u64, list(message("updated-index"), 256), hash],
   enrolment: [message("account"), u32, u32, u32],
   enrolments: [hash, list(message("enrolment"), 1048576)],
   "late-membership": [message("account"), u32, hash, list(hash, 64), u64],
-  "emptied-file": [blob(64 * DIMENSIONS), opening, point, point, opening, fixed(256)],
+  "emptied-file": [blob(64 * DIMENSIONS * SHARDS), opening, list(message("emptied-shard"), SHARDS)],
+  "emptied-shard": [point, point, opening, fixed(PROOF)],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
   "beacon-opening": [hash, name, hash],
@@ -301,7 +309,7 @@ const MESSAGES = {
   "kept-turns": [list(message("log-rotation"), 64)],
   "turn-proof": [message("log-rotation"), list(hash, 63), blob(65536)],
   // phase A
-  "index-file": [blob(64 * DIMENSIONS), opening],
+  "index-file": [blob(64 * DIMENSIONS * SHARDS), opening],
   embedder: [hash, hash, text(1024), text(1024), u32, text(4096), text(4096), u32, name],
   "declared-embedder": [name, name, u32, flag, name, name],
   // phase B
@@ -309,7 +317,7 @@ const MESSAGES = {
   prepared: [fixed(16), blob(DIMENSIONS), point, element, hash, u64],
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
-  record: [hash, u64, message("signed-request"), point, element, u64, u8],
+  record: [hash, u64, message("signed-request"), points(SHARDS), element, u64, u8],
   "metadata-pair": [characters(1, 64), metadataValue],
   metadata: [list(message("metadata-pair"), 16)],
   "slot-text": [characters(1, 512), text(1048576), message("metadata")],
@@ -329,15 +337,15 @@ const MESSAGES = {
   refusal: [hash, text(2000), signature],
   // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
   "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
-  "proof-entry": [u64, hash, points(2), fixed(256)],
+  "proof-entry": [u64, hash, points(2 * SHARDS), blob(PROOF * SHARDS), list(point, 1)],
   "link-opening": [name, opening, u32],
-  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 65536), opening],
+  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 65536), opening, list(opening, 1)],
   // phase C
   "squared-norm": [point, point, point, blob(32 * (DIMENSIONS + 1)), element],
   "tenant-links": [name, u32, hash, flag, blob(8 * LINKS)],
   "link-list": [hash, list(message("tenant-links"), 256)],
   "signed-links": [message("link-list"), signature],
-  "block-proof": [point, point, message("squared-norm"), fixed(256)],
+  "block-proof": [point, point, message("squared-norm"), fixed(PROOF)],
   "block-batch": [hash, list(message("block-proof"), 64), opening],
   // the log
   inclusion: [u64, list(hash, 63), blob(65536)],

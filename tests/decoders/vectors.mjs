@@ -445,15 +445,33 @@ const OPERATIONS = {
   "batch-chi": ({ key_digest: key, manifest, items, tenant, index_digest: index }) => {
     const list = items.flatMap((item) => {
       const [, , { fields: [request] }, cY] = decodeWhole("record", bytes(item.record)).fields;
-      const own = [request.fields[7], cY, item.c_w, item.c_h, item.proof].map(bytes);
+      const own = [request.fields[7], cY, item.c_w, item.c_h, item.c_v.join(""), item.proof].map(bytes);
       return [hash("record", bytes(item.record)), clear(item.clear), ...own];
     });
     const context = hash("batch", bytes(key), bytes(manifest), ...list);
     const link = hash("link", context, ascii(tenant), bytes(index));
     return {
-      context: hex(context), chi: wide("opening/hints/chi", context), link_context: hex(link),
-      link_chi: wide("opening/link/chi", link),
+      context: hex(context), chi: wide("opening/hints/chi", context),
+      thresholds_chi: wide("opening/thresholds/chi", context), link_context: hex(link),
+      link_chi: wide("opening/link/chi", link), psi: wide("opening/link/shards", link),
     };
+  },
+  "proof-equations": ({ class: cls, key_digest: key, record, clear: common, c_w: scores, entry }) => {
+    const [, , points, proofs, threshold] = decodeWhole("proof-entry", bytes(entry)).fields;
+    const shards = scores.length / 128;
+    const width = 128 * ("s" in cls ? 1 : 2); // C_h, and C_1 of a ranked class
+    if (shards > (cls.S ?? 1)) refuse("more shards than the class is for");
+    if (points.length !== width * shards || proofs.length !== 512 * shards) refuse("not all shards, each once");
+    if (threshold.length !== ("S" in cls ? 1 : 0)) refuse("a threshold of shards, and of nothing else");
+    const part = (text, size, at) => text.slice(size * at, size * (at + 1));
+    const equations = Array.from({ length: shards }, (_, shard) => {
+      const own = [...common, ...("S" in cls ? [shard, shards] : [])];
+      const [cW, committed] = [part(scores, 128, shard), part(points, width, shard) + threshold.join("")];
+      const list = [bytes(key), hash("record", bytes(record)), clear(own), bytes(cW), bytes(committed)];
+      const whole = [...own, element("alpha", ...list), element("beta", ...list)];
+      return { clear: whole, c_w: cW, committed, proof: part(proofs, 512, shard) };
+    });
+    return { equations };
   },
   "opening-challenges": ({ use, context, size: count, combined, announcements }) => {
     const sent = [combined, announcements].map((list) => Buffer.concat(list.map(bytes)));

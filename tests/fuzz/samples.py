@@ -28,7 +28,7 @@ from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.params import R
+from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import (
     ANSWERS,
     CLAIMS,
@@ -42,6 +42,7 @@ from ragseal.kernel.policy import (
     UNTIL_DELIVERED,
     Policy,
 )
+from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
@@ -101,7 +102,7 @@ def value(codec: Any, rng: random.Random) -> Any:
         case encoding.Element():
             return rng.choice([0, 1, R - 1, rng.randrange(R)])
         case encoding.Points(limit):
-            return rng.randbytes(64 * rng.randrange(1, limit + 1))
+            return rng.randbytes(64 * rng.randrange(1, min(limit, 4) + 1))
         case encoding.Many(item, limit):
             return tuple(value(item, rng) for _ in range(rng.choice([0, 1, 2, 3]) % (limit + 1)))
         case encoding.Nested(kind):
@@ -153,6 +154,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         words_max=1 + rng.randrange(9) if answers else 0,
         participations=1 + rng.randrange(9) if answers else 0,
         similarity=1 + rng.randrange(9999) if answers else 0,
+        shards=rng.choice((1, 2, MAX_SHARDS)),
     )
 
 
@@ -233,6 +235,7 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     Record: _record,
     EmbedderIdentity: _identity,
     IndexUpdate: _update,
+    ProofEntry: lambda made, rng: replace(made, proof=rng.randbytes(PROOF_BYTES * rng.randrange(1, 4))),
     Enrolment: lambda made, rng: replace(made, until=rng.choice((0, made.since + 1)) if made.since < 9 else 0),
     DeclaredIdentity: lambda made, rng: replace(
         made, normalisation=UNIT, quantisation=QUANTISATION, dimension=rng.randrange(1, 999)

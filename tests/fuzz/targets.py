@@ -348,8 +348,13 @@ def targets() -> list[Target]:
         Target("wtns", partial(_container, lambda p: native.Witness.from_wtns(p)), lambda: [square()["wtns"]], True),
         Target("embedding", _embedding, lambda: [b"\x7f\x81\x00\x01"]),
         Target("policy-toml", _policy_file, lambda: [_POLICY], slow=True),
-        Target("settings-toml", _settings, lambda: [Settings("a.example/b", "tiny", "x").encode()], True),
-        Target("classes-toml", _classes, lambda: [_class_file()], True),
+        Target(
+            "settings-toml",
+            _settings,
+            lambda: [Settings("a.example/b", "tiny", "x").encode(), Settings("a.example/b", "wide", "x", 3).encode()],
+            True,
+        ),
+        Target("classes-toml", _classes, _class_files, True),
         Target(
             "corpus-jsonl",
             _jsonl,
@@ -395,10 +400,14 @@ def _kind(tag: str) -> type[Message]:
     return next(kind for kind in message_kinds() if tag == kind.TAG)
 
 
-def _class_file() -> bytes:
-    text = (Path(__file__).parents[2] / "circuits" / "classes.toml").read_text()
-    at = text.index("[tiny]")
-    return text[at : text.index("\n[", at)].encode()
+def _class_files() -> list[bytes]:
+    """The smallest class of one index, and of one for shards."""
+    found = []
+    for file, name in (("classes.toml", "[tiny]"), ("sharded_classes.toml", "[sharded-tiny-two]")):
+        text = (Path(__file__).parents[2] / "circuits" / file).read_text()
+        at = text.index(name)
+        found.append(text[at : text.index("\n[", at)].encode())
+    return found
 
 
 @cache

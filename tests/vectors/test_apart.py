@@ -61,13 +61,13 @@ def alpha_beta(given: Json) -> Json:
 
 
 def batch(given: Json) -> Json:
-    """A record is tag, version, manifest, seq, the signed request, and 64 + 32 + 8 + 1 bytes."""
+    """A record is tag, version, manifest, seq, the signed request, a count of points, these, and 32 + 8 + 1 bytes."""
     parts = [un(given["key_digest"]), un(given["manifest"])]
     for item in given["items"]:
         data = un(item["record"])
-        c_y = data[-105:-41]
         request = data[data.index(b"\x07request") :]
-        c_e = _c_e(request)
+        c_e, behind = _c_e(request)
+        c_y = _c_y(request[behind:])
         parts += [
             h("record", data),
             _clear(item["clear"]),
@@ -75,6 +75,7 @@ def batch(given: Json) -> Json:
             c_y,
             un(item["c_w"]),
             un(item["c_h"]),
+            un("".join(item["c_v"])),
             un(item["proof"]),
         ]
     context = h("batch", *parts)
@@ -82,17 +83,57 @@ def batch(given: Json) -> Json:
     return {
         "context": context.hex(),
         "chi": number(wide("opening/hints/chi", context)),
+        "thresholds_chi": number(wide("opening/thresholds/chi", context)),
         "link_context": link.hex(),
         "link_chi": number(wide("opening/link/chi", link)),
+        "psi": number(wide("opening/link/shards", link)),
     }
 
 
-def _c_e(request: bytes) -> bytes:
-    """origin, window (texts), manifest (32), account (text), ctr (4), request id (16), h_q (32), then C_e."""
+def equations(given: Json) -> Json:
+    """B.5 of every shard; a proof entry is tag, version, seq, digest, points behind a count, proofs behind a length."""
+    data = un(given["entry"])
+    at = 1 + len("proof-entry") + 2 + 8 + 32
+    points, at = data[at + 1 : at + 1 + 64 * data[at]], at + 1 + 64 * data[at]
+    size = int.from_bytes(data[at : at + 4], "big")
+    proofs, c_v = data[at + 4 : at + 4 + size], data[at + 4 + size + 4 :]
+    shards, out = size // 256, []
+    for shard in range(shards):
+        committed = points[128 * shard : 128 * (shard + 1)] + c_v
+        clear = [int(x) for x in given["clear"]] + ([shard, shards] if "S" in given["class"] else [])
+        c_w = un(given["c_w"])[64 * shard : 64 * (shard + 1)]
+        parts = un(given["key_digest"]), h("record", un(given["record"])), _clear(clear), c_w, committed
+        drawn = [element("alpha", *parts), element("beta", *parts)]
+        proof = proofs[256 * shard : 256 * (shard + 1)].hex()
+        whole = [number(x) for x in clear + drawn]
+        out.append({"clear": whole, "c_w": c_w.hex(), "committed": committed.hex(), "proof": proof})
+    return {"equations": out}
+
+
+def added_up(given: Json) -> Json:
+    points, shards, psi = un(given["points"]), given["shards"], int(given["psi"])
+    width = len(points) // shards
+    out = []
+    for at in range(0, width, 64):
+        column = b"".join(points[width * shard + at : width * shard + at + 64] for shard in range(shards))
+        out.append(apart.total(column, [pow(psi, shard, R) for shard in range(shards)]))
+    return {"points": b"".join(out).hex()}
+
+
+def _c_y(rest: bytes) -> bytes:
+    """A signature, the count of points, and these."""
+    return rest[65 : 65 + 64 * rest[64]]
+
+
+def _c_e(request: bytes) -> tuple[bytes, int]:
+    """origin, window (texts), manifest (32), account (text), ctr (4), request id (16), h_q (32), then C_e.
+
+    And where the request ends: index, flag, nonce, last receipt and seal key follow.
+    """
     at = 1 + len(b"request") + 2
     for size in (None, None, 32, None, 4, 16, 32):
         at += int.from_bytes(request[at : at + 4], "big") + 4 if size is None else size
-    return request[at : at + 64]
+    return request[at : at + 64], at + 64 + 32 + 1 + 16 + 32 + 32
 
 
 def opening(given: Json) -> Json:
@@ -294,6 +335,8 @@ APART: dict[str, Callable[[Json], Json]] = {
     "columns-chi": columns,
     "alpha-beta": alpha_beta,
     "batch-chi": batch,
+    "proof-equations": equations,
+    "added-up": added_up,
     "opening-challenges": opening,
     "fold-challenge": fold_step,
     "fold": fold,

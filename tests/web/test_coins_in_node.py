@@ -85,17 +85,23 @@ def thinning_at(scene: Scene) -> int:
     return next(at for at, entry in enumerate(scene.log.all) if entry.startswith(b"\x08thinning"))
 
 
+def shard_of(own: ThinnedFile, **changes: Any) -> ThinnedFile:
+    """With its first shard changed."""
+    first, *others = own.shards
+    return replace(own, shards=(replace(first, **changes), *others))
+
+
 FORGERIES: dict[str, tuple[Callable[[ThinnedFile, ThinnedFile], ThinnedFile], str]] = {
     "the proof of another tenant": (
-        lambda own, other: replace(own, proof=other.proof),
+        lambda own, other: shard_of(own, proof=other.shards[0].proof),
         "the proof that hidden slots are empty does not hold",
     ),
     "the scores of another tenant": (
-        lambda own, other: replace(own, scores=other.scores),
+        lambda own, other: shard_of(own, scores=other.shards[0].scores),
         "the proof that hidden slots are empty does not hold",
     ),
     "another link": (
-        lambda own, other: replace(own, link=other_response(own.link)),
+        lambda own, other: shard_of(own, link=other_response(own.shards[0].link)),
         "a proof of opening does not hold",
     ),
     "another opening": (
@@ -187,3 +193,18 @@ def test_coins_are_carried_on_of_a_signed_manifest_of_this_log(tmp_path: Path) -
     assert unsigned.bad == {"manifest": "the manifest signature does not hold"}
     elsewhere = logged(carried(origin="other.example/log"), tmp_path / "elsewhere")
     assert elsewhere.bad == {"manifest": "the manifest carries on coins that are not its own to carry on"}
+
+
+@pytest.mark.parametrize(
+    ("before", "holds"),
+    [({"class_digest": bytes(32)}, True), ({"shards": 2}, True), ({"class_digest": bytes(32), "shards": 2}, False)],
+)
+def test_coins_are_not_carried_on_to_shards_of_another_size(
+    before: dict[str, Any], holds: bool, tmp_path: Path
+) -> None:
+    """A slot's coin is of its shard and its place there."""
+    world = CoinedWorld()
+    window(world, 0, **before)
+    window(world, 1, carries=world.digest)
+    said = logged(world, tmp_path)
+    assert said.bad == ({} if holds else {"manifest": "the manifest carries on coins that are not its own to carry on"})

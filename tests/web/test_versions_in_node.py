@@ -66,11 +66,17 @@ def test_a_version_whose_hidden_slots_are_not_shown_to_be_empty(tmp_path: Path) 
             window_index(made.provider.state, made.window.digest, one.tenant, update.number) for one in update.tenants
         ]
         own, other = map(EmptiedFile.decode, data)
-        line = update.tenants[0]
+        line, shard = update.tenants[0], own.shards[0]
         files = published(made, log, tmp_path / "public")
         for forged, why in (
-            (replace(own, link=other_response(own.link)), "a proof of opening does not hold"),
-            (replace(own, proof=other.proof), "the proof that hidden slots are empty does not hold"),
+            (
+                replace(own, shards=(replace(shard, link=other_response(shard.link)),)),
+                "a proof of opening does not hold",
+            ),
+            (
+                replace(own, shards=(replace(shard, proof=other.shards[0].proof),)),
+                "the proof that hidden slots are empty does not hold",
+            ),
         ):
             entry = forged.entry(line.tenant, line.text_root)
             log.all[at] = replace(update, tenants=(entry, *update.tenants[1:])).encode()

@@ -16,7 +16,7 @@ from vectors.source.values import digest, scalar, stream
 CIRCUITS = Path(__file__).parents[2] / "circuits"
 CLASSES = {
     name: values
-    for file in ("classes.toml", "ranked_classes.toml")
+    for file in ("classes.toml", "ranked_classes.toml", "sharded_classes.toml")
     for name, values in tomllib.loads((CIRCUITS / file).read_text()).items()
 }
 

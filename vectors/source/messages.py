@@ -47,7 +47,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
-from ragseal.kernel.emptied import EmptiedFile
+from ragseal.kernel.emptied import EmptiedFile, EmptiedShard
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment, Enrolments, LateMembership, enrolment_leaves, leaf_salt
 from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
@@ -59,7 +59,7 @@ from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
-from ragseal.kernel.thinning import ThinnedFile
+from ragseal.kernel.thinning import ThinnedFile, ThinnedShard
 from ragseal.kernel.verdict import AuditVerdict, VerdictEntry, log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
@@ -166,8 +166,10 @@ LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 
 LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
 NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
 BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
-THINNED = ThinnedFile(points("thinned columns", D), OPENING, point("W'"), OPENING, stream("thinning proof", 256))
-EMPTIED = EmptiedFile(points("version", D), OPENING, point("W"), point("W'"), OPENING, stream("emptied proof", 256))
+THINNED_SHARD = ThinnedShard(point("W'"), OPENING, stream("thinning proof", 256))
+THINNED = ThinnedFile(points("thinned columns", D), OPENING, (THINNED_SHARD,))
+EMPTIED_SHARD = EmptiedShard(point("W"), point("W'"), OPENING, stream("emptied proof", 256))
+EMPTIED = EmptiedFile(points("version", D), OPENING, (EMPTIED_SHARD,))
 UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
 VERDICT = AuditVerdict(
     WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", "85.7712", bytes(64)
@@ -194,8 +196,10 @@ SAMPLES: tuple[Message, ...] = (
     SignedManifest(MANIFEST, signed_by("provider", "manifest", MANIFEST.encode())),
     MANIFEST.auditors[0], beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
     beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
-    THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED,
-    UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED, digest("accounts of version 1")), EMPTIED,
+    THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED_SHARD,
+    THINNED,
+    UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED, digest("accounts of version 1")), EMPTIED_SHARD,
+    EMPTIED,
     ENROLMENTS.lines[1], ENROLMENTS, LATE,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
     WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, ROTATION, TURN_PROOF,
@@ -280,6 +284,9 @@ def spoiled(codec: Any, data: bytes) -> Iterator[tuple[str, bytes, str, str]]:
                 ("zero-below-zero", "8000000000000000", "zero has no sign"),
             ):  # fmt: skip
                 yield name, b"\x02" + bytes.fromhex(bits), why, f"a number that is {name.replace('-', ' ')}"
+        case encoding.Points(limit):
+            yield "no-points", b"\x00" + data[1:], "0 points announced", "no point"
+            yield "points-too-many", bytes([limit + 1]) + data[1:], "points announced", "a point too many"
         case encoding.Blob():
             yield "oversized", _LONG + data[4:], "oversized", "a length of 2^32 - 1"
         case encoding.Many():
@@ -343,6 +350,8 @@ def _rules(book: Book) -> None:
         ("no-gain", "gain", "gain is 0", {"gain": 0}),
         ("no-queries", "n_max", "n_max is 0", {"n_max": 0}),
         ("other-unit", "privacy unit", "the unit is a document", {"unit": "document"}),
+        ("no-shards", "shards must lie", "an index of no shards", {"shards": 0}),
+        ("shards-too-many", "shards must lie", "an index of 65 shards", {"shards": 65}),
         ("closes-before-it-opens", "opens < closes", "it closes when it opens", {"closes": POLICY.opens}),
     )
     for name, text, about, changes in policy:

@@ -201,7 +201,7 @@ def _batch(book: Book, key: bytes, clear: list[int]) -> None:
     second = replace(RECORD, seq=1, c_y=point("C_y of 1"))
     items = [
         {"record": record.encode(), "clear": [*clear[:2], at, *clear[3:]], "c_w": point(f"C_w {at}"),
-         "c_h": point(f"C_h {at}"), "proof": stream(f"proof {at}", 256)}
+         "c_h": point(f"C_h {at}"), "c_v": [], "proof": stream(f"proof {at}", 256)}
         for at, record in enumerate((RECORD, second))
     ]  # fmt: skip
     base: dict[str, Any] = {"key_digest": key, "manifest": WINDOW_DIGEST, "items": items, "tenant": "acme",

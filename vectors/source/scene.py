@@ -30,6 +30,7 @@ class WindowKey(View):
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
         self.hint_bases = HintBases(self.bases(CLEAR + CLS.N, HINTS), self.scores.b)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
+        self.thresholds = None  #: the class is one index
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
         self.verify_points(clear, c_w + c_h, proof)

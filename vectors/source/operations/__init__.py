@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vectors.source.operations import attestation, commitment, estimate, mechanism, messages, points, verification
+from vectors.source.operations import (
+    attestation,
+    commitment,
+    estimate,
+    mechanism,
+    messages,
+    points,
+    shards,
+    verification,
+)
 from vectors.source.operations.messages import DIGESTS
 from vectors.source.operations.reading import PRIVATE, Json, verifying_key_of
 
@@ -21,6 +30,7 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     **mechanism.OPERATIONS,
     **commitment.OPERATIONS,
     **attestation.OPERATIONS,
+    **shards.OPERATIONS,
     **estimate.OPERATIONS,
     **verification.OPERATIONS,
 }

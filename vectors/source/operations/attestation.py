@@ -23,6 +23,7 @@ from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
+from ragseal.kernel.sharded_statement import ShardStatement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.operations.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
@@ -54,7 +55,9 @@ def score_commitment(given: Json) -> Json:
 
 
 def _statement(given: list[Any]) -> Statement:
-    return Statement(*(int(x) for x in given))
+    """Of a shard two more clear inputs: its number, and how many there are."""
+    kind = Statement if len(given) == 5 else ShardStatement
+    return kind(*(int(x) for x in given))
 
 
 def alpha_beta(given: Json) -> Json:
@@ -70,19 +73,21 @@ def columns_chi(given: Json) -> Json:
 
 
 def batch_chi(given: Json) -> Json:
-    """chi of the hints and of one tenant's link."""
+    """chi of the hints, of the thresholds, and of one tenant's link, with the weight of its shards."""
     items = []
     for one in given["items"]:
         record, c_h, proof = Record.decode(un(one["record"])), un(one["c_h"]), un(one["proof"])
-        entry = ProofEntry(record.seq, record.digest(), c_h, proof)
+        entry = ProofEntry(record.seq, record.digest(), c_h, proof, tuple(un(c_v) for c_v in one["c_v"]))
         items.append(BatchItem(record, record.digest(), "", _statement(one["clear"]), un(one["c_w"]), entry))
     context = proofs.batch_context(un(given["key_digest"]), un(given["manifest"]), items)
     link = proofs.link_context(context, given["tenant"], un(given["index_digest"]))
     return {
         "context": context.hex(),
         "chi": number(opening.batching_challenge("hints", context)),
+        "thresholds_chi": number(opening.batching_challenge("thresholds", context)),
         "link_context": link.hex(),
         "link_chi": number(opening.batching_challenge("link", link)),
+        "psi": number(proofs.shard_weight(link)),
     }
 
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What coins hide is empty in what a window answers from, and nothing else is. SPEC A.11, A.12.4. */
 import { fromNumber, need, refuse, same, utf8 } from "./bytes.js";
-import { type G1Point, point } from "./curve.js";
+import { type G1Point, POINT_BYTES, point } from "./curve.js";
 import { decode } from "./decoder.js";
-import type { CoinCommitment } from "./generated/messages.js";
-import { type IndexVersion, type ScoreBases, checkColumns, checkNamed, columnsPath } from "./indices.js";
+import type { CoinCommitment, EmptiedShard, ThinnedShard } from "./generated/messages.js";
+import { type IndexVersion, type ScoreBases, checkColumns, checkNamed, columnsOf, columnsPath } from "./indices.js";
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import { type AttestationKey, weighted } from "./proofs.js";
@@ -69,9 +69,9 @@ interface Statement {
   readonly digest: Uint8Array;
 }
 
-function numbers(basis: CoinBasis, tenant: string): bigint[] {
+function numbers(basis: CoinBasis, tenant: string, shard: number): bigint[] {
   const { thrown, coin, window } = basis;
-  const context = taggedElement("coin-context", thrown.manifest, pack([thrown.beacon]), utf8(tenant));
+  const context = taggedElement("coin-context", thrown.manifest, pack([thrown.beacon]), utf8(tenant), fromNumber(shard, 2));
   return [coin.c_coin, context, BigInt(window.manifest.policy.hidden)];
 }
 
@@ -85,61 +85,96 @@ function checkPairing(basis: CoinBasis, clear: readonly bigint[], committed: rea
   need(holds, "the proof that hidden slots are empty does not hold");
 }
 
+/** One shard's columns, as bytes and as points. */
+interface Columns {
+  readonly data: Uint8Array;
+  readonly points: readonly G1Point[];
+}
+
+/** Cut into those of the shards, in their order. */
+function ofShards(basis: CoinBasis, data: Uint8Array, points: readonly G1Point[]): Columns[] {
+  const { dimension, shards } = basis.window.manifest.policy;
+  return Array.from({ length: shards }, (_, shard) => {
+    const [from, to] = [dimension * shard, dimension * (shard + 1)];
+    return { data: data.subarray(POINT_BYTES * from, POINT_BYTES * to), points: points.slice(from, to) };
+  });
+}
+
+/** The file speaks of every shard, in proofs that the log names. SPEC A.15.2. */
+function checkShards(basis: CoinBasis, tag: string, shards: readonly (ThinnedShard | EmptiedShard)[], line: IndexVersion): void {
+  const named = taggedHash(tag, ...shards.map((one) => one.raw));
+  need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
+  const due = basis.window.manifest.policy.shards;
+  need(shards.length === due, `the file speaks of ${shards.length} shards, the window's indices have ${due}`);
+}
+
 /** The thinned columns of a tenant: the placed ones of its file, hidden slots emptied. */
 export async function readThinned(files: Files, basis: CoinBasis, line: IndexVersion, later: Equations): Promise<G1Point[]> {
   const { window, thinning, key } = basis;
-  const dimension = window.manifest.policy.dimension;
+  const count = columnsOf(window.manifest.policy);
   const index = window.manifest.tenants.find((one) => one.tenant === line.tenant) ?? refuse("no such tenant");
   const placed = decode("index-file", await file(files, columnsPath(index.columns_digest)));
   checkNamed(placed.columns, placed.opening, index.columns_digest, index.opening_digest);
-  const before = checkColumns(thinning, placed.columns, placed.opening, dimension, later);
+  const before = checkColumns(thinning, placed.columns, placed.opening, count, later);
 
   const found = decode("thinned-file", await file(files, columnsPath(line.columnsDigest)));
   checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);
-  const named = taggedHash("thinning-proof", found.scores, found.link.raw, found.proof);
-  need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
-  const columns = checkColumns(key, found.columns, found.opening, dimension, later);
+  checkShards(basis, "thinning-proof", found.shards, line);
+  const columns = checkColumns(key, found.columns, found.opening, count, later);
+  const [theirs, ours] = [ofShards(basis, placed.columns, before), ofShards(basis, found.columns, columns)];
+  found.shards.forEach((one, shard) => {
+    checkThinnedShard(basis, numbers(basis, line.tenant, shard), theirs[shard] as Columns, ours[shard] as Columns, one, later);
+  });
+  return columns;
+}
 
-  const clear = numbers(basis, line.tenant);
-  const parts = [thinning.digest, key.digest, window.digest, pack(clear), placed.columns, found.columns];
+function checkThinnedShard(
+  basis: CoinBasis, clear: readonly bigint[], placed: Columns, thinned: Columns, shown: ThinnedShard, later: Equations,
+): void {
+  const { window, thinning, key } = basis;
+  const parts = [thinning.digest, key.digest, window.digest, pack(clear), placed.data, thinned.data];
   const statement = { clear, digest: taggedHash("thinning-statement", ...parts) };
-  const factors = weights("thinning-weight", statement, dimension);
-  const after = point(found.scores);
+  const factors = weights("thinning-weight", statement, thinned.points.length);
+  const after = point(shown.scores);
   const n = thinning.slots;
   const relations: Relation[] = [
-    { bases: key.bases, slots: [[0, n + 1]], commitments: [weighted(columns, factors)] },
+    { bases: key.bases, slots: [[0, n + 1]], commitments: [weighted(thinned.points, factors)] },
     { bases: thinning.thinned, slots: [[0, n], [n + 1, n + 2]], commitments: [after] },
   ];
-  const context = taggedHash("thinning-link", statement.digest, found.scores, found.proof);
-  checkOpening("thinning", context, relations, n + 2, found.link, later);
-  checkPairing(basis, clear, [weighted(before, factors), after], found.proof);
-  return columns;
+  const context = taggedHash("thinning-link", statement.digest, shown.scores, shown.proof);
+  checkOpening("thinning", context, relations, n + 2, shown.link, later);
+  checkPairing(basis, clear, [weighted(placed.points, factors), after], shown.proof);
 }
 
 /** The columns of a later version: the slots that coins hide are empty in them. */
 export async function readEmptied(files: Files, basis: CoinBasis, line: IndexVersion, later: Equations): Promise<G1Point[]> {
-  const { window, thinning, key } = basis;
-  const dimension = window.manifest.policy.dimension;
   const found = decode("emptied-file", await file(files, columnsPath(line.columnsDigest)));
   checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);
-  const named = taggedHash("emptied-proof", found.before, found.after, found.link.raw, found.proof);
-  need(line.proofDigest !== undefined && same(named, line.proofDigest), "the proof is not the one that the log names");
-  const columns = checkColumns(key, found.columns, found.opening, dimension, later);
+  checkShards(basis, "emptied-proof", found.shards, line);
+  const columns = checkColumns(basis.key, found.columns, found.opening, columnsOf(basis.window.manifest.policy), later);
+  const ours = ofShards(basis, found.columns, columns);
+  found.shards.forEach((one, shard) => {
+    checkEmptiedShard(basis, numbers(basis, line.tenant, shard), line.number, ours[shard] as Columns, one, later);
+  });
+  return columns;
+}
 
-  const clear = numbers(basis, line.tenant);
-  const whose = [window.digest, fromNumber(line.number, 4)];
-  const parts = [thinning.digest, key.digest, ...whose, pack(clear), found.columns];
+function checkEmptiedShard(
+  basis: CoinBasis, clear: readonly bigint[], number: number, columns: Columns, shown: EmptiedShard, later: Equations,
+): void {
+  const { window, thinning, key } = basis;
+  const whose = [window.digest, fromNumber(number, 4)];
+  const parts = [thinning.digest, key.digest, ...whose, pack(clear), columns.data];
   const statement = { clear, digest: taggedHash("emptied-statement", ...parts) };
-  const combined = weighted(columns, weights("emptied-weight", statement, dimension));
-  const [before, after] = [point(found.before), point(found.after)];
+  const combined = weighted(columns.points, weights("emptied-weight", statement, columns.points.length));
+  const [before, after] = [point(shown.before), point(shown.after)];
   const n = thinning.slots;
   const relations: Relation[] = [
     { bases: key.bases, slots: [[0, n + 1]], commitments: [combined] },
     { bases: thinning.bases, slots: [[0, n], [n + 1, n + 2]], commitments: [before] },
     { bases: thinning.thinned, slots: [[0, n], [n + 2, n + 3]], commitments: [after] },
   ];
-  const context = taggedHash("emptied-link", statement.digest, found.before, found.after, found.proof);
-  checkOpening("emptied", context, relations, n + 3, found.link, later);
-  checkPairing(basis, clear, [before, after], found.proof);
-  return columns;
+  const context = taggedHash("emptied-link", statement.digest, shown.before, shown.after, shown.proof);
+  checkOpening("emptied", context, relations, n + 3, shown.link, later);
+  checkPairing(basis, clear, [before, after], shown.proof);
 }

@@ -3,7 +3,7 @@
 import { fromNumber, hex, need, refuse, same } from "./bytes.js";
 import { type G1Point, points } from "./curve.js";
 import { decode } from "./decoder.js";
-import type { IndexUpdate, Opening, Record as LedgerRecord } from "./generated/messages.js";
+import type { IndexUpdate, Opening, Policy, Record as LedgerRecord } from "./generated/messages.js";
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, checkOpening } from "./opening.js";
 import { taggedHash } from "./transcript.js";
@@ -104,15 +104,18 @@ export interface ScoreBases {
   readonly bases: readonly G1Point[];
 }
 
-/** The columns open over {Y_i, B} only. */
-export function checkColumns(key: ScoreBases, columns: Uint8Array, opening: Opening, dimension: number, later: Equations): G1Point[] {
-  need(columns.length === 64 * dimension, `${columns.length} bytes of columns, not 64 for each of ${dimension}`);
+/** The columns, one for each dimension and shard, open over {Y_i, B} only. */
+export function checkColumns(key: ScoreBases, columns: Uint8Array, opening: Opening, count: number, later: Equations): G1Point[] {
+  need(columns.length === 64 * count, `${columns.length} bytes of columns, not 64 for each of ${count}`);
   const commitments = points(columns);
   const context = taggedHash("columns-context", key.digest, columns);
   const size = key.bases.length;
   checkOpening("columns", context, [{ bases: key.bases, slots: [[0, size]], commitments }], size, opening, later);
   return commitments;
 }
+
+/** Columns of a version of one tenant's index. */
+export const columnsOf = ({ dimension, shards }: Policy): number => dimension * shards;
 
 export const columnsPath = (digest: Uint8Array): string => `columns/${hex(digest)}.bin`;
 
@@ -123,8 +126,8 @@ export function checkNamed(columns: Uint8Array, opening: Opening, columnsDigest:
 }
 
 /** The columns of a version of a window without coins, from their file. */
-export async function readColumns(files: Files, key: ScoreBases, line: IndexVersion, dimension: number, later: Equations): Promise<G1Point[]> {
+export async function readColumns(files: Files, key: ScoreBases, line: IndexVersion, count: number, later: Equations): Promise<G1Point[]> {
   const found = decode("index-file", await file(files, columnsPath(line.columnsDigest)));
   checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);
-  return checkColumns(key, found.columns, found.opening, dimension, later);
+  return checkColumns(key, found.columns, found.opening, count, later);
 }

@@ -14,6 +14,8 @@ export interface Relation {
   readonly bases: readonly G1Point[];
   /** Ranges of the witness, one behind the other. */
   readonly slots: readonly (readonly [number, number])[];
+  /** What each base is multiplied with; nothing: 1. */
+  readonly factors?: readonly bigint[];
   readonly commitments: readonly G1Point[];
 }
 
@@ -109,7 +111,10 @@ export function checkOpening(
   }
   const closing = [after, (after * c) % R, ...weights].map((weight) => (R - weight) % R);
   relations.forEach((relation, k) => {
-    const own = pick(coefficients, relation.slots);
+    const picked = pick(coefficients, relation.slots);
+    const { factors } = relation;
+    need(factors === undefined || factors.length === picked.length, "bases and factors differ in number");
+    const own = factors === undefined ? picked : picked.map((value, i) => (value * (factors[i] as bigint)) % R);
     const points = [announced[k] as G1Point, combined[k] as G1Point, ...folds.filter((_, i) => i % count === k)];
     later.add(relation.bases, own, points, closing);
   });

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/** Attestation keys and the proofs of a window's records. SPEC B.5 to B.7, B.10, B.11, D.8. */
-import { hex, need, refuse, same, split, utf8 } from "./bytes.js";
-import { G1, type G1Point, encodePoints, msm, multiple, point } from "./curve.js";
+/** Attestation keys and the proofs of a window's records. SPEC A.15, B.5 to B.7, B.10, B.11, D.8. */
+import { hex, join, need, refuse, same, split, utf8 } from "./bytes.js";
+import { G1, type G1Point, POINT_BYTES, encodePoints, msm, multiple, point, points } from "./curve.js";
 import type { AttestationClass } from "./generated/classes.js";
-import type { Policy, ProofBatch } from "./generated/messages.js";
+import type { Policy, ProofBatch, ProofEntry } from "./generated/messages.js";
 import type { ScoreBases } from "./indices.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import type { Placed } from "./records.js";
-import { nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
-import { type Equation, type VerifyingKey, decodeProof } from "./verifying_key.js";
+import { R, challenge, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
+import { type Equation, PROOF_BYTES, type VerifyingKey, decodeProof } from "./verifying_key.js";
 import { type Entered, steps } from "./window.js";
 
 export const BATCH = 256;
+/** Proofs in one product of pairings: a batch over 64 shards has 16,384, and each takes memory of its own. */
+const TOGETHER = 256;
 const CLEAR = 7;
+/** Clear inputs more of a class for shards: a shard's number, and how many there are. */
+const NUMBERED = 2;
+/** Inputs under C_v: v* and i*. */
+const THRESHOLD = 2;
 /** A slot's numbers among the hints of a ranked class, and which of them is its bound. */
 const [SLOT_HINTS, BOUND] = [4, 2];
 
@@ -21,6 +27,8 @@ export class AttestationKey implements ScoreBases {
   readonly bases: readonly G1Point[];
   private readonly hintBases: readonly G1Point[];
   private readonly scaledBases: readonly G1Point[];
+  /** V*, I* and B of a class for shards, else none. */
+  private readonly thresholdBases: readonly G1Point[];
   private readonly sumY: G1Point;
 
   constructor(
@@ -28,14 +36,17 @@ export class AttestationKey implements ScoreBases {
     readonly cls: AttestationClass,
   ) {
     const { slots, hints, ranked } = cls;
-    const scoresAt = CLEAR + 1;
-    const wanted = scoresAt + slots + hints + (ranked ? slots : 0);
+    const clear = CLEAR + (this.sharded ? NUMBERED : 0);
+    const scoresAt = clear + 1;
+    const thresholdAt = scoresAt + slots + hints + (ranked ? slots : 0);
+    const wanted = thresholdAt + (this.sharded ? THRESHOLD : 0);
     need(key.size === wanted, `this key has ${key.size} public inputs, its class needs ${wanted}`);
-    const blinder = key.bases(CLEAR, 1);
+    const blinder = key.bases(clear, 1);
     const y = key.bases(scoresAt, slots);
     this.bases = [...y, ...blinder];
     this.hintBases = [...key.bases(scoresAt + slots, hints), ...blinder];
     this.scaledBases = ranked ? [...key.bases(scoresAt + slots + hints, slots), ...blinder] : [];
+    this.thresholdBases = this.sharded ? [...key.bases(thresholdAt, THRESHOLD), ...blinder] : [];
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
 
@@ -47,7 +58,12 @@ export class AttestationKey implements ScoreBases {
     return this.bases.at(-1) as G1Point;
   }
 
-  /** Commitments to a record's hints: C_h, and C_1 of a ranked class. */
+  /** Whether it is for shards, which have one threshold, under C_v. */
+  get sharded(): boolean {
+    return this.cls.shards > 1;
+  }
+
+  /** Commitments to a shard's hints: C_h, and C_1 of a ranked class. */
   get commitments(): number {
     return this.cls.ranked ? 2 : 1;
   }
@@ -61,6 +77,16 @@ export class AttestationKey implements ScoreBases {
     const found = cY.map((one) => multiple(one, factor).add(shift));
     need(!found.some((one) => one.is0()), "C_w is the identity point");
     return found;
+  }
+
+  /** C_v of every record over {V*, I*, B} and nothing else: else it could change other inputs of every shard's proof. */
+  checkThresholds(context: Uint8Array, committed: readonly G1Point[], batch: ProofBatch, later: Equations): void {
+    const due = this.sharded ? 1 : 0;
+    need(batch.thresholds.length === due, `the batch has ${batch.thresholds.length} openings of thresholds, where ${due} is due`);
+    const bases = this.thresholdBases;
+    for (const one of batch.thresholds) {
+      checkOpening("thresholds", context, [{ bases, slots: [[0, bases.length]], commitments: committed }], bases.length, one, later);
+    }
   }
 
   /** Relations of the hints' opening, and its witness's size. */
@@ -93,10 +119,41 @@ export interface Basis {
   readonly random: (count: number) => Uint8Array;
 }
 
+/** What a record's entry shows: of every shard a proof and commitments to hints, and of all of them one threshold. */
 interface Item {
   readonly placed: Placed;
-  readonly equation: Equation;
-  readonly hints: readonly G1Point[];
+  readonly equations: readonly Equation[];
+  readonly hints: readonly (readonly G1Point[])[];
+  readonly threshold: readonly G1Point[];
+}
+
+/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.2, A.15.3. */
+function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
+  const { shards } = basis.window.manifest.policy;
+  return Array.from({ length: shards }, (_, shard) => (basis.key.sharded ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
+}
+
+/** Of one record: `cW` of every shard, `common` the clear inputs that its proofs share. */
+function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1Point[], encoded: readonly Uint8Array[], common: readonly bigint[]): Item {
+  const { key } = basis;
+  const { shards } = basis.window.manifest.policy;
+  const proofs = split(entry.proof, PROOF_BYTES);
+  need(proofs.length === shards && cW.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
+  const committed = split(entry.c_h, key.commitments * POINT_BYTES);
+  need(committed.length === shards, `commitments to the hints of ${committed.length} shards, not of ${shards}`);
+  need(entry.c_v.length === (key.sharded ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
+  const threshold = entry.c_v.map(point);
+  const hints = committed.map(points);
+  const equations = statements(basis, common).map((clear, shard): Equation => {
+    const all = join(committed[shard] as Uint8Array, ...entry.c_v);
+    const hashed = [key.digest, placed.digest, pack(clear), encoded[shard] as Uint8Array, all];
+    const alpha = nonzeroElement("alpha", ...hashed);
+    const beta = nonzeroElement("beta", ...hashed);
+    const scaled = (hints[shard] as G1Point[]).map((one, k): readonly [G1Point, bigint] => [one, k === 0 ? 1n : beta]);
+    const commitments = [[cW[shard] as G1Point, 1n] as const, ...scaled, ...threshold.map((one) => [one, 1n] as const)];
+    return { proof: decodeProof(proofs[shard] as Uint8Array), clear: [...clear, alpha, beta], commitments };
+  });
+  return { placed, equations, hints, threshold };
 }
 
 /** The batch holds exactly these records, and all of their proofs. What its openings claim goes to `later`. */
@@ -111,38 +168,40 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
   need(exact, "the batch does not hold exactly the records that the log has here");
   const { manifest } = basis.window;
   const hmax = steps(manifest, basis.key.cls);
-  const cW = basis.key.shifted(part.map((one) => one.cY), manifest.policy);
+  const { shards } = manifest.policy;
+  const cW = basis.key.shifted(part.flatMap((one) => one.cY), manifest.policy);
   const encoded = encodePoints(cW);
   const parts: Uint8Array[] = [];
   const items = part.map((placed, i): Item => {
     const { record, digest } = placed;
     const entry = batch.entries[i] ?? refuse("an entry is missing");
     const ctx = taggedElement("ctx", record.signed.request.raw);
-    const statement = [manifest.c_seed, basis.beacon, ctx, hmax, record.t_commit];
-    const packed = pack(statement);
-    const own = encoded[i] as Uint8Array;
-    const hashed = [basis.key.digest, digest, packed, own, entry.c_h];
-    const alpha = nonzeroElement("alpha", ...hashed);
-    const beta = nonzeroElement("beta", ...hashed);
-    const hints = split(entry.c_h, 64).map(point);
-    need(hints.length === basis.key.commitments, `commitments to hints: ${hints.length} points`);
-    const scaled = hints.map((one, k): readonly [G1Point, bigint] => [one, k === 0 ? 1n : beta]);
-    parts.push(digest, packed, record.signed.request.c_e, record.c_y, own, entry.c_h, entry.proof);
-    const commitments = [[cW[i] as G1Point, 1n] as const, ...scaled];
-    return { placed, hints, equation: { proof: decodeProof(entry.proof), clear: [...statement, alpha, beta], commitments } };
+    const common = [manifest.c_seed, basis.beacon, ctx, hmax, record.t_commit];
+    const [from, to] = [shards * i, shards * (i + 1)];
+    const own = encoded.slice(from, to);
+    const threshold = join(...entry.c_v);
+    parts.push(digest, pack(common), record.signed.request.c_e, record.c_y, join(...own), entry.c_h, threshold, entry.proof);
+    return itemOf(basis, placed, entry, cW.slice(from, to), own, common);
   });
   checkPairings(basis, items);
   const context = taggedHash("batch", basis.key.digest, basis.window.digest, ...parts);
-  const { relations, size } = basis.key.hintRelations(items.map((one) => one.hints));
+  const { relations, size } = basis.key.hintRelations(items.flatMap((one) => one.hints));
   checkOpening("hints", context, relations, size, batch.hints, later);
+  basis.key.checkThresholds(context, items.flatMap((one) => one.threshold), batch, later);
   checkLinks(basis, items, batch, context, later);
 }
 
 function checkPairings(basis: Basis, items: readonly Item[]): void {
   const { key } = basis.key;
-  if (key.allHold(items.map((one) => one.equation), basis.random)) return;
-  const culprit = items.find((one) => !key.holds(one.equation));
-  refuse(culprit ? `the proof of record ${culprit.placed.record.seq} does not hold` : "proofs do not hold together");
+  const all = items.flatMap(({ placed, equations }) =>
+    equations.map((equation, shard) => ({ equation, name: `${placed.record.seq}${equations.length > 1 ? ` for shard ${shard}` : ""}` })),
+  );
+  for (let at = 0; at < all.length; at += TOGETHER) {
+    const part = all.slice(at, at + TOGETHER);
+    if (key.allHold(part.map((one) => one.equation), basis.random)) continue;
+    const culprit = part.find((one) => !key.holds(one.equation));
+    refuse(culprit ? `the proof of record ${culprit.name} does not hold` : "proofs do not hold together");
+  }
 }
 
 /**
@@ -166,23 +225,38 @@ function checkLinks(basis: Basis, items: readonly Item[], batch: ProofBatch, con
   need(fits, "the batch needs one link opening for each version that its records name");
   order.forEach(({ own, version }, i) => {
     const digest = (own[0] as Item).placed.record.signed.request.index_digest;
-    if (basis.window.manifest.policy.claim === "answers") {
+    const { claim, dimension: d, shards } = basis.window.manifest.policy;
+    if (claim === "answers") {
       const { bases } = basis.key;
-      const histograms: Relation = { bases, slots: [[0, bases.length]], commitments: own.map((one) => one.placed.cY) };
+      const histograms: Relation = { bases, slots: [[0, bases.length]], commitments: own.flatMap((one) => one.placed.cY) };
       const about = taggedHash("histogram", context, utf8(version.tenant), digest);
       const opening = batch.links[i]?.opening ?? refuse("an opening is missing");
       checkOpening("histogram", about, [histograms], bases.length, opening, later);
       return;
     }
     const columns = basis.columns.get(hex(digest)) ?? refuse("the columns of a version are missing");
-    const d = columns.length - 1;
+    need(columns.length === d * shards + 1, "a version has columns of another number of shards");
+    const here = taggedHash("link", context, utf8(version.tenant), digest);
+    const powers = shardWeights(here, shards);
     const relations: Relation[] = [
       { bases: basis.generators, slots: [[0, d + 1]], commitments: own.map((one) => one.placed.cE) },
-      { bases: columns, slots: [[0, d], [d + 1, d + 2]], commitments: own.map((one) => one.placed.cY) },
+      {
+        bases: columns,
+        slots: [...powers.map(() => [0, d] as const), [d + 1, d + 2]],
+        factors: [...powers.flatMap((power) => Array.from({ length: d }, () => power)), 1n],
+        commitments: own.map((one) => msm(one.placed.cY, powers)),
+      },
     ];
-    const here = taggedHash("link", context, utf8(version.tenant), digest);
     checkOpening("link", here, relations, d + 2, batch.links[i]?.opening ?? refuse("a link is missing"), later);
   });
+}
+
+/** 1, psi, psi^2, ..: what the shards' C_y and columns are added up with. SPEC B.7.9. */
+function shardWeights(here: Uint8Array, shards: number): bigint[] {
+  const psi = shards > 1 ? challenge("opening/link/shards", here) : 1n;
+  const powers: bigint[] = [];
+  for (let power = 1n; powers.length < shards; power = (power * psi) % R) powers.push(power);
+  return powers;
 }
 
 /** Used by coins as well: a weighted sum of columns. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** The records of a window as the log has them: in order, without gaps, in budget and in time. SPEC B.2, B.3, D.6. */
 import { hex, need, Refusal, refuse } from "./bytes.js";
-import { type G1Point, point } from "./curve.js";
+import { type G1Point, POINT_BYTES, point, points } from "./curve.js";
 import type { Record as LedgerRecord } from "./generated/messages.js";
 import { type IndexVersion, type Versions, answering } from "./indices.js";
 import type { Log } from "./log.js";
@@ -15,17 +15,20 @@ export interface Placed {
   readonly digest: Uint8Array;
   readonly version: IndexVersion;
   readonly cE: G1Point;
-  readonly cY: G1Point;
+  /** Of every shard of the index. */
+  readonly cY: readonly G1Point[];
 }
 
 function placed(index: number, record: LedgerRecord, window: Entered, versions: Versions): Placed {
   const { request } = record.signed;
-  const { origin, window: name } = window.manifest;
+  const { origin, policy, window: name } = window.manifest;
   need(request.origin === origin && request.window === name, `the request is for window ${request.window} of ${request.origin}`);
   const first = hex(request.last_receipt) === NO_RECEIPT;
+  const shards = record.c_y.length / POINT_BYTES;
+  need(shards === policy.shards, `it commits to scores of ${shards} shards, the window's indices have ${policy.shards}`);
   need((request.ctr === 1) === first, "a first request acknowledges no receipt, every later one a receipt");
   const version = answering(versions, index, record);
-  return { index, record, digest: recordDigest(record), version, cE: point(request.c_e), cY: point(record.c_y) };
+  return { index, record, digest: recordDigest(record), version, cE: point(request.c_e), cY: points(record.c_y) };
 }
 
 /** What records say together. */

@@ -49,6 +49,7 @@ function policy(p: Policy): void {
   need(p.lo >= 0 && p.lo < p.hi, "the score window needs 0 <= lo < hi");
   need([p.gain, p.n_max, p.k_max, p.tau, p.chunks_max].every((value) => value >= 1), "a number of the policy is 0");
   need(p.dimension >= 1 && p.dimension <= 4096, "dimension must lie in 1..4096");
+  need(p.shards >= 1 && p.shards <= 64, "shards must lie in 1..64");
   const threshold = (thetaTop * 16129n + thetaBottom - 1n) / thetaBottom;
   need(threshold <= BigInt(leastRepeat(p.dimension)), "theta does not link every repeat of a query");
   need(p.unit === "slot", 'the only privacy unit is "slot"');
@@ -135,6 +136,8 @@ export function checkRules(message: Messages[Tag]): void {
       return seat(message);
     case "record":
       return record(message);
+    case "proof-entry":
+      return need(message.proof.length > 0 && message.proof.length % 256 === 0, "proofs have 256 bytes each");
     case "request":
       return checkSealKey(message.seal_key);
     case "thinning":

@@ -6,7 +6,7 @@ import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinn
 import { type G1Point, generators } from "./curve.js";
 import { decode } from "./decoder.js";
 import { type AttestationClass, CLASSES } from "./generated/classes.js";
-import { type Versions, checkUpdates, readColumns } from "./indices.js";
+import { type Versions, checkUpdates, columnsOf, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree, turnedBy } from "./log.js";
 import { leafHash, merkleRoot } from "./merkle.js";
 import { COSIGNATURE, type Checkpoint, type Note, type NoteKey, keyDigest, openCheckpoint, parseKey, parseNote, signedBy } from "./note.js";
@@ -294,11 +294,11 @@ class Run {
     const out = new Map<string, G1Point[]>();
     if (window.coin === undefined) {
       for (const [digest, line] of versions.known) {
-        out.set(digest, await readColumns(this.files, key, line, policy.dimension, later));
+        out.set(digest, await readColumns(this.files, key, line, columnsOf(policy), later));
       }
       for (const one of versions.every === 0 ? [] : tenants) {
         const line = { tenant: one.tenant, number: 0, columnsDigest: one.columns_digest, openingDigest: one.opening_digest, proofDigest: undefined };
-        await readColumns(this.files, key, line, policy.dimension, later);
+        await readColumns(this.files, key, line, columnsOf(policy), later);
       }
       return out;
     }
@@ -325,7 +325,8 @@ class Run {
 
   private async batches(basis: Basis): Promise<void> {
     const later = new Equations(this.random);
-    const { digest } = basis.window;
+    const { digest, manifest } = basis.window;
+    const of = manifest.policy.shards > 1 ? ` of each of ${manifest.policy.shards} shards` : "";
     await this.step("proofs", async () => {
       for (let at = 0; at < this.placed.length; at += BATCH) {
         this.options.progress?.(at, this.placed.length);
@@ -334,7 +335,7 @@ class Run {
         await new Promise((resume) => setTimeout(resume, 0));
       }
       this.options.progress?.(this.placed.length, this.placed.length);
-    }, () => `${this.placed.length} records have a Groth16 proof that holds for what the log says of them`);
+    }, () => `${this.placed.length} records have a Groth16 proof${of} that holds for what the log says of them`);
     await this.step("openings", () => need(later.hold(), "an opening of hints or of an embedding does not hold"),
       () => "hints, and embeddings under the columns that records name, open over their bases only");
     this.proven = this.placed.length;

@@ -2,7 +2,7 @@
 /** A window in the log: its manifest, and that it was opened and closed once, in its turn. SPEC A.1, D.2. */
 import { Unknown, hex, need, refuse, same } from "./bytes.js";
 import type { AttestationClass } from "./generated/classes.js";
-import type { CoinCommitment, Manifest, Record as LedgerRecord, WindowClose, WindowOpen } from "./generated/messages.js";
+import type { CoinCommitment, Manifest, Policy, Record as LedgerRecord, WindowClose, WindowOpen } from "./generated/messages.js";
 import type { Log } from "./log.js";
 import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
@@ -69,6 +69,9 @@ export function checkManifest(log: Log, window: Entered, logKey: Uint8Array): vo
 /** The auditors of a manifest, to be compared. */
 const seats = (m: Manifest): string => m.auditors.map((seat) => `${hex(seat.public_key)} ${seat.owner}`).join(", ");
 
+/** Whether a slot's id names one coin under either policy: its coin is of its shard and its place there. */
+const sameCoins = (a: Policy, b: Policy): boolean => (a.shards === 1 && b.shards === 1) || same(a.class_digest, b.class_digest);
+
 /** The window whose beacon threw the coins: itself, or an earlier manifest that carries the same policy on. SPEC A.11.9. */
 export function thrownBy(log: Log, window: Entered): Entered {
   const named = window.coin?.thrown_by[0];
@@ -83,6 +86,7 @@ export function thrownBy(log: Log, window: Entered): Entered {
     found.coin.thrown_by.length === 0 &&
     found.coin.c_coin === window.coin?.c_coin &&
     a.policy.hidden === b.policy.hidden &&
+    sameCoins(a.policy, b.policy) &&
     a.policy.period_start === b.policy.period_start &&
     seats(a) === seats(b) &&
     a.origin === b.origin &&
@@ -91,12 +95,15 @@ export function thrownBy(log: Log, window: Entered): Entered {
   return found;
 }
 
-/** The class that the policy names is the one of this build. */
+/** The class that the policy names is the one of this build, and proves one threshold for so many shards. SPEC M.9.3, A.15.4. */
 export function classOf(manifest: Manifest, classes: { readonly [name: string]: AttestationClass }): AttestationClass {
   const { class_name: name, class_digest: digest, table_digest: table } = manifest.policy;
   const found = Object.hasOwn(classes, name) ? classes[name] : undefined;
   const known = found !== undefined && hex(digest) === found.classDigest && hex(table) === found.tableDigest;
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
+  const { claim, shards } = manifest.policy;
+  need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
+  need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards", "log");
   return found;
 }
 

@@ -172,6 +172,13 @@ export interface EmptiedFile {
   readonly raw: Uint8Array;
   readonly columns: Uint8Array;
   readonly opening: Opening;
+  readonly shards: readonly EmptiedShard[];
+}
+
+export interface EmptiedShard {
+  readonly tag: "emptied-shard";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
   readonly link: Opening;
@@ -379,6 +386,7 @@ export interface Policy {
   readonly words_max: number;
   readonly participations: number;
   readonly similarity: number;
+  readonly shards: number;
 }
 
 export interface Prepare {
@@ -413,6 +421,7 @@ export interface ProofBatch {
   readonly entries: readonly ProofEntry[];
   readonly links: readonly SameEmbeddingOpening[];
   readonly hints: Opening;
+  readonly thresholds: readonly Opening[];
 }
 
 export interface ProofEntry {
@@ -423,6 +432,7 @@ export interface ProofEntry {
   readonly record_digest: Uint8Array;
   readonly c_h: Uint8Array;
   readonly proof: Uint8Array;
+  readonly c_v: readonly Uint8Array[];
 }
 
 export interface ProofsAsk {
@@ -614,9 +624,7 @@ export interface ThinnedFile {
   readonly raw: Uint8Array;
   readonly columns: Uint8Array;
   readonly opening: Opening;
-  readonly scores: Uint8Array;
-  readonly link: Opening;
-  readonly proof: Uint8Array;
+  readonly shards: readonly ThinnedShard[];
 }
 
 export interface ThinnedIndex {
@@ -627,6 +635,15 @@ export interface ThinnedIndex {
   readonly columns_digest: Uint8Array;
   readonly opening_digest: Uint8Array;
   readonly proof_digest: Uint8Array;
+}
+
+export interface ThinnedShard {
+  readonly tag: "thinned-shard";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly scores: Uint8Array;
+  readonly link: Opening;
+  readonly proof: Uint8Array;
 }
 
 export interface Thinning {
@@ -707,6 +724,7 @@ export interface Messages {
   readonly "delivery": Delivery;
   readonly "embedder": EmbedderIdentity;
   readonly "emptied-file": EmptiedFile;
+  readonly "emptied-shard": EmptiedShard;
   readonly "enrolment": Enrolment;
   readonly "enrolments": Enrolments;
   readonly "folded-opening": Opening;
@@ -749,6 +767,7 @@ export interface Messages {
   readonly "text-opening": TextOpening;
   readonly "thinned-file": ThinnedFile;
   readonly "thinned-index": ThinnedIndex;
+  readonly "thinned-shard": ThinnedShard;
   readonly "thinning": Thinning;
   readonly "turn-proof": TurnProof;
   readonly "updated-index": UpdatedIndex;
@@ -855,8 +874,11 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["quantisation", ["name", 128]],
   ],
   "emptied-file": [
-    ["columns", ["blob", 262144]],
+    ["columns", ["blob", 16777216]],
     ["opening", ["message", "folded-opening"]],
+    ["shards", ["many", ["message", "emptied-shard"], 64]],
+  ],
+  "emptied-shard": [
     ["before", ["fixed", 64]],
     ["after", ["fixed", 64]],
     ["link", ["message", "folded-opening"]],
@@ -883,7 +905,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["checkpoint", ["blob", 65536]],
   ],
   "index-file": [
-    ["columns", ["blob", 262144]],
+    ["columns", ["blob", 16777216]],
     ["opening", ["message", "folded-opening"]],
   ],
   "index-update": [
@@ -992,6 +1014,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["words_max", ["uint", 4]],
     ["participations", ["uint", 4]],
     ["similarity", ["uint", 4]],
+    ["shards", ["uint", 2]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
@@ -1014,12 +1037,14 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["entries", ["many", ["message", "proof-entry"], 65536]],
     ["links", ["many", ["message", "link-opening"], 65536]],
     ["hints", ["message", "folded-opening"]],
+    ["thresholds", ["many", ["message", "folded-opening"], 1]],
   ],
   "proof-entry": [
     ["seq", ["uint", 8]],
     ["record_digest", ["fixed", 32]],
-    ["c_h", ["points", 2]],
-    ["proof", ["fixed", 256]],
+    ["c_h", ["points", 128]],
+    ["proof", ["blob", 16384]],
+    ["c_v", ["many", ["fixed", 64], 1]],
   ],
   "proofs-ask": [
     ["manifest", ["fixed", 32]],
@@ -1046,7 +1071,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["manifest", ["fixed", 32]],
     ["seq", ["uint", 8]],
     ["signed", ["message", "signed-request"]],
-    ["c_y", ["fixed", 64]],
+    ["c_y", ["points", 64]],
     ["t_commit", ["element"]],
     ["time", ["uint", 8]],
     ["proof_mode", ["uint", 1]],
@@ -1133,17 +1158,20 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["path", ["many", ["fixed", 32], 32]],
   ],
   "thinned-file": [
-    ["columns", ["blob", 262144]],
+    ["columns", ["blob", 16777216]],
     ["opening", ["message", "folded-opening"]],
-    ["scores", ["fixed", 64]],
-    ["link", ["message", "folded-opening"]],
-    ["proof", ["fixed", 256]],
+    ["shards", ["many", ["message", "thinned-shard"], 64]],
   ],
   "thinned-index": [
     ["tenant", ["name", 128]],
     ["columns_digest", ["fixed", 32]],
     ["opening_digest", ["fixed", 32]],
     ["proof_digest", ["fixed", 32]],
+  ],
+  "thinned-shard": [
+    ["scores", ["fixed", 64]],
+    ["link", ["message", "folded-opening"]],
+    ["proof", ["fixed", 256]],
   ],
   "thinning": [
     ["manifest", ["fixed", 32]],

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A window whose indices are three shards, as the page's checks see it: honest files hold, others do not.
+
+The window and its proofs are real.  What a record's proofs say together is attacked in tests/groth16/test_sharded.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragseal.backends.mechanism import ShardHints
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.kernel import field, proofs
+from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.emptied import EmptiedFile
+from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
+from ragseal.kernel.thinning import ThinnedFile
+from ragseal.ledger.proof_files import columns_path
+from ragseal.prover import publishing
+from ragseal.prover.attestation import statements
+from ragseal.prover.storage.window_secrets import thinned_index, window_index
+from tests.simulator import World, policy
+from tests.simulator import provider as scene
+from tests.simulator.live import Live, live
+from tests.simulator.ticking import ticking
+from tests.web.published import NODE, Published, export_log
+from tests.web.second_reader import reports
+from tests.web.test_coins_in_node import Log
+from tests.web.test_window_in_node import other_link, other_response, with_entry
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
+SHARDED, SHARDS = load_classes()["sharded-tiny-two"], 3
+HINTS = 2 * POINT_BYTES  #: of a shard: C_h and C_1
+OPENING = "an opening of hints or of an embedding does not hold"
+
+
+def sharded(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
+    """A live window over three shards with an account in each of two tenants; ``make``: what it is opened by."""
+    texts = {"texts": lambda tenant: scene.documents(tenant, 300), "tenants": {"acme": ["alice"], "globex": ["carol"]}}
+    return make(folder, kind=scene.Kind(SHARDED, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
+
+
+def exported(window: Live, folder: Path) -> Published:
+    """All public files of the window."""
+    publishing.export(window.provider, window.server.serving.proofs, folder, "", lambda *_: None)
+    log: Any = log_of(window)
+    export_log(log, folder)
+    return Published(folder, window.log_key)
+
+
+def log_of(window: Live) -> Log:
+    ledger = window.provider.ledger
+    return Log(window.provider.state.log_signer, [ledger.entry(at) for at in range(ledger.size)])
+
+
+def order(published: Published, **changed: bytes) -> str:
+    """What Node reads: the files, with ``changed`` in place of the first that each name is the folder of."""
+    files = {str(one.relative_to(published.folder)): one for one in published.folder.rglob("*") if one.is_file()}
+    data = {path: base64.b64encode(one.read_bytes()).decode() for path, one in files.items()}
+    for name, value in changed.items():
+        data[next(path for path in data if path.startswith(f"{name}/"))] = base64.b64encode(value).decode()
+    return json.dumps({"files": data, "logKey": published.key, "window": ""})
+
+
+def bad(report: dict[str, Any]) -> dict[str, str]:
+    assert "error" not in report, report
+    return {line["step"]: line["text"] for line in report["lines"] if line["state"] == "bad"}
+
+
+# --- without coins ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Scene:
+    honest: Published
+    lied: Published  #: one shard is proven with another threshold
+    batch: ProofBatch  #: the honest one
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder = tmp_path_factory.mktemp("shards")
+    with sharded(folder / "scene") as window:
+        with window.client() as client:
+            client.ask("acme report number 1")
+        window.end_window()
+        honest = exported(window, folder / "honest")
+        with window.provider.state.transaction() as db:
+            db.execute("DELETE FROM proofs")
+            db.execute("DELETE FROM kept_deliveries")
+        window.server.serving.proofs._delivered.clear()
+        with pytest.MonkeyPatch.context() as patched:
+            another_threshold(window, patched)
+            lied = exported(window, folder / "lied")
+    return Scene(honest, lied, ProofBatch.decode(honest.only("proofs/*/0.bin").read_bytes()))
+
+
+def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
+    """One shard is proven for (v*, i* + 1), and its C_h holds what C_v lacks: pairing checks see no difference.
+
+    The shard is one in which the slot i* + 1 does not lie, so that all else is as it was and the proof exists.
+    """
+    group, thresholds = window.provider.backends.group, window.provider.backends.keys.newest().thresholds
+    assert thresholds is not None
+    slot_base = thresholds.points[POINT_BYTES : 2 * POINT_BYTES]
+    at = {"shard": 0, "lied": 0}
+    hints, commit, assign = ShardHints.__getitem__, HintBases.commit, statements.assign_attestation
+
+    def lied_hints(self: Any, shard: int) -> Any:
+        at["shard"], at["lied"] = shard, 0 if (self._answer.threshold_slot + 1) // SHARDED.N else 1
+        if shard != at["lied"]:
+            return hints(self, shard)
+        answer = replace(self._answer, threshold_slot=self._answer.threshold_slot + 1)
+        return hints(ShardHints(self._engine, self._key, self._w, self._steps, answer), shard)
+
+    def lied_commit(self: HintBases, *given: Any) -> bytes:
+        own = commit(self, *given)
+        if at["shard"] != at["lied"]:
+            return own
+        return group.msm(own[:POINT_BYTES] + slot_base, field.pack([1, 1])) + own[POINT_BYTES:]
+
+    def lied_assign(*given: Any, **named: Any) -> Any:
+        v, slot = named["threshold"]
+        return assign(*given, **{**named, "threshold": (v, slot + (at["shard"] == at["lied"]))})
+
+    patched.setattr(ShardHints, "__getitem__", lied_hints)
+    patched.setattr(HintBases, "commit", lied_commit)
+    patched.setattr(statements, "assign_attestation", lied_assign)
+    patched.setattr(proofs, "verify_hints", lambda *_: None)  # the provider's own look
+
+
+def test_an_honest_window_holds(made: Scene) -> None:
+    said = made.honest.check()
+    assert (said.state, said.proven) == ("good", 1), said.lines
+    assert f"of each of {SHARDS} shards" in said.of("good")["proofs"]
+
+
+def test_another_threshold_in_one_shard_is_seen(made: Scene) -> None:
+    """By the opening of hints alone: with that taken away, the page lets it pass."""
+    assert bad(reports([order(made.lied)])[0]) == {"openings": OPENING}
+    assert reports([order(made.lied)], OPENING)[0]["state"] == "good"
+
+
+def proof_of(batch: ProofBatch, *shards: int) -> ProofBatch:
+    """The record's proofs are those of these shards."""
+    proof = batch.entries[0].proof
+    return with_entry(batch, 0, proof=b"".join(proof[PROOF_BYTES * at : PROOF_BYTES * (at + 1)] for at in shards))
+
+
+def hints_of(batch: ProofBatch, *shards: int) -> ProofBatch:
+    c_h = batch.entries[0].c_h
+    return with_entry(batch, 0, c_h=b"".join(c_h[HINTS * at : HINTS * (at + 1)] for at in shards))
+
+
+#: A change of the batch, the step that sees it, and a part of what it says.
+FORGERIES: dict[str, tuple[Callable[[ProofBatch], ProofBatch], str, str]] = {
+    "a shard's proof left out": (lambda b: proof_of(b, 0, 1), "proofs", "over 3 shards has as many proofs, not 2"),
+    "a shard left out": (lambda b: hints_of(proof_of(b, 0, 1), 0, 1), "proofs", "has as many proofs, not 2"),
+    "a shard's proof twice": (lambda b: proof_of(b, 0, 1, 1), "proofs", "of record 0 for shard 2 does not hold"),
+    "shards in another order": (
+        lambda b: hints_of(proof_of(b, 1, 0, 2), 1, 0, 2), "proofs", "of record 0 for shard 0 does not hold",
+    ),
+    "a proof more": (lambda b: proof_of(b, 0, 1, 2, 2), "proofs", "as many proofs, not 4"),
+    "a shard's hints left out": (lambda b: hints_of(b, 0, 1), "proofs", "hints of 2 shards, not of 3"),
+    "no threshold": (lambda b: with_entry(b, 0, c_v=()), "proofs", "0 commitments to a threshold"),
+    "another threshold": (
+        lambda b: with_entry(b, 0, c_v=(b.entries[0].c_h[:POINT_BYTES],)), "proofs", "for shard 0 does not hold",
+    ),
+    "no opening of thresholds": (
+        lambda b: replace(b, thresholds=()), "proofs", "0 openings of thresholds, where 1 is due",
+    ),
+    "another opening of thresholds": (
+        lambda b: replace(b, thresholds=(other_response(b.thresholds[0]),)), "openings", OPENING,
+    ),
+    "another link": (other_link, "openings", OPENING),
+}  # fmt: skip
+
+
+def test_what_is_no_proof_of_all_shards_is_seen(made: Scene) -> None:
+    orders = [order(made.honest, proofs=forge(made.batch).encode()) for forge, *_ in FORGERIES.values()]
+    for (name, (_, step, match)), report in zip(FORGERIES.items(), reports(orders), strict=True):
+        assert list(bad(report)) == [step], f"{name}: {report['lines']}"
+        assert match in bad(report)[step], name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("no opening of thresholds", "openings of thresholds, where"), ("another opening of thresholds", OPENING)],
+)
+def test_nothing_else_sees_a_threshold_that_is_not_opened(name: str, words: str, made: Scene) -> None:
+    forged = order(made.honest, proofs=FORGERIES[name][0](made.batch).encode())
+    assert reports([forged], words)[0]["state"] == "good"
+
+
+# --- policies --------------------------------------------------------------------------------------------------------
+
+
+ANSWERS = {"claim": "answers", "lo": 0, "vocabulary": bytes(31) + b"v", "words_max": 1, "participations": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "match"),
+    [
+        ("tiny", {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
+        ("sharded-tiny-two", {**ANSWERS, "similarity": 1}, "counts the keywords of one index, its class is for shards"),
+    ],
+)
+def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
+    name: str, changes: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    cls, world = load_classes()[name], World()
+    named = {"class_name": name, "class_digest": class_digest(cls), "table_digest": build_table(cls.law).digest()}
+    world.commit(policy_=policy(**named, **changes))
+    world.close()
+    export_log(world, tmp_path)
+    said = Published(tmp_path, world.signer.verifier.vkey()).check()
+    assert (list(said.bad), said.whose) == (["verifying key"], ["log"]), said.lines
+    assert match in said.bad["verifying key"]
+
+
+# --- with coins ------------------------------------------------------------------------------------------------------
+
+
+def test_coins_of_every_shard_are_checked(tmp_path: Path) -> None:
+    """A thinning and a later version hold; not one of fewer shards, of swapped ones, or with another link."""
+    with sharded(tmp_path / "scene", ticking, coins=True) as window:
+        window.tick()
+        window.end_window()
+        files = exported(window, tmp_path / "public")
+        said = files.check()
+        assert said.state == "good", said.lines
+        thinning, (_, update) = window.window.thinning, window.window.updates[-1]
+        state, digest = window.provider.state, window.window.digest
+        line, later = thinning.tenants[0], update.tenants[0]
+        thinned = ThinnedFile.decode(thinned_index(state, digest, line.tenant))
+        emptied = EmptiedFile.decode(window_index(state, digest, later.tenant, update.number))
+        for entry, own, name in (
+            (thinning, thinned, lambda file: file.entry(line.tenant)),
+            (update, emptied, lambda file: file.entry(later.tenant, later.text_root)),
+        ):
+            columns = columns_path(name(own).columns_digest)
+            for forged, match in otherwise(own):
+                log: Any = log_of(window)
+                tenants = (name(forged), *entry.tenants[1:])
+                log.all[log.all.index(entry.encode())] = replace(entry, tenants=tenants).encode()
+                export_log(log, files.folder)
+                (files.folder / columns).write_bytes(forged.encode())
+                found = files.check().bad
+                assert list(found) == ["columns"]
+                assert match in found["columns"]
+            (files.folder / columns).write_bytes(own.encode())
+
+
+def otherwise(own: Any) -> list[tuple[Any, str]]:
+    """A file of a tenant's shards as it should not be, and what the page says of it."""
+    first, second, third = own.shards
+    return [
+        (replace(own, shards=shards), match)
+        for shards, match in (
+            ((first, second), "speaks of 2 shards, the window's indices have 3"),
+            ((second, first, third), "the proof that hidden slots are empty does not hold"),
+            ((first, second, replace(third, link=other_response(third.link))), "a proof of opening does not hold"),
+        )
+    ]
