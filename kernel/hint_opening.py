@@ -3,8 +3,9 @@
 
 C_h holds the hints.  Of a ranked class and the lottery a second commitment, C_1, holds the bounds b_i where the
 circuit's wire is beta b_i: a verifier multiplies it by beta.  The bounds are hints as well, and nothing in the circuit
-ties the two; one witness for both relations does.  A slot's four hints stand together in it, so that bounds are spread over its whole
-first part: were they all in one half, a round of folding would have the identity to send, which is refused.
+ties the two; one witness for both relations does.  A slot's four hints stand together in it, so that bounds are spread
+over its whole first part: were they all in one half, a round of folding would have the identity to send, which is
+refused.
 
 On the wire the commitments of a proof are one field: C_h, and C_1 behind it.
 """
