@@ -34,7 +34,7 @@ class Coined:
 
     window: str
     policy: Policy
-    cls: AttestationClass
+    cls: AttestationClass  #: of its whole index
     queries: int  #: of all accounts together: accounts times n_max, or more where more were answered; 0: never opened
     coin_period: bytes  #: names the throw of its coins; windows that share one have the same
 
@@ -137,7 +137,7 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
         PolicyError: numbers out of range, or a claim without a coin.
     """
     return _promise(
-        cls,
+        policy.whole(cls),
         prizes=policy.prizes(cls),
         shift=policy.shift(cls),
         hidden=policy.hidden,

@@ -22,6 +22,7 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.overflow import few_exceed_bound, grid_size
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.sharded_class import WholeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ def _places(cls: AttestationClass, queries: int) -> Fraction:
 @lru_cache(maxsize=64)
 def _outside_grid(cls: CircuitClass | RankedClass, chunks: int) -> Fraction:
     """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
+    if isinstance(cls, WholeIndex):  # any shard alone may find no theta, and fewer slots find it less often
+        return min(Fraction(1), cls.shards * _outside_grid(cls.shard, chunks))
     others = cls.N - chunks
     if others < cls.R:
         return Fraction(1)

@@ -30,7 +30,7 @@ class Spent:
 
     window: str
     policy: Policy
-    cls: AttestationClass
+    cls: AttestationClass  #: of its whole index
     queries: int  #: an account may have asked
 
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,18 @@ from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_hints import sharded_hints
+from ragseal.kernel.sharded_mechanism import ShardedSelection, select_sharded
 from ragseal.kernel.statement import Returned
 
 Scores = npt.NDArray[np.int64]
 
 
 class Engine(Protocol):
-    """Noise over every slot on a fixed schedule, exact top-K, and the committed hints."""
+    """Noise over every slot on a fixed schedule, exact top-K, and the committed hints.
+
+    Scores are those of a whole index: N of a class that is one, N of every shard of a class for shards.
+    """
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> tuple[Returned, ...]:
         """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists.
@@ -36,11 +42,30 @@ class Engine(Protocol):
         ``prizes``: the policy's under the lottery; 0 of another law.
         """
 
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> Sequence[bytes]:
+        """The hint vector h of every shard, packed: megabytes each, so it is computed when it is asked for."""
+
+    def threshold(self, key: int, w: Scores, hmax: int, /) -> tuple[int, int] | None:
+        """(v*, i*) where shards share one; None of an index that is one."""
+
+
+class OneIndex(ABC):
+    """What engines of an index without shards have in common."""
+
+    @abstractmethod
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
         """The hint vector h, packed."""
 
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> Sequence[bytes]:
+        """That of the one index."""
+        return (self.hints(key, w, hmax, prizes),)
 
-class ReferenceEngine:
+    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
+        """None: it is among the hints."""
+        return None
+
+
+class ReferenceEngine(OneIndex):
     """The kernel's plain integers: the fallback, and what the native engine is compared with."""
 
     def __init__(self, cls: CircuitClass) -> None:
@@ -55,7 +80,7 @@ class ReferenceEngine:
         return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
 
 
-class ReferenceRankedEngine:
+class ReferenceRankedEngine(OneIndex):
     """The same of a ranked class; ``hmax`` is H in steps."""
 
     def __init__(self, cls: RankedClass) -> None:
@@ -69,7 +94,7 @@ class ReferenceRankedEngine:
         return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
 
 
-class ReferenceLotteryEngine:
+class ReferenceLotteryEngine(OneIndex):
     """The same of a lottery's class; ``hmax`` is H in units of w."""
 
     def __init__(self, cls: LotteryClass) -> None:
@@ -84,7 +109,7 @@ class ReferenceLotteryEngine:
         return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
 
 
-class NativeEngine:
+class NativeEngine(OneIndex):
     """The native module's engine."""
 
     def __init__(self, cls: CircuitClass | RankedClass) -> None:
@@ -105,6 +130,22 @@ class NativeEngine:
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax))
 
+    def respond(
+        self,
+        key: int,
+        rows: native.ScoreMatrix,
+        columns: native.Committer,
+        embedding: bytes,
+        line: tuple[int, int],
+        hmax: int,
+        rho: int,
+    ) -> native.Response:
+        """As :func:`ragseal.backends.response.respond`."""
+        try:
+            return self._engine.respond(field.to_bytes(key), rows, columns, embedding, line, hmax, field.to_bytes(rho))
+        except native.NativeError as error:
+            raise _named(error) from None
+
     def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
@@ -112,7 +153,29 @@ class NativeEngine:
             raise _named(error) from None
 
 
-class NativeLotteryEngine:
+class ReferenceShardedEngine:
+    """The kernel's plain integers for shards."""
+
+    def __init__(self, cls: ShardedClass) -> None:
+        self._cls = cls
+
+    def _select(self, key: int, w: Scores, hmax: int) -> tuple[ShardedSelection, list[list[int]]]:
+        scores = [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
+        return select_sharded(self._cls, key, scores, hmax), scores
+
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+        return self._select(key, w, hmax)[0].returned
+
+    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
+        found, _ = self._select(key, w, hmax)
+        return found.threshold, found.threshold_slot
+
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
+        found, scores = self._select(key, w, hmax)
+        return [field.pack(sharded_hints(self._cls, found, shard, own, hmax)) for shard, own in enumerate(scores)]
+
+
+class NativeLotteryEngine(OneIndex):
     """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
 
     def __init__(self, cls: LotteryClass) -> None:
@@ -134,9 +197,20 @@ class ShardedEngine:
 
     def __init__(self, cls: ShardedClass) -> None:
         sizes, bounds, cumulative, grid = _ranked_parameters(cls)
+        self._slots = cls.N
         self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
 
-    def answer(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
+    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+        return self.select(key, w, hmax).returned
+
+    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
+        found = self.select(key, w, hmax)
+        return found.threshold, found.threshold_slot
+
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
+        return ShardHints(self, key, np.reshape(w, (-1, self._slots)), hmax, self.select(key, w, hmax))
+
+    def select(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
         try:
             found = self._engine.answer(field.to_bytes(key), _buffer(w), steps)
@@ -156,6 +230,29 @@ class ShardedEngine:
             return self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed)
         except native.NativeError as error:
             raise _named(error) from None
+
+
+class ShardHints(Sequence[bytes]):
+    """The hint vectors of a query's shards, each computed whenever it is asked for."""
+
+    def __init__(self, engine: ShardedEngine, key: int, w: Scores, steps: int, answer: ShardedAnswer) -> None:
+        self._engine, self._key, self._w, self._steps, self._answer = engine, key, w, steps, answer
+
+    def __len__(self) -> int:
+        return len(self._w)
+
+    @overload
+    def __getitem__(self, shard: int) -> bytes: ...
+    @overload
+    def __getitem__(self, shard: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, shard: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(shard, slice):
+            return [self[at] for at in range(*shard.indices(len(self)))]
+        place = range(len(self))[shard], len(self)
+        return self._engine.hints(self._key, self._w[place[0]], self._steps, place, self._answer)
+
+    def __repr__(self) -> str:
+        return f"ShardHints({len(self)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +300,8 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
 
 def open_engine(cls: AttestationClass) -> Engine:
     """The fastest engine there is on this machine."""
+    if isinstance(cls, ShardedClass):
+        return ShardedEngine(cls) if available() else ReferenceShardedEngine(cls)
     if isinstance(cls, LotteryClass):
         return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
     if available():

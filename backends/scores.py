@@ -42,11 +42,11 @@ class NativeScores:
     """Reads 8 bits an entry, with all cores."""
 
     def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
-        self._rows = native.ScoreMatrix(matrix.tobytes(), matrix.shape[1])
+        self.rows = native.ScoreMatrix(matrix.tobytes(), matrix.shape[1])
 
     def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
         with native_errors():
-            return np.frombuffer(self._rows.scores(np.asarray(e, dtype=np.int8).tobytes()), dtype="<i4")
+            return np.frombuffer(self.rows.scores(np.asarray(e, dtype=np.int8).tobytes()), dtype="<i4")
 
 
 def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
@@ -55,7 +55,8 @@ def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
 
 
 @lru_cache(maxsize=64)
-def _committer(columns: bytes, b: bytes) -> Committer:
+def committer(columns: bytes, b: bytes) -> Committer:
+    """Columns and B, checked, for commitments under them; kept for the next query."""
     with native_errors():
         return native.Committer(columns, b)
 
@@ -66,4 +67,4 @@ def commit_scores(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[i
         return attestation.score_commitment(group, columns, bases, e, rho)
     with native_errors():
         packed = np.asarray(e, dtype=np.int8).tobytes()
-        return _committer(columns, bases.b).commit(packed, field.to_bytes(rho))
+        return committer(columns, bases.b).commit(packed, field.to_bytes(rho))

@@ -16,7 +16,7 @@ import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.scores import score_matrix
-from ragseal.groth16.assignments import Assignment, assignment_of
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, commitment, field, mechanism, opening, proofs
 from ragseal.kernel.attestation import Record, Request, SignedRequest
@@ -112,7 +112,7 @@ def make(bench: Bench, seq: int) -> Instance:
     )  # fmt: skip
     noise_key = mechanism.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
-    h = bench.engine.hints(noise_key, w, policy.hmax(cls))
+    h = bench.engine.shard_hints(noise_key, w, policy.hmax(cls))[0]
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
@@ -122,7 +122,8 @@ def make(bench: Bench, seq: int) -> Instance:
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
     both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
     blind = proofs.total_blinder(policy.gain, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
-    assignment = assignment_of(cls)(
+    assignment = assign_attestation(
+        cls,
         (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
     )  # fmt: skip
     return Instance(record, statement, e, r, rho, rho_hints, h, c_w, c_h, assignment)
@@ -150,7 +151,7 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
     here = proofs.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))
     linked = opening.prove_opening(
-        group, "link", here, proofs.link_relations(bench.generators, bench.columns, key.scores.b, items),
+        group, "link", here, proofs.link_relations(group, bench.generators, bench.columns, key.scores.b, here, items),
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip

@@ -28,8 +28,8 @@ from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, statement
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import Statement
-from ragseal.kernel.sharded_statement import shard_challenges, shard_statements
+from ragseal.kernel.proofs import Statement, challenges
+from ragseal.kernel.sharded_statement import shard_statements
 
 STEPS = 96
 BATCH = 30  #: proofs that a verifier checks together: those of a record of a million slots
@@ -48,7 +48,7 @@ def _prove(name: str, folder: Path, zkey: Path, shards: int, answers: Any) -> No
     w = rng.integers(-1000 << cls.c, 90 << cls.c, (shards, cls.N))
     seed, beacon, ctx, salt = (1, 2), 3, secrets.randbits(248), secrets.randbits(248)
     engine, key = ShardedEngine(cls), noise_key(seed, beacon, ctx)
-    found = engine.answer(key, w, STEPS)
+    found = engine.select(key, w, STEPS)
     backend = NativeBackend(cls, built.r1cs, zkey)
     view, rho_v = backend.key, secrets.randbelow(R)
     c_v = view.thresholds.commit(group, found.threshold, found.threshold_slot, rho_v)
@@ -63,7 +63,7 @@ def _prove(name: str, folder: Path, zkey: Path, shards: int, answers: Any) -> No
         c_w = group.msm(view.scores.y + view.scores.b, field.pack([*own, rho]))
         c_h = view.hint_bases.commit(group, h, rhos)
         times.append(time.perf_counter())
-        alpha, beta = shard_challenges(view.digest, bytes(32), stated, c_w, c_h, c_v)
+        alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
         given = ShardedAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))

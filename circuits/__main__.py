@@ -11,12 +11,7 @@ import click
 from ragseal.circuits import search as shapes
 from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import (
-    class_digest,
-    load_classes,
-    load_sharded_classes,
-    thinning_classes,
-)
+from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
 from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
@@ -35,7 +30,7 @@ class _Commands(click.Group):
 
 
 def _chosen(names: Iterable[str]) -> list[AttestationClass]:
-    classes: dict[str, AttestationClass] = {**load_classes(), **load_sharded_classes()}
+    classes = load_classes()
     unknown = sorted(set(names) - set(classes))
     if unknown:
         raise ConfigurationError(f"no circuit class {', '.join(unknown)}; there are {', '.join(classes)}")
@@ -88,7 +83,7 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
     known.update(fresh)
     known.update({name: statistics.line(size) for name, size in CLASSES.items()})  # a formula that tests check
     sizes = thinning_classes()
-    names = *load_classes(), *load_sharded_classes(), *CLASSES, *sizes
+    names = *load_classes(), *CLASSES, *sizes
     known.update({name: statistics.line(size) for name, size in sizes.items()})
     text = statistics.render(known[name] for name in names if name in known)
     if not check:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are six: the attestation's, the ranked one and the lottery's, which prove that a list is what the mechanism gives,
-and one of which a policy names by its class; the sharded one, for a part of a larger index, which no policy can name
-yet; the estimate's, of which an auditor chooses a size by the key that it asks for proofs under; and the
-thinning's, whose size is the capacity of the policy's class.
+There are six: the attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index, which
+prove that a list is what the mechanism gives, and one of which a policy names by its class; the estimate's, of which an
+auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the
+policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
@@ -27,7 +27,7 @@ from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
-from ragseal.kernel.sharded_class import ShardedClass, sharded_class_from_mapping
+from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
@@ -269,22 +269,27 @@ def _thinning(cls: ThinningClass) -> Circuit:
 
 
 def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
-    """The classes of a parameter file (default: those that come with ragseal), by name.
+    """The classes of a parameter file (default: all that come with ragseal), by name.
 
     Raises:
         ConfigurationError: the file cannot be read or is no TOML.
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    for source in [path] if path else [CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE]:
+    files = CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE, SHARDED_CLASSES_FILE
+    for source in [path] if path else files:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 
 
+def one_index_classes() -> dict[str, AttestationClass]:
+    """Those of the classes that are one index, by name: what a plan chooses among.  Raises as :func:`load_classes`."""
+    return {name: cls for name, cls in load_classes().items() if not isinstance(cls, ShardedClass)}
+
+
 def load_sharded_classes() -> dict[str, ShardedClass]:
-    """The sharded classes that come with ragseal, by name.  Raises as :func:`load_classes`."""
-    tables = _tables(SHARDED_CLASSES_FILE)
-    return {name: sharded_class_from_mapping({"name": name, **values}) for name, values in tables.items()}
+    """Those of the classes that are for shards, by name.  Raises as :func:`load_classes`."""
+    return {name: cls for name, cls in load_classes().items() if isinstance(cls, ShardedClass)}
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:

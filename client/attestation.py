@@ -27,11 +27,12 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     check_withheld,
 )
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Account, Manifest, embedding_commitment, text_leaf
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
+from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
@@ -162,15 +163,20 @@ def build_request(
     )
 
 
-def check_record(group: Group, mine: SignedRequest, record: Record) -> None:
+def check_record(group: Group, policy: Policy, mine: SignedRequest, record: Record) -> None:
     """The record carries exactly the signed request (and a decoded record is of its request's window).
 
     Raises:
-        AttestationError: another request or signature.
+        AttestationError: another request or signature, or C_y of another number of shards than the index has.
         ProofError: C_y is no point of the curve, or the identity.
     """
     if record.signed != mine:
         raise AttestationError("the record carries a request different from the one this account signed")
+    if len(record.c_y) != POINT_BYTES * policy.shards:
+        raise AttestationError(
+            f"the record commits to the scores of {len(record.c_y) // POINT_BYTES} shards, the window's indices have "
+            f"{policy.shards}"
+        )
     group.check(record.c_y)
 
 
@@ -182,17 +188,17 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
             open, a text without a flag, or more or fewer flags without a text than the policy's guard withholds.
         LedgerError: a text that the text tree of the version does not hold.
     """
-    cls = window.cls
+    cls, policy = window.cls, window.manifest.policy
+    capacity = policy.capacity(cls)
     ids = [slot.slot for slot in openings.slots]
     if len(ids) != cls.K:
         raise AttestationError(f"the answer returns {len(ids)} slots, the policy's class returns exactly {cls.K}")
     if any(a >= b for a, b in itertools.pairwise(ids)):
         raise AttestationError("the returned slots are not strictly increasing: their order could carry information")
-    if ids[-1] >= cls.N:
-        raise AttestationError(f"slot {ids[-1]} is outside the index of {cls.N} slots")
+    if ids[-1] >= capacity:
+        raise AttestationError(f"slot {ids[-1]} is outside the index of {capacity} slots")
     if places_commitment(cls, openings.t_salt, openings.returned()) != record.t_commit:
         raise AttestationError("the returned slots and flags are not those that the record commits to")
-    policy = window.manifest.policy
     check_withheld(policy, openings)
     openings.check_claim(policy)
     root = policy.read_from(window.index.text_root)
@@ -202,7 +208,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
         for opened in slot.texts:
             leaf = text_leaf(opened.salt, slot.slot, opened.content)
             try:
-                verify_inclusion(leaf_hash(leaf), slot.slot, cls.N, opened.path, root)
+                verify_inclusion(leaf_hash(leaf), slot.slot, capacity, opened.path, root)
             except LedgerError as error:
                 raise LedgerError(
                     f"the text of slot {slot.slot} is not the one committed in its index: {error}"
@@ -273,7 +279,7 @@ def check_answer(
     Raises:
         AttestationError, LedgerError, ProofError, EncodingError: see the single checks.
     """
-    check_record(group, mine, answer.record)
+    check_record(group, window.manifest.policy, mine, answer.record)
     check_openings(window, answer.record, answer.openings)
     checkpoint = check_receipt(window.manifest, log, answer.record, answer.openings.digest(), answer.receipt)
     if previous is not None:

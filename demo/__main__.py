@@ -28,6 +28,7 @@ from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.folder import claim
 from ragseal.demo.judged import worth
+from ragseal.demo.large import SLOTS, fill, large_scenario
 from ragseal.demo.policy import MINILM, answers_policy_text, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import (
@@ -46,7 +47,7 @@ from ragseal.runtime.tls import BY_DEFAULT
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
-BEACON_SECONDS = 120.0
+BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
 ANSWER_SECONDS = 600.0  #: an answer in words reads every document that takes part, on whatever machine
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -112,7 +113,7 @@ def ask_all(
     return done
 
 
-def wait_until_open(provider: str, processes: Running) -> None:
+def wait_until_open(provider: str, processes: Running, limit: float) -> None:
     """Until the beacon is complete and the window takes queries.
 
     Raises:
@@ -120,11 +121,11 @@ def wait_until_open(provider: str, processes: Running) -> None:
     """
     link = ProviderOverGrpc(provider, BY_DEFAULT, 10.0)
     try:
-        deadline = time.monotonic() + BEACON_SECONDS
+        deadline = time.monotonic() + limit
         while link.announced().stage != "open":
             processes.check()
             if time.monotonic() > deadline:
-                raise ConfigurationError(f"the window does not open within {BEACON_SECONDS:.0f} s; see the logs")
+                raise ConfigurationError(f"the window does not open within {limit:.0f} s; see the logs")
             time.sleep(0.2)
     finally:
         link.close()
@@ -145,7 +146,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
     watch.stage("provider", "the provider: keys, ledger, accounts")
     made = run(
         "prover", "init", "--state", provider_home, "--origin", ORIGIN, "--class", plan.class_name,
-        "--embedder", embedder,
+        "--shards", str(plan.shards), "--embedder", embedder,
     )  # fmt: skip
     log_key = made["ledger_key"]
     homes = {}
@@ -167,6 +168,10 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
     for tenant, corpus in plan.corpora.items():
         watch.stage(f"documents {tenant}", f"embedding tenant {tenant}")
         run("prover", "documents", "put", "--state", provider_home, "--tenant", tenant, "--corpus", corpus, show=True)
+
+    if plan.shards > 1:
+        watch.stage("synthetic", f"random vectors fill the index up to {SLOTS:,} documents in {plan.shards} shards")
+        _indented(f"{fill(Path(provider_home), model):,} synthetic documents")
 
     run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
 
@@ -205,7 +210,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
             "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
             "--log-key", log_key, "--interval", "5",
         )  # fmt: skip
-        wait_until_open(provider, processes)
+        wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
         answers = ask_all(provider, log_key, homes, plan.queries, model, plan.answers)
         processes.check()
@@ -230,6 +235,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         "stages": watch.seconds,
         "machine": machine(),
         "class": plan.class_name,
+        "shards": plan.shards,
         "corpora": plan.corpora,
         "embedder": embedder,
         "quality": None if value is None else asdict(value),
@@ -264,19 +270,27 @@ def machine() -> str:
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")
 @click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
 @click.option("--answers", is_flag=True, help="Answers in words, whose texts the epsilon covers; of the demo's corpus.")
+@click.option("--large", is_flag=True, help=f"One tenant of {SLOTS:,} slots in shards: docstrings, and random vectors.")
 @click.option("--out", "folder", type=click.Path(path_type=Path), default=CACHE / "demo", show_default=True,
               help="Folder of the demo's own: new, empty, or of an earlier run, which is deleted.")  # fmt: skip
-def main(corpus: str, class_name: str | None, queries: int, embedder: str, answers: bool, folder: Path) -> None:
+def main(
+    corpus: str, class_name: str | None, queries: int, embedder: str, answers: bool, large: bool, folder: Path
+) -> None:
     """Run one audit window end to end."""
     os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch = Stopwatch()
     try:
         check_arguments(corpus, class_name, embedder, queries)
-        if answers and (corpus != "stdlib" or class_name or embedder != DEFAULT):
-            raise ConfigurationError("--answers is of the demo's own corpus, class and embedder: leave the others out")
+        if (answers or large) and (corpus != "stdlib" or class_name or embedder != DEFAULT or answers == large):
+            raise ConfigurationError(
+                "--answers and --large are of the demo's own corpus, class and embedder: leave the others out"
+            )
         claim(folder)
         watch.stage("corpus", f"corpus {corpus}")
-        plan = answers_scenario(folder) if answers else scenario(corpus, folder, class_name, queries)
+        if answers or large:
+            plan = answers_scenario(folder) if answers else large_scenario(folder)
+        else:
+            plan = scenario(corpus, folder, class_name, queries)
         line = window(plan, folder, watch, embedder)
     except AuditError as error:
         out.print(f"[bold red]demo failed:[/] {escape(str(error))}")

@@ -24,6 +24,7 @@ from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, MAX_DIMENSION, UNTIL_DELIVERED
+from ragseal.kernel.sharded_class import ShardedClass, whole_index
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
 
@@ -99,7 +100,8 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     cls = load_classes()[plan.class_name]
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    gain = max(1, gain_of_return(cls, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
+    whole = whole_index(cls, plan.shards) if isinstance(cls, ShardedClass) else cls
+    gain = max(1, gain_of_return(whole, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
     if isinstance(cls, LotteryClass):  # its return sets no limit, what it compares does
         gain = min(gain, (cls.room - 1) // (hi + score_limit(MAX_DIMENSION)))
     return (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import load_classes, one_index_classes
 from ragseal.circuits.search import count_rows
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.judged import Grades, judgements
@@ -38,6 +38,7 @@ class Scenario:
     queries: list[DemoQuery]
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
     answers: bool = False  #: the window's claim is answers
+    shards: int = 1  #: of the class, that an index is
 
 
 def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
@@ -67,7 +68,7 @@ def smallest_class(documents: int) -> str:
     Raises:
         ConfigurationError: no class does.
     """
-    classes = load_classes().values()
+    classes = one_index_classes().values()
     for laws in LAWS_BY_ANSWERS:
         fitting = [c for c in classes if c.law in laws and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:

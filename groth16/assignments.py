@@ -19,6 +19,7 @@ from ragseal.kernel import field
 from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
+from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
@@ -124,13 +125,31 @@ class LotteryAssignment(RankedAssignment):
         }
 
 
-def assignment_of(cls: AttestationClass) -> type[Assignment]:
-    """What a prover of this class puts in."""
-    if isinstance(cls, ShardedClass):
-        return ShardedAssignment
-    if isinstance(cls, LotteryClass):
-        return LotteryAssignment
-    return RankedAssignment if isinstance(cls, RankedClass) else Assignment
+def assign_attestation(
+    cls: AttestationClass,
+    clear: tuple[int, ...],
+    w: tuple[int, ...],
+    h: bytes,
+    blind: int,
+    seed: tuple[int, int],
+    t_salt: int,
+    threshold: tuple[int, int] | None = None,
+) -> Assignment:
+    """What a prover of this class puts in.
+
+    Args:
+        threshold: (v*, i*) of a class for shards, else None.
+
+    Raises:
+        ProofError: a threshold where none belongs, or none where one does.
+    """
+    if isinstance(cls, ShardedClass) != (threshold is not None):
+        raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
+    if threshold is not None:
+        return ShardedAssignment(clear, w, h, blind, seed, t_salt, threshold)
+    kinds = {LotteryClass: LotteryAssignment, RankedClass: RankedAssignment}
+    kind = next((made for of, made in kinds.items() if isinstance(cls, of)), Assignment)
+    return kind(clear, w, h, blind, seed, t_salt)
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

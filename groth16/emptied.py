@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making the public file of an index version whose hidden slots are empty.  docs/proofs/thinning.md.
+"""Making what an index version shows of one shard, that its hidden slots are empty.  docs/proofs/thinning.md.
 
 It is the thinning circuit with one index in both places: what is placed is what is left.
 """
@@ -15,14 +15,13 @@ from ragseal.groth16.thinning import Matrix, combine_rows, folded
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, prove_emptied_link, verify_emptied
-from ragseal.kernel.opening import Opening
+from ragseal.kernel.emptied import EmptiedShard, EmptiedStatement, prove_emptied_link, verify_emptied_shard
 from ragseal.kernel.params import R
 
 
 @dataclass(frozen=True)
 class EmptiedSecrets:
-    """What only the provider has.  Both rho and ``nonces`` are drawn afresh for every file."""
+    """What only the provider has.  Both rho and ``nonces`` are drawn afresh for every shard of every file."""
 
     seed: tuple[int, int]
     blinders: Sequence[int]  #: beta'_j of C'_j
@@ -39,15 +38,13 @@ def make_emptied(
     bases: ScoreBases,
     statement: EmptiedStatement,
     matrix: Matrix,
-    opening: Opening,
     secrets: EmptiedSecrets,
-) -> EmptiedFile:
-    """A tenant's file, checked as an auditor does before it leaves.
+) -> EmptiedShard:
+    """What a tenant's file has of one shard, checked as an auditor does before it leaves.
 
     Args:
         bases: Y_i and B of the attestation key.
-        matrix: E', the index in force: the rows of hidden slots are zero.
-        opening: of its columns over ``bases``.
+        matrix: E', the shard as it is in force: the rows of hidden slots are zero.
 
     Raises:
         ProofError: the inputs satisfy no witness, as where a hidden slot is filled, or what was made does not verify:
@@ -61,6 +58,6 @@ def make_emptied(
     proof = backend.prove(assign_thinning(key.cls, statement.clear(), scores, scores, blind, secrets.seed))
     witness = field.pack([*scores, folded(weights, secrets.blinders), *secrets.rho])
     link = prove_emptied_link(group, statement, key, bases, (before, after), proof, witness, secrets.nonces)
-    file = EmptiedFile(statement.columns, opening, before, after, link, proof)
-    verify_emptied(group, statement, key, bases, file)
-    return file
+    made = EmptiedShard(before, after, link, proof)
+    verify_emptied_shard(group, statement, key, bases, made)
+    return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making the public file of a thinned index: weights, the circuit's proof, the link.  docs/proofs/thinning.md.
+"""Making what a thinned index shows of one shard: weights, the circuit's proof, the link.  docs/proofs/thinning.md.
 
 Columns and their openings are made before, as those of any index version: placed ones over the thinning key's
 ``scores``, thinned ones over the attestation key's.
@@ -18,9 +18,8 @@ from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link, verify_thinning
+from ragseal.kernel.thinning import ThinnedShard, ThinningStatement, prove_link, verify_thinned_shard
 
 Matrix = npt.NDArray[np.int8]  #: (N, d)
 
@@ -29,7 +28,7 @@ _LIMB, _LIMBS = 16, 16  # of a weight of 31 bytes: sums over 4,096 columns of in
 
 @dataclass(frozen=True)
 class ThinningSecrets:
-    """What only the provider has.  ``rho`` and ``nonces`` are drawn afresh for every file."""
+    """What only the provider has.  ``rho`` and ``nonces`` are drawn afresh for every shard of every file."""
 
     seed: tuple[int, int]
     placed_blinders: Sequence[int]  #: beta_j of C_j
@@ -67,16 +66,14 @@ def make_thinned(
     statement: ThinningStatement,
     matrix: Matrix,
     hidden: Sequence[bool],
-    opening: Opening,
     secrets: ThinningSecrets,
-) -> ThinnedFile:
-    """A tenant's thinned file, checked as an auditor does before it leaves.
+) -> ThinnedShard:
+    """What a tenant's thinned file has of one shard, checked as an auditor does before it leaves.
 
     Args:
         bases: Y_i and B of the attestation key.
-        matrix: E, the placed index.
+        matrix: E, the shard as placed.
         hidden: the coins' verdict on each slot (:func:`ragseal.kernel.coin.hidden_slots`).
-        opening: of the thinned columns over ``bases``.
 
     Raises:
         ProofError: the inputs satisfy no witness, or what was made does not verify: the key must not be used again.
@@ -89,6 +86,6 @@ def make_thinned(
     proof = backend.prove(assign_thinning(key.cls, statement.clear(), placed, thinned, blind, secrets.seed))
     witness = field.pack([*thinned, folded(weights, secrets.thinned_blinders), secrets.rho])
     link = prove_link(group, statement, key, bases, scores, proof, witness, secrets.nonces)
-    file = ThinnedFile(statement.thinned, opening, scores, link, proof)
-    verify_thinning(group, statement, key, bases, file)
-    return file
+    made = ThinnedShard(scores, link, proof)
+    verify_thinned_shard(group, statement, key, bases, made)
+    return made

@@ -14,7 +14,7 @@ from typing import Protocol
 from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
 from ragseal.kernel import field
-from ragseal.kernel.bn254 import POINT_BYTES, split_points
+from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
@@ -152,6 +152,11 @@ class KeyView(View):
         """sum_i Y_i."""
         return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
 
+    @property
+    def thresholds(self) -> ThresholdBases | None:
+        """Over which C_v commits to a record's threshold, where the class is for shards."""
+        return None
+
     def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
         """What C_w, C_h and of a ranked class C_1 are added to vk_x with: 1, 1, beta.
 
@@ -166,7 +171,7 @@ class KeyView(View):
 
         Args:
             clear: with alpha and beta as the last two.
-            c_h: C_h, and of a ranked class C_1 behind it.
+            c_h: C_h, of a ranked class C_1 behind it, and of a shard C_v behind that.
         """
         points, scales = split_points(c_w + c_h), self._scales(clear, c_h)
         added = [
@@ -196,19 +201,25 @@ class ShardedView(KeyView):
         """V*, I* and B, over which C_v commits to a record's threshold."""
         return ThresholdBases(self.bases(self._sharded.threshold_at, len(THRESHOLD)) + self.scores.b)
 
-    def verify_record(self, c_v: bytes, shards: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        """The proofs of a record, (clear, c_w, c_h, proof) of every shard in order, with one C_v added to all vk_x.
+    def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
+        """As of a ranked class, and 1 for C_v.
 
         Raises:
-            ProofError: one does not hold, they differ in more than ``shard`` and the challenges, or the shards are not
-                numbered 0 to shards - 1.
+            ProofError: another number of points or of clear inputs.
         """
-        names = [list(clear[:7]) for clear, *_ in shards]
-        if not names or any(one != [*names[0][:5], at, len(shards)] for at, one in enumerate(names)):
-            raise ProofError("the proofs of a record are not those of its shards, each once and in order")
-        self.verify_points_batch(
-            [(clear, c_w + c_h + c_v, [*self._scales(clear, c_h), 1], proof) for clear, c_w, c_h, proof in shards]
-        )
+        return [*super()._scales(clear, c_h[:-POINT_BYTES]), 1]
+
+
+def committed_threshold(group: Group, key: KeyView, threshold: tuple[int, int] | None, blinder: int) -> bytes:
+    """C_v of a record, nothing where the class has none.
+
+    Raises:
+        ProofError: a threshold for a key that has no bases for one, or none for one that has.
+    """
+    bases = key.thresholds
+    if (bases is None) != (threshold is None):
+        raise ProofError("a threshold and a key for shards go together")
+    return b"" if bases is None or threshold is None else bases.commit(group, *threshold, blinder)
 
 
 class EstimateView(View):

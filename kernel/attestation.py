@@ -33,9 +33,11 @@ from ragseal.kernel.encoding import (
     Many,
     Message,
     Nested,
+    Points,
     Text,
 )
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
 from ragseal.kernel.slot_text import NO_SALT, SlotText, is_keyword
@@ -149,12 +151,12 @@ class Record(Message):
     """One query's ledger entry."""
 
     TAG: ClassVar[str] = "record"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), POINT, ELEMENT, U64, U8)
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), ELEMENT, U64, U8)
 
     manifest: bytes
     seq: int  #: 0, 1, 2, ... inside the window
     signed: SignedRequest
-    c_y: bytes
+    c_y: bytes  #: C_y of every shard of the index, in order: one point where it is one
     t_commit: int
     time: int  #: seconds since 1970, a multiple of COARSE_TIME, monotone
     proof_mode: int
@@ -352,8 +354,9 @@ def seal_openings(record: Record, openings: Openings, secret: bytes) -> bytes:
     plain = openings.encode()
     if len(plain) > MAX_OPENINGS_BYTES:
         raise AttestationError(f"an answer of {len(plain)} bytes cannot be sent: commit shorter texts")
-    ephemeral = tagged_hash("seal-ephemeral", secret, record.digest(), plain)
-    return seal(record.signed.request.seal_key, ephemeral, _about(record), plain)
+    digest = record.digest()
+    ephemeral = tagged_hash("seal-ephemeral", secret, digest, plain)
+    return seal(record.signed.request.seal_key, ephemeral, _about(digest), plain)
 
 
 def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
@@ -368,9 +371,9 @@ def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
     """
     if sealed.receipt.body.sealed_digest != sealed_digest(sealed.sealed):
         raise AttestationError("the receipt is for other sealed openings than the ones delivered with it")
-    openings = Openings.decode(unseal(private, _about(sealed.record), sealed.sealed))
+    openings = Openings.decode(unseal(private, _about(sealed.record.digest()), sealed.sealed))
     return Answer(sealed.record, openings, sealed.receipt)
 
 
-def _about(record: Record) -> bytes:
-    return tagged_hash("seal-info", record.digest())
+def _about(record_digest: bytes) -> bytes:
+    return tagged_hash("seal-info", record_digest)

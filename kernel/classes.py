@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import lottery_class, overflow, ranked_class
+from ragseal.kernel import lottery_class, overflow, ranked_class, sharded_class
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, PrizeTable, lottery_class_from_mapping
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
 from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
+from ragseal.kernel.sharded_class import ShardedClass, sharded_class_from_mapping
 
 AttestationClass = CircuitClass | RankedClass | LotteryClass
 Table = NoiseTable | PrizeTable  #: of a law
@@ -24,22 +25,13 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     """A class from a parameter file's table; its law says which kind it is of.
 
     Raises:
-        PolicyError: an unknown or missing key, a value of the wrong kind, parameters that contradict each other, or a
-            class for shards (SPEC M.9.3).
+        PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
     if "S" in values:
-        raise PolicyError(no_window_yet(str(values.get("name", ""))))
+        return sharded_class_from_mapping(values)
     if values.get("law") == LOTTERY:
         return lottery_class_from_mapping(values)
     return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
-
-
-def no_window_yet(name: str) -> str:
-    """Why no policy may name a sharded class (SPEC M.9.3)."""
-    return (
-        f"{name!r} is a class for shards, and no window runs on those yet: its circuit, answers and proofs are there, "
-        "records and audits of several shards are not; name a class of one index"
-    )
 
 
 def tables_of(cls: AttestationClass) -> tuple[Table, ...]:
@@ -77,6 +69,8 @@ def places_suffice(cls: AttestationClass, table: Table) -> bool:
         return overflow.overflow_bound_holds(cls, table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    if isinstance(cls, ShardedClass):
+        return sharded_class.shards_overflow_bound_holds(cls)
     if isinstance(cls, LotteryClass):
         return lottery_class.overflow_bound_holds(cls)
     assert isinstance(cls, RankedClass)

@@ -32,14 +32,15 @@ def coin_commitment(seed: tuple[int, int]) -> int:
     return poseidon(TAG_COIN_SEED, *seed)
 
 
-def coin_context(manifest: bytes, beacon: int, tenant: str) -> int:
-    """What makes one tenant's coins of one coin period its own: 31 bytes over manifest digest, beacon and tenant.
+def coin_context(manifest: bytes, beacon: int, tenant: str, shard: int = 0) -> int:
+    """What makes one shard's coins of one coin period its own: 31 bytes over manifest digest, beacon, tenant, shard.
 
     Args:
+        shard: its number in the tenant's index; 0 of an index that is one.
         manifest: digest of the one that threw the coins (:attr:`ragseal.kernel.commitment.Manifest.coin_period`).
         beacon: that manifest's.
     """
-    return tagged_element("coin-context", manifest, field.to_bytes(beacon), tenant.encode())
+    return tagged_element("coin-context", manifest, field.to_bytes(beacon), tenant.encode(), shard.to_bytes(2, "big"))
 
 
 def coin_elements(seed: tuple[int, int], context: int, capacity: int) -> list[int]:

@@ -12,6 +12,12 @@ from __future__ import annotations
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.params import COIN_BITS
+from ragseal.kernel.policy import Policy
+
+
+def same_coins(one: Policy, other: Policy) -> bool:
+    """Whether a slot's id names one coin in windows of either policy: shards have to be as large."""
+    return one.shards == other.shards == 1 or one.class_digest == other.class_digest
 
 
 def check_continues(manifest: Manifest, first: Manifest) -> None:
@@ -36,6 +42,11 @@ def check_continues(manifest: Manifest, first: Manifest) -> None:
         raise CommitmentError(
             f"{named} hide {first.policy.hidden} of {1 << COIN_BITS} slots, this policy hides "
             f"{manifest.policy.hidden}: both together would tell which slots lie between"
+        )
+    if not same_coins(first.policy, manifest.policy):
+        raise CommitmentError(
+            f"{named} are of other shards: a slot's coin is of its shard and its place there, so a document that "
+            "keeps its slot would have two"
         )
     if first.policy.period_start != manifest.policy.period_start:
         raise CommitmentError(

@@ -36,6 +36,7 @@ from ragseal.kernel.encoding import (
 )
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.slot_text import SlotText
@@ -45,6 +46,7 @@ from ragseal.kernel.versions import MAX_TENANTS, IndexUpdate
 
 MAX_ACCOUNTS = 1 << 20
 MAX_AUDITORS = 8
+MAX_COLUMNS = MAX_DIMENSION * MAX_SHARDS  #: of a tenant's index
 
 GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
 
@@ -61,7 +63,7 @@ class TenantIndex(Message):
 
     tenant: str
     dimension: int
-    columns_digest: bytes  #: of the d column commitments
+    columns_digest: bytes  #: of the d column commitments of every shard
     opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
     text_root: bytes  #: Merkle root over salted text hashes, one leaf a slot, empty or not
 
@@ -293,10 +295,10 @@ class IndexFile(Message):
     """The public file of an index version: column commitments and their proof of opening."""
 
     TAG: ClassVar[str] = "index-file"
-    CODECS: ClassVar[Sequence[Codec]] = (Blob(POINT_BYTES * MAX_DIMENSION), Nested(Opening))
+    CODECS: ClassVar[Sequence[Codec]] = (Blob(MAX_COLUMNS * POINT_BYTES), Nested(Opening))
 
-    columns: bytes
-    opening: Opening
+    columns: bytes  #: C_0 .. C_(d-1) of every shard, in order
+    opening: Opening  #: of all of them
 
     def columns_digest(self) -> bytes:
         return tagged_hash("columns", self.columns)
@@ -346,22 +348,25 @@ def prove_columns(
     """Prove that every C_j lies in the span of {Y_i, B}.
 
     ``witness``: N + 1 packed scalars, a_i = sum_j chi^j E[i][j] and sum_j chi^j beta_j with chi that of
-    :func:`columns_batching_challenge`.
+    :func:`columns_batching_challenge`; j counts through the columns of all shards, and i the slots of one.
     """
     context = columns_context(key_digest, columns)
     return prove_opening(group, "columns", context, [_columns_relation(bases, columns)], witness, nonces)
 
 
-def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, dimension: int, file: IndexFile) -> None:
+def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, count: int, file: IndexFile) -> None:
     """Check an index version's columns and their proof of opening.
+
+    Args:
+        count: of columns: one for each dimension and shard.
 
     Raises:
         CommitmentError: wrong number of columns.
         ProofError: a column outside the span, or a malformed point.
     """
-    if len(file.columns) != POINT_BYTES * dimension:
+    if len(file.columns) != POINT_BYTES * count:
         raise CommitmentError(
-            f"the index file holds {len(file.columns)} bytes of columns, not {POINT_BYTES} for each of {dimension}"
+            f"the index file holds {len(file.columns)} bytes of columns, not {POINT_BYTES} for each of {count}"
         )
     context = columns_context(key_digest, file.columns)
     relation = _columns_relation(bases, file.columns)

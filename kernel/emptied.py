@@ -23,10 +23,11 @@ from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.commitment import IndexFile, ScoreBases, verify_columns
-from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Message, Nested
+from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, verify_columns
+from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.thinning import (
@@ -42,20 +43,30 @@ from ragseal.kernel.versions import UpdatedIndex
 
 
 @dataclass(frozen=True, slots=True)
+class EmptiedShard(Message):
+    """What shows of one shard's columns that its hidden slots are empty."""
+
+    TAG: ClassVar[str] = "emptied-shard"
+    CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(Opening), Fixed(PROOF_BYTES))
+
+    before: bytes  #: W
+    after: bytes  #: W'
+    link: Opening
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class EmptiedFile(Message):
     """The public file of an index version of a window with coins."""
 
     TAG: ClassVar[str] = "emptied-file"
     CODECS: ClassVar[Sequence[Codec]] = (
-        Blob(POINT_BYTES * MAX_DIMENSION), Nested(Opening), POINT, POINT, Nested(Opening), Fixed(PROOF_BYTES),
+        Blob(POINT_BYTES * MAX_COLUMNS), Nested(Opening), Many(Nested(EmptiedShard), MAX_SHARDS),
     )  # fmt: skip
 
-    columns: bytes
-    opening: Opening
-    before: bytes  #: W
-    after: bytes  #: W'
-    link: Opening
-    proof: bytes
+    columns: bytes  #: of every shard, in order
+    opening: Opening  #: of all of them
+    shards: tuple[EmptiedShard, ...]
 
     @property
     def index(self) -> IndexFile:
@@ -64,7 +75,7 @@ class EmptiedFile(Message):
 
     def entry(self, tenant: str, text_root: bytes) -> UpdatedIndex:
         """What the ledger says of this file."""
-        proof = tagged_hash("emptied-proof", self.before, self.after, self.link.encode(), self.proof)
+        proof = tagged_hash("emptied-proof", *(one.encode() for one in self.shards))
         return UpdatedIndex(tenant, self.index.columns_digest(), self.index.opening_digest(), (proof,), text_root)
 
 
@@ -75,14 +86,17 @@ def plain_entry(file: IndexFile, tenant: str, text_root: bytes) -> UpdatedIndex:
 
 @dataclass(frozen=True)
 class EmptiedStatement:
-    """Everything that is fixed before the challenges; whoever checks takes it from its own keys, ledger, manifest."""
+    """Everything about one shard that is fixed before the challenges.
+
+    Whoever checks takes it from its own keys, ledger and manifest.
+    """
 
     thinning_key: bytes  #: digest
     attestation_key: bytes  #: digest
     manifest: bytes  #: digest
     number: int  #: of the update
     c_coin: int  #: the manifest's
-    context: int  #: :func:`ragseal.kernel.coin.coin_context` of the throw and the tenant
+    context: int  #: :func:`ragseal.kernel.coin.coin_context` of the throw, the tenant and the shard
     hidden: int  #: j of eta = j / 2^COIN_BITS, the policy's
     columns: bytes  #: C'_j
 
@@ -161,21 +175,37 @@ def prove_emptied_link(
 
 
 def verify_emptied(
-    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, file: EmptiedFile
+    group: Group, statements: Sequence[EmptiedStatement], key: ThinningKey, bases: ScoreBases, file: EmptiedFile
 ) -> None:
     """Everything about an index version of a window with coins: its columns, and that hidden slots are empty in them.
 
-    The caller owes that all of the statement is its own.  ``bases``: Y_i and B of the attestation key that it names.
+    The caller owes that all of the statements is its own.
+
+    Args:
+        statements: of every shard of the index, in order, under the same keys.
+        bases: Y_i and B of the attestation key that they name.
 
     Raises:
-        CommitmentError: file, keys and statement do not belong together, or columns of the wrong number.
+        CommitmentError: file, keys and statements do not belong together, or columns of the wrong number.
         ProofError: a malformed point or scalar, or a proof that does not hold; says which.
     """
-    check_keys(statement.thinning_key, key, bases)
-    if file.columns != statement.columns:
+    if len(file.shards) != len(statements):
+        raise CommitmentError(f"the file speaks of {len(file.shards)} shards, not {len(statements)}")
+    for statement in statements:
+        check_keys(statement.thinning_key, key, bases)
+    if file.columns != b"".join(one.columns for one in statements):
         raise CommitmentError("the statement is about other columns than the file's")
-    verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
-    relations = _link_relations(group, statement, key, bases, file.before, file.after)
-    context = _link_context(statement, file.before, file.after, file.proof)
-    verify_opening(group, "emptied", context, relations, key.cls.N + 3, file.link)
-    verify_circuit(key, statement.clear(), file.before, file.after, file.proof)
+    count = sum(one.dimension for one in statements)
+    verify_columns(group, bases, statements[0].attestation_key, count, file.index)
+    for statement, shard in zip(statements, file.shards, strict=True):
+        verify_emptied_shard(group, statement, key, bases, shard)
+
+
+def verify_emptied_shard(
+    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, shard: EmptiedShard
+) -> None:
+    """One shard's link and circuit, without the opening of its columns; ProofError says which does not hold."""
+    relations = _link_relations(group, statement, key, bases, shard.before, shard.after)
+    context = _link_context(statement, shard.before, shard.after, shard.proof)
+    verify_opening(group, "emptied", context, relations, key.cls.N + 3, shard.link)
+    verify_circuit(key, statement.clear(), shard.before, shard.after, shard.proof)

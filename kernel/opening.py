@@ -11,10 +11,10 @@ anything; both are refused by construction, as the verifier recomputes chi, c an
 Soundness.  The proof is (T, 2, 3, ..., 3)-special sound, with T choices of chi, two of c and three of u in each of
 rho rounds, so its knowledge error is at most kappa = (T - 1)/r + 1/r + 2 rho/(2^248 - 1).  Each challenge hashes all
 that came before, so after Q hash evaluations the Fiat-Shamir proof has knowledge error at most (Q + 1) kappa (Attema,
-Fehr, Klooss, TCC 2022: the loss does not grow with the number of rounds).  For T <= 2^16 commitments and rho <= 21
-rounds kappa is below 2^-237: 128 bits are left against 2^109 hash evaluations.  The extractor runs the prover T * 2 *
-3^rho times, that is O(T n^1.6), and what it finds is an opening whatever the bases; only that openings are unique
-rests on discrete logarithms.
+Fehr, Klooss, TCC 2022: the loss does not grow with the number of rounds).  For T <= 2^22 commitments (2^16 records of
+64 shards) and rho <= 21 rounds kappa is below 2^-231: 128 bits are left against 2^103 hash evaluations.  The extractor
+runs the prover T * 2 * 3^rho times, that is O(T n^1.6), and what it finds is an opening whatever the bases; only that
+openings are unique rests on discrete logarithms.
 
 Zero knowledge.  r is uniform and fresh, so z is uniform whatever x is; A follows from z, and the folding from z and
 public bases: whoever chooses c and z first simulates everything.  With one r for two batches, L of both would give

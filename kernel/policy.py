@@ -15,13 +15,14 @@ from typing import ClassVar
 
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass, table_of
-from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U32, U64, Codec, Message, Text
+from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
-from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, SCORE_UNIT, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass, check_scores
+from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
 
 MAX_DIMENSION = 4096
 EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
@@ -63,7 +64,7 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16,
     )  # fmt: skip
 
     class_name: str
@@ -95,6 +96,7 @@ class Policy(Message):
     words_max: int = 0  #: m: keywords that one document may give to an answer; 0 of another claim
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
     similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
+    shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
 
     @property
     def width(self) -> int:
@@ -105,6 +107,22 @@ class Policy(Message):
     def hmax(self, cls: AttestationClass) -> int:
         """H as the statement has it: the width, or of a ranked class its whole steps; of answers one step more."""
         return 1 + self.width if self.answers else cls.window_of(self.width)
+
+    def capacity(self, cls: AttestationClass) -> int:
+        """Slots of a tenant's index: those of all its shards."""
+        return self.shards * cls.N
+
+    def whole(self, cls: AttestationClass) -> AttestationClass:
+        """The class as an accountant sees it: of all the slots among which a query's list is chosen.
+
+        Raises:
+            PolicyError: several shards of a class that is not for shards.
+        """
+        if self.shards == 1 or isinstance(cls, WholeIndex):
+            return cls
+        if not isinstance(cls, ShardedClass):
+            raise PolicyError(f"class {cls.name!r} is one index: shards must be 1, not {self.shards}")
+        return whole_index(cls, self.shards)
 
     def prizes(self, cls: AttestationClass) -> int:
         """How many coarse values win a prize under the lottery; 0 of another law.
@@ -176,6 +194,8 @@ class Policy(Message):
             )
         if not 1 <= self.dimension <= MAX_DIMENSION:
             raise PolicyError(f"dimension must lie in 1..{MAX_DIMENSION}")
+        if not 1 <= self.shards <= MAX_SHARDS:
+            raise PolicyError(f"shards must lie in 1..{MAX_SHARDS}, not {self.shards}")
         least = least_repeat(self.dimension)
         if link_threshold(Fraction(self.theta)) > least:
             raise PolicyError(
@@ -294,6 +314,7 @@ def check_policy(
             f"class {cls.name!r} has the law {cls.law!r}, which bounds one return and nothing else: it goes with the "
             f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
         )
+    check_shards(policy, cls)
     if policy.answers:
         check_counts(policy, cls)
         return
@@ -312,6 +333,22 @@ def check_policy(
     missed = _misfit(policy, cls)
     if missed:
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
+
+
+def check_shards(policy: Policy, cls: AttestationClass) -> None:
+    """An index has as many shards as its class proves one threshold for.
+
+    Raises:
+        PolicyError: too many, several of a class that is one index, or of a claim whose histograms are one index.
+    """
+    most = cls.S if isinstance(cls, ShardedClass) else 1
+    if policy.shards > most:
+        raise PolicyError(
+            f"class {cls.name!r} is for {'one index' if most == 1 else f'at most {most} shards'}, not for "
+            f"{policy.shards} shards: the nearest is shards = {most}"
+        )
+    if policy.answers and isinstance(cls, ShardedClass):
+        raise PolicyError(f"the claim {ANSWERS} counts the keywords of one index: name a class that is not for shards")
 
 
 def check_counts(policy: Policy, cls: AttestationClass) -> None:
@@ -343,7 +380,8 @@ def _way_out(policy: Policy, cls: AttestationClass, others: Iterable[Attestation
     for other in others:
         # The noise is 2^step_bits times the table's.
         same = replace(policy, gain=max(1, (policy.gain << other.step_bits) >> cls.step_bits))
-        if other.law == cls.law and other.name != cls.name and not _misfit(same, other):
+        alike = type(other) is type(cls) and other.law == cls.law
+        if alike and other.name != cls.name and not _misfit(same, other):
             ways.append(f"class {other.name!r} ({other.N} slots) with gain = {same.gain}")
     return listed(ways)
 

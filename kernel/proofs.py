@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,14 +13,14 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Fixed, Many, Message, Nested, Points
+from ragseal.kernel.encoding import HASH, NAME, POINT, U32, U64, Blob, Codec, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.opening import Equations, Opening, Relation, verify_opening
-from ragseal.kernel.params import R
+from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.transcript import nonzero_element, tagged_hash
+from ragseal.kernel.transcript import challenge, nonzero_element, tagged_hash
 
 MAX_BATCH = 1 << 16
 ASKED_TOGETHER = 256  #: records of one ask of an audit: a failure names its batch, and progress shows
@@ -63,15 +64,22 @@ def statement_of(policy: Policy, cls: AttestationClass, c_seed: int, beacon: int
 
 @dataclass(frozen=True, slots=True)
 class ProofEntry(Message):
-    """One record's proof as delivered in a batch."""
+    """One record's proofs as delivered in a batch: one of every shard of its index."""
 
     TAG: ClassVar[str] = "proof-entry"
-    CODECS: ClassVar[Sequence[Codec]] = (U64, HASH, Points(MAX_COMMITMENTS), Fixed(PROOF_BYTES))
+    CODECS: ClassVar[Sequence[Codec]] = (
+        U64, HASH, Points(MAX_COMMITMENTS * MAX_SHARDS), Blob(PROOF_BYTES * MAX_SHARDS), Many(POINT, 1),
+    )  # fmt: skip
 
     seq: int
     record_digest: bytes
-    c_h: bytes  #: the commitments to its hints: C_h, and of a ranked class C_1 behind it
-    proof: bytes
+    c_h: bytes  #: of every shard the commitments to its hints: C_h, and of a ranked class C_1 behind it
+    proof: bytes  #: PROOF_BYTES of every shard
+    c_v: tuple[bytes, ...] = ()  #: of a class for shards the commitment to their threshold, else none
+
+    def validate(self) -> None:
+        if not self.proof or len(self.proof) % PROOF_BYTES:
+            raise ProofError(f"proofs of {PROOF_BYTES} bytes each are expected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +105,23 @@ class ProofBatch(Message):
     TAG: ClassVar[str] = "proof-batch"
     CODECS: ClassVar[Sequence[Codec]] = (
         HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), MAX_BATCH), Nested(Opening),
+        Many(Nested(Opening), 1),
     )  # fmt: skip
 
     manifest: bytes
     entries: tuple[ProofEntry, ...]  #: by increasing seq
     links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant and number
     hints: Opening
+    thresholds: tuple[Opening, ...] = ()  #: of a class for shards the one of all C_v, else none
 
 
 def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
-    """alpha and beta of one record (SPEC B.5): of all that its proof commits to.
+    """alpha and beta of one proof (SPEC B.5): of all that it commits to.
 
-    The record's digest covers the manifest hash.  Raises ProofError if one of them is zero.
+    ``c_h``: its commitments to hints, and of a shard C_v behind them.  The record's digest covers the manifest hash.
+
+    Raises:
+        ProofError: one of them is zero.
     """
     parts = (key_digest, record_digest, field.pack(statement.clear()), c_w, c_h)
     return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
@@ -119,17 +132,21 @@ def shifted_scores(
 ) -> list[bytes]:
     """C_w = factor * C_y + offset * sum_i Y_i of every C_y, the commitment to w that the pairing check adds to vk_x.
 
+    ``c_y``: of records, the points of all shards of each; so is what it returns.
+
     That is gain * (C_y - lo * sum_i Y_i), and of the claim answers 2^c (gain * C_y + sum_i Y_i): the step that gives
     every keyword its flag is the verifier's, so no commitment can leave it out.
 
     Raises:
         ProofError: a result is the identity.
     """
+    points = b"".join(c_y)
     shift = group.msm(sum_y, field.pack([policy.offset(cls) % R]))
-    c_w = split_points(group.fold(b"".join(c_y) + shift * len(c_y), policy.factor(cls)))
-    if not all(map(any, c_w)):
+    made = group.fold(points + shift * (len(points) // POINT_BYTES), policy.factor(cls))
+    if not all(map(any, split_points(made))):
         raise ProofError("C_w is the identity point")
-    return c_w
+    ends = list(itertools.accumulate(map(len, c_y)))
+    return [made[end - len(one) : end] for one, end in zip(c_y, ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +157,7 @@ class BatchItem:
     record_digest: bytes
     tenant: str
     statement: Statement
-    c_w: bytes
+    c_w: bytes  #: of every shard
     entry: ProofEntry
     number: int = 0  #: of the index update that the record names; 0: the version of the window
 
@@ -161,6 +178,7 @@ def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[Bat
             item.record.c_y,
             item.c_w,
             item.entry.c_h,
+            b"".join(item.entry.c_v),
             item.entry.proof,
         ]
     return tagged_hash("batch", *parts)
@@ -170,18 +188,54 @@ def link_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:
     return tagged_hash("link", context, tenant.encode(), index_digest)
 
 
+def shard_weight(here: bytes) -> int:
+    """psi: hashes what a link's chi does, so all C_y of the batch, and the columns' digest.
+
+    By its powers the shards' C_y and columns are added up.
+    """
+    return challenge("opening/link/shards", here)
+
+
+def added_up(group: Group, points: bytes, shards: int, psi: int) -> bytes:
+    """sum_s psi^s P_s, for as many points P_s of every shard, point by point."""
+    size = len(points) // shards
+    parts = [points[at : at + size] for at in range(0, len(points), size)]
+    total = parts[-1]
+    for part in reversed(parts[:-1]):
+        total = group.fold(total + part, psi)
+    return total
+
+
 def link_relations(
-    generator_bases: bytes, columns: bytes, b: bytes, items: Sequence[BatchItem]
+    group: Group, generator_bases: bytes, columns: bytes, b: bytes, here: bytes, items: Sequence[BatchItem]
 ) -> tuple[Relation, Relation]:
     """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (SPEC B.7).
 
-    The witness is (e_0 .. e_(d-1), r, rho).
+    The witness is (e_0 .. e_(d-1), r, rho).  Of an index of shards C_y, columns and rho are those of all shards, added
+    up by powers of :func:`shard_weight`: docs/proofs/shards.md, section 6.
+
+    Raises:
+        ProofError: columns of another number of shards than records have C_y.
     """
-    d = len(columns) // POINT_BYTES
+    d = len(generator_bases) // POINT_BYTES - 1
+    shards = len(columns) // (POINT_BYTES * d)
+    if len(columns) != POINT_BYTES * d * shards or any(len(i.record.c_y) != POINT_BYTES * shards for i in items):
+        raise ProofError("a record has another number of C_y than its index has shards")
+    c_y = [i.record.c_y for i in items]
+    if shards > 1:
+        psi = shard_weight(here)
+        columns = added_up(group, columns, shards, psi)
+        c_y = [added_up(group, one, shards, psi) for one in c_y]
     return (
         Relation(generator_bases, ((0, d + 1),), tuple(i.record.signed.request.c_e for i in items)),
-        Relation(columns + b, ((0, d), (d + 1, d + 2)), tuple(i.record.c_y for i in items)),
+        Relation(columns + b, ((0, d), (d + 1, d + 2)), tuple(c_y)),
     )
+
+
+def hint_commitments(bases: HintBases, items: Sequence[BatchItem]) -> list[bytes]:
+    """The commitments to the hints of every proof of a batch, by record and shard."""
+    size = POINT_BYTES * bases.count
+    return [item.entry.c_h[at : at + size] for item in items for at in range(0, len(item.entry.c_h), size)]
 
 
 def verify_hints(
@@ -193,7 +247,7 @@ def verify_hints(
     later: Equations | None = None,
 ) -> None:
     """The hint opening of a batch (SPEC B.7); ProofError if it does not hold.  ``later`` as in verify_opening."""
-    relations = bases.relations([item.entry.c_h for item in items])
+    relations = bases.relations(hint_commitments(bases, items))
     verify_opening(group, "hints", context, relations, bases.size, o, later)
 
 
@@ -212,8 +266,8 @@ def verify_link(
     Args:
         later: as in :func:`ragseal.kernel.opening.verify_opening`.
     """
-    relations = link_relations(generator_bases, columns, b, items)
-    verify_opening(group, "link", context, relations, len(columns) // POINT_BYTES + 2, proof, later)
+    relations = link_relations(group, generator_bases, columns, b, context, items)
+    verify_opening(group, "link", context, relations, len(generator_bases) // POINT_BYTES + 1, proof, later)
 
 
 def histogram_context(context: bytes, tenant: str, index_digest: bytes) -> bytes:

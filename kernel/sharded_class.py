@@ -9,14 +9,14 @@ winners may lie in one shard, and each shard may fail on its own, so R and G are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import OVERFLOW_EXPONENT, class_values
+from ragseal.kernel.params import MAX_SHARDS, OVERFLOW_EXPONENT, class_values
 from ragseal.kernel.ranked_class import RankedClass, smallest_grid
 
 
@@ -28,8 +28,8 @@ class ShardedClass(RankedClass):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.S < 2 or self.S * self.N >= 1 << 31:
-            raise PolicyError(f"sharded class {self.name!r}: needs 2 <= S and S * N below 2^31 slots")
+        if not 2 <= self.S <= MAX_SHARDS or self.S * self.N >= 1 << 31:
+            raise PolicyError(f"sharded class {self.name!r}: needs 2 <= S <= {MAX_SHARDS} and S * N below 2^31 slots")
 
     @property
     def L(self) -> int:
@@ -60,3 +60,42 @@ def shards_overflow_bound(cls: ShardedClass, shards: int) -> Fraction:
 def shards_overflow_bound_holds(cls: ShardedClass) -> bool:
     """Whether the class's R, a, b prove P(some shard overflows) <= 2^-64 a query, with S shards.  Exact."""
     return shards_overflow_bound(cls, cls.S) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+
+@dataclass(frozen=True)
+class WholeIndex(RankedClass):
+    """What an accountant sees of an index of shards: one mechanism over ``N`` slots, those of all shards together.
+
+    docs/proofs/shards.md, section 1: T has the law that it would have if every slot had fine bits of its own.
+    """
+
+    shard: ShardedClass
+    shards: int
+
+    @property
+    def L(self) -> int:
+        """Bits of an id as every shard's circuit has it, however many shards this index has."""
+        return self.shard.L
+
+    @cached_property
+    def grid(self) -> int:
+        """G of each shard."""
+        return self.shard.grid
+
+    @property
+    def fine_elements(self) -> int:
+        """Elements that hold the places' fine bits, in all shards."""
+        return self.shards * self.shard.fine_elements
+
+
+def whole_index(cls: ShardedClass, shards: int) -> WholeIndex:
+    """The index of so many shards of a class, for accounting.
+
+    Raises:
+        PolicyError: the class has no index of so many: more could overflow more often than its places are proven for.
+    """
+    if not 2 <= shards <= cls.S:
+        raise PolicyError(f"an index of {shards} shards, but class {cls.name!r} is for 2 to {cls.S} together")
+    given = {f.name: getattr(cls, f.name) for f in fields(RankedClass)}
+    of_the_whole = {"name": f"{cls.name} x {shards}", "N": cls.N * shards}
+    return WholeIndex(**{**given, **of_the_whole}, shard=cls, shards=shards)

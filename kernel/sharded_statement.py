@@ -25,7 +25,6 @@ from ragseal.kernel.opening import Equations, Opening, Relation, verify_opening
 from ragseal.kernel.proofs import Statement
 from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.transcript import nonzero_element
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "shard", "shards", "alpha", "beta")
 THRESHOLD = ("threshold", "thresholdSlot")  #: held by C_v
@@ -83,18 +82,6 @@ def shard_statements(cls: ShardedClass, common: Statement, shards: int) -> tuple
         raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1 to {cls.S}")
     given = {f.name: getattr(common, f.name) for f in fields(Statement)}
     return tuple(ShardStatement(**given, shard=shard, shards=shards) for shard in range(shards))
-
-
-def shard_challenges(
-    key_digest: bytes, record_digest: bytes, statement: ShardStatement, c_w: bytes, c_h: bytes, c_v: bytes
-) -> list[int]:
-    """alpha and beta of one shard's proof: of all that it commits to, the threshold included.
-
-    Raises:
-        ProofError: one of them is zero.
-    """
-    parts = (key_digest, record_digest, field.pack(statement.clear()), c_w, c_h, c_v)
-    return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from typing import ClassVar, Protocol
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import COINS_PER_ELEMENT
-from ragseal.kernel.commitment import IndexFile, ScoreBases, ThinnedIndex, verify_columns
-from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Message, Nested
+from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, ThinnedIndex, verify_columns
+from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError, PolicyError, ProofError
 from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
-from ragseal.kernel.params import COIN_BITS
+from ragseal.kernel.params import COIN_BITS, MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
@@ -91,19 +91,29 @@ def thinning_class(capacity: int) -> ThinningClass:
 
 
 @dataclass(frozen=True, slots=True)
+class ThinnedShard(Message):
+    """What shows of one shard's columns that they are the placed ones with its hidden slots emptied."""
+
+    TAG: ClassVar[str] = "thinned-shard"
+    CODECS: ClassVar[Sequence[Codec]] = (POINT, Nested(Opening), Fixed(PROOF_BYTES))
+
+    scores: bytes  #: W'
+    link: Opening  #: of W' to the columns
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ThinnedFile(Message):
-    """The public file of a thinned index: columns C' with their proof of opening, W', its link to them, the proof."""
+    """The public file of a thinned index: columns C' with their proof of opening, and of every shard its proof."""
 
     TAG: ClassVar[str] = "thinned-file"
     CODECS: ClassVar[Sequence[Codec]] = (
-        Blob(POINT_BYTES * MAX_DIMENSION), Nested(Opening), POINT, Nested(Opening), Fixed(PROOF_BYTES),
+        Blob(POINT_BYTES * MAX_COLUMNS), Nested(Opening), Many(Nested(ThinnedShard), MAX_SHARDS),
     )  # fmt: skip
 
-    columns: bytes
-    opening: Opening
-    scores: bytes  #: W'
-    link: Opening
-    proof: bytes
+    columns: bytes  #: of every shard, in order
+    opening: Opening  #: of all of them
+    shards: tuple[ThinnedShard, ...]
 
     @property
     def index(self) -> IndexFile:
@@ -117,7 +127,7 @@ class ThinnedFile(Message):
         return self.index.opening_digest()
 
     def proof_digest(self) -> bytes:
-        return tagged_hash("thinning-proof", self.scores, self.link.encode(), self.proof)
+        return tagged_hash("thinning-proof", *(one.encode() for one in self.shards))
 
     def entry(self, tenant: str) -> ThinnedIndex:
         """What the ledger says of this file."""
@@ -168,7 +178,7 @@ def verify_circuit(key: ThinningKey, clear: Sequence[int], placed: bytes, thinne
 
 @dataclass(frozen=True)
 class ThinningStatement:
-    """Everything that is fixed before the challenges.
+    """Everything about one shard that is fixed before the challenges.
 
     Whoever checks takes all of it from its own keys, the ledger and the manifest; ``placed`` are columns that the
     manifest names and whose opening over the *thinning* key's {Y^t_i, B^t} was checked
@@ -180,7 +190,7 @@ class ThinningStatement:
     attestation_key: bytes  #: digest
     manifest: bytes  #: digest
     c_coin: int  #: the manifest's
-    context: int  #: :func:`ragseal.kernel.coin.coin_context` of manifest, beacon and tenant
+    context: int  #: :func:`ragseal.kernel.coin.coin_context` of manifest, beacon, tenant and shard
     hidden: int  #: j of eta = j / 2^COIN_BITS, the policy's
     placed: bytes  #: C_j
     thinned: bytes  #: C'_j
@@ -279,23 +289,38 @@ def prove_link(
 
 
 def verify_thinning(
-    group: Group, statement: ThinningStatement, key: ThinningKey, bases: ScoreBases, file: ThinnedFile
+    group: Group, statements: Sequence[ThinningStatement], key: ThinningKey, bases: ScoreBases, file: ThinnedFile
 ) -> None:
     """Everything about a thinned index: its columns, that they are the placed ones without the hidden slots.
 
-    The caller owes the opening of the placed columns, and that all of the statement is its own (its docstring).
-    ``bases``: Y_i and B of the attestation key that the statement names.
+    The caller owes the opening of the placed columns, and that all of the statements is its own (their docstring).
+
+    Args:
+        statements: of every shard of the index, in order, under the same keys.
+        bases: Y_i and B of the attestation key that the statements name.
 
     Raises:
-        CommitmentError: file, keys and statement do not belong together, or columns of the wrong number.
+        CommitmentError: file, keys and statements do not belong together, or columns of the wrong number.
         ProofError: a malformed point or scalar, or a proof that does not hold; says which.
     """
-    check_keys(statement.thinning_key, key, bases)
-    if file.columns != statement.thinned:
+    if len(file.shards) != len(statements):
+        raise CommitmentError(f"the file thins {len(file.shards)} shards, not {len(statements)}")
+    for statement in statements:
+        check_keys(statement.thinning_key, key, bases)
+    if file.columns != b"".join(one.thinned for one in statements):
         raise CommitmentError("the statement is about other thinned columns than the file's")
-    verify_columns(group, bases, statement.attestation_key, statement.dimension, file.index)
-    relations = _link_relations(group, statement, key, bases, file.scores)
-    context = _link_context(statement, file.scores, file.proof)
-    verify_opening(group, "thinning", context, relations, key.cls.N + 2, file.link)
+    count = sum(one.dimension for one in statements)
+    verify_columns(group, bases, statements[0].attestation_key, count, file.index)
+    for statement, shard in zip(statements, file.shards, strict=True):
+        verify_thinned_shard(group, statement, key, bases, shard)
+
+
+def verify_thinned_shard(
+    group: Group, statement: ThinningStatement, key: ThinningKey, bases: ScoreBases, shard: ThinnedShard
+) -> None:
+    """One shard's link and circuit, without the opening of its columns; ProofError says which does not hold."""
+    relations = _link_relations(group, statement, key, bases, shard.scores)
+    context = _link_context(statement, shard.scores, shard.proof)
+    verify_opening(group, "thinning", context, relations, key.cls.N + 2, shard.link)
     placed = combined_columns(group, statement.placed, statement.weights())
-    verify_circuit(key, statement.clear(), placed, file.scores, file.proof)
+    verify_circuit(key, statement.clear(), placed, shard.scores, shard.proof)

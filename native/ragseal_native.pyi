@@ -2,7 +2,7 @@
 """BN254 groups and fields, snarkjs files, Groth16, circom witnesses and the answer engine of ragseal.
 
 Scalars are 32 bytes, G1 points 64, G2 points 128 (EIP-197 order), all big-endian and canonical; arrays are plain
-concatenations.  Every function raises NativeError on malformed input and runs without the GIL.
+concatenations.  Every function raises NativeError on malformed input and, but for poseidon, runs without the GIL.
 """
 
 from os import PathLike
@@ -98,6 +98,12 @@ class Selection(TypedDict):
     i_star: int
     theta: int
 
+class Response(TypedDict):
+    ids: list[int]
+    flags: list[bool]
+    scores: list[int]
+    c_y: bytes
+
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
@@ -109,6 +115,18 @@ class Engine:
 
     def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
         """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
+
+    def respond(
+        self,
+        key: bytes,
+        index: ScoreMatrix,
+        columns: Committer,
+        e: bytes,
+        line: tuple[int, int],
+        hmax: int,
+        rho: bytes,
+    ) -> Response:
+        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
 
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
         """The hint vector of kernel/statement.py, packed."""
@@ -133,6 +151,18 @@ class RankedEngine:
 
     def answer(self, key: bytes, w: bytes, steps: int) -> RankedSelection:
         """ids (K, increasing), flags, v, i_star, theta, entry for little-endian int64 scores; else "overflow"."""
+
+    def respond(
+        self,
+        key: bytes,
+        index: ScoreMatrix,
+        columns: Committer,
+        e: bytes,
+        line: tuple[int, int],
+        steps: int,
+        rho: bytes,
+    ) -> Response:
+        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
 
     def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
         """The hint vector of kernel/ranked_statement.py, packed."""

@@ -69,6 +69,8 @@ def main() -> None:
     show_default=True,
     help="Circuit class: capacity, K, noise law.",
 )
+@click.option("--shards", default=1, show_default=True, type=int,
+              help="Of a class whose name begins sharded-: so many make an index, with one threshold.")  # fmt: skip
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip
@@ -80,6 +82,7 @@ def init(
     directory: Path,
     origin: str,
     class_name: str,
+    shards: int,
     embedder: str,
     provider_token: str | None,
     log_token: str | None,
@@ -90,9 +93,9 @@ def init(
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
     keys = [Ed25519PrivateKey.generate() if uri is None else load_token_key(uri) for uri in (provider_token, log_token)]
-    assembly.circuit_class(class_name)
+    assembly.require_shards(assembly.circuit_class(class_name), shards)
     load_embedder(embedder)
-    create(directory, Settings(origin, class_name, embedder), *keys)
+    create(directory, Settings(origin, class_name, embedder, shards), *keys)
     with State(directory) as state:
         found = identity(state)
     tell_result(

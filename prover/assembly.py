@@ -21,16 +21,17 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
-from ragseal.circuits.circuit import class_digest, fitting, load_classes, load_sharded_classes
+from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.certificate import CLASSES, EstimateClass
-from ragseal.kernel.classes import AttestationClass, no_window_yet
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
+from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.prover.backends import Backends
@@ -60,14 +61,19 @@ def circuit_class(name: str) -> AttestationClass:
 
     Raises:
         ConfigurationError: there is none of this name; lists those there are.
-        PolicyError: it is one for shards (SPEC M.9.3).
     """
     classes = load_classes()
-    if name in load_sharded_classes():
-        raise PolicyError(no_window_yet(name))
     if name not in classes:
         raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]
+
+
+def require_shards(cls: AttestationClass, shards: int) -> None:
+    """Raises PolicyError: a class has no index of so many shards."""
+    most = cls.S if isinstance(cls, ShardedClass) else 1
+    if not 1 <= shards <= most:
+        said = f"1 to {most} shards" if most > 1 else "one index: only classes whose name begins sharded- have shards"
+        raise PolicyError(f"class {cls.name!r} is for {said}, not for {shards}")
 
 
 def build_directory() -> Path:
@@ -143,7 +149,7 @@ def account_report(policy: Policy, cls: AttestationClass) -> EpsilonReport:
 
 def _report(policy: Policy, cls: AttestationClass, k_max: int) -> EpsilonReport:
     return epsilon_audit(
-        cls,
+        policy.whole(cls),
         noise.build_table(cls.law),
         gain=policy.gain,
         lo=policy.lo,
@@ -205,7 +211,7 @@ def _delivered(policy: Policy, cls: AttestationClass, accounts: int) -> Delivere
 def _gain_of_return(policy: Policy, cls: AttestationClass, accounts: int, target: float) -> int:
     """The largest gain, at most the policy's, whose return is at most ``target``; 0 if there is none."""
     shift = largest_shift(
-        cls, noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
+        policy.whole(cls), noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
         queries=accounts * policy.n_max, delta=rational(policy.delta, "delta"),
     )  # fmt: skip
     return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0

@@ -22,10 +22,11 @@ from ragseal.runtime.terminal import JSON, named_bars, tell_result
 @click.command()
 @STATE
 @click.option("--class", "class_name", help="Circuit class from now on; else as it is.")
+@click.option("--shards", type=int, help="Of a class whose name begins sharded-, from now on; else as it is.")
 @click.option("--embedder", help="Of documents and queries from now on, as for `init`; else as it is.")
 @JSON
-def change(directory: Path, class_name: str | None, embedder: str | None, as_json: bool) -> None:
-    """Take another circuit class or embedder for the windows to come.
+def change(directory: Path, class_name: str | None, shards: int | None, embedder: str | None, as_json: bool) -> None:
+    """Take another circuit class, number of shards or embedder for the windows to come.
 
     Log, signing keys, accounts, documents and the budget that is spent stay.  All windows must be retired, and the
     provider must not be serving.  A new embedder reads all documents anew.
@@ -37,13 +38,19 @@ def change(directory: Path, class_name: str | None, embedder: str | None, as_jso
         finally:
             ledger.close()
         known = state.settings
-        made = replace(known, class_name=class_name or known.class_name, embedder=embedder or known.embedder)
+        made = replace(
+            known,
+            class_name=class_name or known.class_name,
+            embedder=embedder or known.embedder,
+            shards=known.shards if shards is None else shards,
+        )
+        assembly.require_shards(assembly.circuit_class(made.class_name), made.shards)
         cls, reading = assembly.circuit_class(made.class_name), load_embedder(made.embedder)
         with named_bars() as progress:
             counts = changing.change(state, made, cls, reading, secrets.token_bytes, progress)
     tell_result(
         as_json,
-        {"class": made.class_name, "embedder": made.embedder, "documents": counts},
+        {"class": made.class_name, "shards": made.shards, "embedder": made.embedder, "documents": counts},
         f"class {made.class_name}, embedder {made.embedder}; {sum(counts.values())} documents are placed afresh. Next: "
         "`fetch-keys`, and `policy` for one to start from",
     )

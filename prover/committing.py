@@ -99,6 +99,7 @@ def propose(
         provider.backends.embedder.dimension,
         int(clock()),
         None if before is None else before.manifest.policy.period_start,
+        provider.state.settings.shards,
     )
     accounts = len(registry.accounts(provider.state))
     if values.get("version_every"):

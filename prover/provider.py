@@ -190,7 +190,7 @@ class Provider:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
-            self.coins.place_afresh(IndexShape(backends.keys.newest().cls.N, policy.dimension))
+            self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
         made = manifest.prepare_window(
             self.state,
             backends.group,

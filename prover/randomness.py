@@ -19,12 +19,15 @@ def scalar(draw: Draw) -> int:
     return int.from_bytes(draw(_WIDE), "big") % R
 
 
+def scalars(draw: Draw, count: int) -> list[int]:
+    """As many, drawn at once: each draw lets go of the interpreter lock, and may have to wait for it."""
+    wide = draw(_WIDE * count)
+    return [int.from_bytes(wide[i : i + _WIDE], "big") % R for i in range(0, len(wide), _WIDE)]
+
+
 def packed_scalars(draw: Draw, count: int) -> bytes:
     """``count`` uniform scalars, 32 bytes each."""
-    wide = draw(_WIDE * count)
-    return b"".join(
-        (int.from_bytes(wide[i : i + _WIDE], "big") % R).to_bytes(32, "big") for i in range(0, len(wide), _WIDE)
-    )
+    return b"".join(x.to_bytes(32, "big") for x in scalars(draw, count))
 
 
 def derived_scalar(secret: bytes, *parts: bytes) -> int:

@@ -68,7 +68,8 @@ def coined(windows: Sequence[Window], begins: int, classes: Classes) -> list[Coi
         if before or not (opened or thrown):
             continue
         queries = places(one.manifest) * max(policy.n_max, *one.counters.values(), 0) if opened else 0
-        found.append(Coined(one.manifest.window, policy, classes(policy.class_name), queries, coins))
+        whole = policy.whole(classes(policy.class_name))
+        found.append(Coined(one.manifest.window, policy, whole, queries, coins))
     return found
 
 
@@ -115,7 +116,7 @@ def spending(
         if policy.answers:
             _answers(values, known, start, classes, following, accounts, delta)
         elif policy.claim == UNTIL_DELIVERED:
-            cls = classes(policy.class_name)
+            cls = policy.whole(classes(policy.class_name))
             queries = accounts * policy.n_max
             _delivered(values, drawn, None if following is None else Coined("", following, cls, queries, coins), delta)
         else:
@@ -135,7 +136,7 @@ def _every_list(
             for row in odometer(spent, delta)
         ]
     if following is not None:
-        cls = classes(following.class_name)
+        cls = following.whole(classes(following.class_name))
         after = account_period([*spent, Spent("", following, cls, following.n_max)], delta)
         values["epsilon"] = _value(after.epsilon)
         values["coalition_queries"] = after.queries

@@ -8,6 +8,7 @@ import os
 import resource
 import socket
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from urllib.parse import unquote
 
 DESCRIPTORS = "/proc/self/fd"
@@ -22,6 +23,7 @@ def address_of(peer: str) -> Address | None:
     return None if found is None else found[0]
 
 
+@lru_cache(maxsize=1024)
 def machine_of(peer: str) -> str:
     """Who calls, for limits: an IPv4 address, the /64 of an IPv6 one (one host has all of it), or what gRPC says."""
     address = address_of(peer)

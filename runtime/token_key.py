@@ -72,6 +72,7 @@ class _Token:
     def __init__(self, module: str, wanted: dict[str, Any], pin: Callable[[], str]) -> None:
         self._module, self._wanted, self._pin = module, wanted, pin
         self._session: Any = None
+        self._refused: str | None = None  #: a PIN that the token did not take
 
     def do(self, uri: str, work: Callable[[Any], T]) -> T:
         """What ``work`` makes with a session; tried once more in a new one, since a token may have been away.
@@ -90,13 +91,22 @@ class _Token:
                         f"{uri}: not one Ed25519 key of that name with both halves is in the token: {_said(error)}"
                     ) from None
                 except (pkcs11.PKCS11Error, RuntimeError, OSError) as error:
-                    if not again:
+                    if not again or self._refused is not None:
                         raise ConfigurationError(f"{uri}: {_said(error)}") from None
                     self._start_anew(pkcs11)
             raise AssertionError
 
     def _opened(self, pkcs11: Any) -> Any:
-        self._session = self._library(pkcs11).get_token(**self._wanted).open(user_pin=self._pin())
+        """A new session.  Tokens lock themselves after a few wrong PINs, so one that was refused is not tried again."""
+        pin = self._pin()
+        if pin == self._refused:
+            raise ConfigurationError("the token refused this PIN before: it is not tried again until it is another one")
+        token, self._refused = self._library(pkcs11).get_token(**self._wanted), None
+        try:
+            self._session = token.open(user_pin=pin)
+        except (pkcs11.PinIncorrect, pkcs11.PinLenRange, pkcs11.PinInvalid, pkcs11.PinLocked):
+            self._refused = pin
+            raise
         self.open.append(self)
         return self._session
 

@@ -20,6 +20,7 @@ from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
+from ragseal.kernel.sharded_statement import ThresholdBases
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
@@ -179,6 +180,9 @@ class Key(Protocol):
 
     @property
     def sum_y(self) -> bytes: ...
+
+    @property
+    def thresholds(self) -> ThresholdBases | None: ...  #: of a class for shards
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None: ...
 

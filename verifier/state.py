@@ -27,9 +27,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.circuit import load_sharded_classes
 from ragseal.kernel.certificate import EstimateClass
-from ragseal.kernel.classes import AttestationClass, no_window_yet
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
@@ -339,9 +338,7 @@ def _read_sealed(path: Path) -> bytes:
 
 
 def find_class(classes: Builds[AttestationClass], name: str) -> tuple[AttestationClass, bytes]:
-    """A class of this build.  Raises CommitmentError: names the ones that there are, or it is one for shards."""
+    """A class of this build.  Raises CommitmentError: names the ones that there are."""
     if name not in classes:
-        if name in load_sharded_classes():
-            raise CommitmentError(no_window_yet(name))
         raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")
     return classes[name]

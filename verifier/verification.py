@@ -193,7 +193,7 @@ class _Audit(Findings):
 
         # 7. The receipts: what accounts were promised is what the log holds.
         self.begin(7, OK if receipts else NOT_ASKED)
-        shown = part(7, lambda say: check_promises(log(), promises(), say))
+        shown = part(7, lambda say: check_promises(log(), entered(), promises(), say))
         part(7, lambda say: self._answers(log(), window(), versions(), placed(), promises(), say))
         acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))
         tallies = part(7, lambda say: self._tally(entered(), records(), acknowledged()))

@@ -2,10 +2,12 @@
 //! Eight Poseidon permutations of width 17 side by side, where the processor multiplies eight 52-bit numbers at once
 //! (AVX-512 IFMA).
 //!
-//! A field element is five limbs of 52 bits, in Montgomery's form by 2^260, and below 3 r rather than below r: with
-//! r / 2^260 < 0.0119 a sum of 17 products of such elements and constants below r is reduced to below (17 * 3 * 0.0119 + 1) r <
-//! 1.61 r, to which a round adds one element below 1.2 r or a constant below r.  Columns of the 17 products, high and low halves,
-//! stay below 2^60: no carry until the reduction.  Nothing branches on values.
+//! A field element is five limbs of 51 bits, in Montgomery's form by 2^306, and below 2.5 r: a bit less than the processor
+//! multiplies, so that an element and a constant are added limb by limb, without carries (below 3.5 r < 2^256), and multiplied.
+//! That halves the products of a round (Winograd, 1968): x c + x' c' = (x + c') (x' + c) - x x' - c c', where all rows of a matrix
+//! share x x', and c c' is a constant.  A sum of 17 products is reduced to below 1.25 r, to which a round adds one element below
+//! 1.25 r or a constant below r.  Columns are signed and stay below 2^61, their number is never negative.  Nothing branches on
+//! values.
 
 use crate::poseidon::{fifth, MAX_WIDTH};
 use ark_bn254::{Fr, FrConfig};
@@ -14,29 +16,58 @@ use std::arch::x86_64::*;
 
 pub const LANES: usize = 8;
 const LIMBS: usize = 5;
-const MASK: u64 = (1 << 52) - 1;
+const BITS: u32 = 51;
+const MASK: u64 = (1 << BITS) - 1;
+/// Of a reduction; the limbs of what it leaves begin at this column.
+const STEPS: usize = 6;
+const COLUMNS: usize = STEPS + LIMBS;
+const OTHERS: usize = MAX_WIDTH - 1;
+const HALF: usize = OTHERS / 2;
 
 type Limbs = [u64; LIMBS];
 /// Limb by limb, one element a lane.
 type Lanes = [__m512i; LIMBS];
+/// A number of signed columns, 51 bits apart.
+type Columns = [__m512i; COLUMNS];
 
 const R: Limbs = split(&Fr::MODULUS.0);
 const INV: u64 = FrConfig::INV & MASK;
 
+/// (r INV + 1) 2^-51, below a quarter of r.
+const C: Limbs = quotient();
+
+const fn quotient() -> Limbs {
+    assert!(INV < 1 << (BITS - 2));
+    let (mut limbs, mut out, mut carry, mut k) = ([0u64; LIMBS + 1], [0u64; LIMBS], 1u128, 0);
+    while k < LIMBS {
+        carry += R[k] as u128 * INV as u128;
+        limbs[k] = carry as u64 & MASK;
+        carry >>= BITS;
+        k += 1;
+    }
+    limbs[LIMBS] = carry as u64;
+    assert!(limbs[0] == 0);
+    while k > 0 {
+        out[k - 1] = limbs[k];
+        k -= 1;
+    }
+    out
+}
+
 const fn split(n: &[u64; 4]) -> Limbs {
     [
         n[0] & MASK,
-        (n[0] >> 52 | n[1] << 12) & MASK,
-        (n[1] >> 40 | n[2] << 24) & MASK,
-        (n[2] >> 28 | n[3] << 36) & MASK,
-        n[3] >> 16,
+        (n[0] >> 51 | n[1] << 13) & MASK,
+        (n[1] >> 38 | n[2] << 26) & MASK,
+        (n[2] >> 25 | n[3] << 39) & MASK,
+        n[3] >> 12,
     ]
 }
 
-/// x 2^260 mod r.
+/// x 2^306 mod r.
 fn limbs(x: &Fr) -> Limbs {
     // The residue is x 2^256.
-    split(&(*x * Fr::from(16u64)).0 .0)
+    split(&(*x * Fr::from(1u64 << 50)).0 .0)
 }
 
 /// Whether this processor has what the functions here need.
@@ -44,27 +75,57 @@ pub fn available() -> bool {
     is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma")
 }
 
+/// The inner product with constants, and what is added to it.
+struct Row {
+    /// In pairs the other way round; the last of an odd number is by itself.
+    factors: Vec<Limbs>,
+    /// Minus the products inside pairs, and the addend where a reduction leaves it.
+    base: [i64; COLUMNS],
+}
+
+impl Row {
+    fn new(factors: &[Limbs], addend: &Limbs) -> Row {
+        let mut base = [0i64; COLUMNS];
+        for pair in factors.chunks_exact(2) {
+            for (i, a) in pair[0].iter().enumerate() {
+                for (j, b) in pair[1].iter().enumerate() {
+                    let product = u128::from(*a) * u128::from(*b);
+                    base[i + j] -= (product as u64 & MASK) as i64;
+                    base[i + j + 1] -= (product >> BITS) as i64;
+                }
+            }
+        }
+        for (column, limb) in base[STEPS..].iter_mut().zip(addend) {
+            *column += *limb as i64;
+        }
+        let turned = factors.chunks(2).flat_map(|pair| pair.iter().rev().copied());
+        Row {
+            factors: turned.collect(),
+            base,
+        }
+    }
+}
+
+type Layer = Vec<Row>;
+
 /// What all rounds need, in limbs.
 pub struct Tables {
-    third: Row,
-    /// Constants and matrix of each full round but the first; the partial rounds come after `before`.
-    before: Vec<(Row, usize)>,
-    after: Vec<Row>,
-    matrices: [Vec<Row>; 3],
+    third: Vec<Limbs>,
+    /// The matrix of each full round but the first, with the constants of the round after it.
+    before: Vec<Layer>,
+    after: Vec<Layer>,
+    /// The last one, which leads out of Montgomery's form; without element 0.
+    last: Layer,
+    /// Constants of the partial rounds but the first.
     partial: Vec<Limbs>,
     straight: Limbs,
     output: Row,
     feedback: Row,
+    /// Of the round after the first.
+    second: Vec<Fr>,
     /// Of the element that differs, in the first round.
     constant: Fr,
 }
-
-type Row = Vec<Limbs>;
-
-/// Which of the matrices a round takes.
-const DENSE: usize = 0;
-const ENTER: usize = 1;
-const LEAVE: usize = 2;
 
 /// The parts of a width's parameters, as `poseidon` has them.
 pub struct Parts<'a> {
@@ -80,24 +141,41 @@ pub struct Parts<'a> {
     pub feedback: Vec<Fr>,
 }
 
-fn row(values: &[Fr]) -> Row {
+fn all(values: &[Fr]) -> Vec<Limbs> {
     values.iter().map(limbs).collect()
+}
+
+fn layer(matrix: &[Vec<Fr>], addends: &[Fr]) -> Layer {
+    let addend = |k: usize| addends.get(k).map_or([0; LIMBS], limbs);
+    let row = |(k, r): (usize, &Vec<Fr>)| Row::new(&all(r), &addend(k));
+    matrix.iter().enumerate().map(row).collect()
 }
 
 impl Tables {
     pub fn new(parts: &Parts<'_>) -> Tables {
-        let matrix = |m: &[Vec<Fr>]| m.iter().map(|r| row(r)).collect();
-        let last = parts.before.len() - 1;
-        let matrix_of = |k: usize| if k < last { DENSE } else { ENTER };
+        let (first, rest) = parts.partial.split_first().expect("there are partial rounds");
+        let (entered, dense) = (parts.before.len() - 1, &parts.dense);
+        let plain = |x: &Fr| split(&x.into_bigint().0);
         Tables {
-            third: row(parts.third),
-            before: (1..=last).map(|k| (row(&parts.before[k]), matrix_of(k))).collect(),
-            after: parts.after.iter().map(|c| row(c)).collect(),
-            matrices: [matrix(&parts.dense), matrix(&parts.enter), matrix(&parts.leave)],
-            partial: row(parts.partial),
+            third: all(parts.third),
+            before: (1..=entered)
+                .map(|k| match parts.before.get(k + 1) {
+                    Some(constants) => layer(dense, constants),
+                    None => layer(&parts.enter, std::slice::from_ref(first)),
+                })
+                .collect(),
+            after: (0..parts.after.len())
+                .map(|k| layer(if k == 0 { &parts.leave } else { dense }, &parts.after[k]))
+                .collect(),
+            last: dense[1..]
+                .iter()
+                .map(|row| Row::new(&row.iter().map(plain).collect::<Vec<_>>(), &[0; LIMBS]))
+                .collect(),
+            partial: all(rest),
             straight: limbs(&parts.straight),
-            output: row(&parts.output),
-            feedback: row(&parts.feedback),
+            output: Row::new(&all(&parts.output), &[0; LIMBS]),
+            feedback: Row::new(&all(&parts.feedback), &[0; LIMBS]),
+            second: parts.before[1].clone(),
             constant: parts.before[0][2],
         }
     }
@@ -111,41 +189,70 @@ impl Tables {
     pub unsafe fn blocks(&self, shared: &[Fr; MAX_WIDTH], xs: &[Fr; LANES]) -> Vec<BigInt<4>> {
         let fifths = xs.map(|x| limbs(&fifth(x + self.constant)));
         let s: Lanes = std::array::from_fn(|k| lanes_of(&fifths.map(|f| f[k])));
-        let mut state: [Lanes; MAX_WIDTH] =
-            std::array::from_fn(|j| sum(&broadcast(&limbs(&shared[j])), &dot(&self.third[j..=j], &[s])));
-        for (constants, matrix) in &self.before {
-            full_round(&self.matrices[*matrix], constants, &mut state);
+        let mut state: [Lanes; MAX_WIDTH] = std::array::from_fn(|j| {
+            Sum::of(&[0; COLUMNS])
+                .product(&broadcast(&self.third[j]), &s)
+                .add(&broadcast(&limbs(&(shared[j] + self.second[j]))))
+                .reduced()
+        });
+        for layer in &self.before {
+            full_round(layer, &mut state);
         }
         self.partial_rounds(&mut state);
-        for constants in &self.after {
-            full_round(&self.matrices[DENSE], constants, &mut state);
+        for (k, layer) in self.after.iter().enumerate() {
+            if k == 0 {
+                apply(layer, &mut state);
+            } else {
+                full_round(layer, &mut state);
+            }
         }
-        canonical(&state)
+        state.iter_mut().for_each(|x| *x = power(x));
+        apply(&self.last, &mut state);
+        canonical(&state[..OTHERS])
     }
 
+    /// All partial rounds on (s_0; h), whose last S-box is applied, too.
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn partial_rounds(&self, state: &mut [Lanes; MAX_WIDTH]) {
-        const OTHERS: usize = MAX_WIDTH - 1;
-        let (last, rounds) = self.partial.split_last().expect("there are partial rounds");
+        let zero = [_mm512_setzero_si512(); LIMBS];
         // The sequence grows downwards, so its newest values stand in order.
-        let mut sequence = vec![state[0]; rounds.len() + OTHERS];
-        let mut at = rounds.len();
-        sequence[at..].copy_from_slice(&state[1..]);
+        let mut sequence = vec![zero; self.partial.len() + MAX_WIDTH];
+        let mut at = self.partial.len();
+        sequence[at..at + OTHERS].copy_from_slice(&state[1..]);
+        // Products of sequence[k] and [k + 1], at k modulo 17; sums over the pairs of the window now, and one place earlier.
+        let mut products = [[_mm512_setzero_si512(); COLUMNS]; MAX_WIDTH];
+        let mut crosses = [[_mm512_setzero_si512(); COLUMNS]; 2];
+        for k in 0..OTHERS {
+            let product = columns_of(&sequence[at + k], &sequence[at + k + 1]);
+            products[(at + k) % MAX_WIDTH] = product;
+            crosses[k % 2] = added(&crosses[k % 2], &product);
+        }
         let mut first = state[0];
-        for c in rounds {
-            let x = power(&sum(&first, &broadcast(c)));
+        for constant in &self.partial {
             let newest = &sequence[at..at + OTHERS];
-            let value = sum(&x, &dot(&self.feedback, newest));
-            let mut columns = products(&self.output, newest);
-            accumulate(&mut columns, &self.straight, &x);
-            first = reduce(columns);
+            // What does not depend on the S-box stands between its steps: each waits for the one before.
+            let (output, feedback) = (&self.output, &self.feedback);
+            let square = squared(&first);
+            let value = Sum::less(&feedback.base, &crosses[0]).pairs::<1>(&feedback.factors[..HALF], &newest[..HALF]);
+            let fourth = squared(&square);
+            let value = value.pairs::<2>(&feedback.factors[HALF..], &newest[HALF..]);
+            let x = multiplied(&fourth, &first);
+            let next = Sum::less(&output.base, &crosses[0]).pairs::<3>(&output.factors, newest);
+            let value = value.add(&x).reduced();
+            first = next
+                .product(&broadcast(&self.straight), &x)
+                .add(&broadcast(constant))
+                .reduced();
             at -= 1;
             sequence[at] = value;
+            let product = columns_of(&value, &sequence[at + 1]);
+            let gone = &products[(at + OTHERS) % MAX_WIDTH];
+            crosses = [subtracted(&added(&crosses[1], &product), gone), crosses[0]];
+            products[at % MAX_WIDTH] = product;
         }
-        state[0] = power(&sum(&first, &broadcast(last)));
+        state[0] = power(&first);
         state[1..].copy_from_slice(&sequence[at..at + OTHERS]);
-        apply(&self.matrices[LEAVE], state);
     }
 }
 
@@ -162,134 +269,274 @@ fn broadcast(c: &Limbs) -> Lanes {
     c.map(|limb| _mm512_set1_epi64(limb as i64))
 }
 
-/// Limbs below 2^52 again.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn carried(mut x: Lanes) -> Lanes {
-    let mask = _mm512_set1_epi64(MASK as i64);
-    for k in 0..LIMBS - 1 {
-        x[k + 1] = _mm512_add_epi64(x[k + 1], _mm512_srli_epi64::<52>(x[k]));
-        x[k] = _mm512_and_si512(x[k], mask);
-    }
-    x
+fn added(a: &Columns, b: &Columns) -> Columns {
+    std::array::from_fn(|k| _mm512_add_epi64(a[k], b[k]))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn sum(a: &Lanes, b: &Lanes) -> Lanes {
-    let mut out = *a;
-    for (o, b) in out.iter_mut().zip(b) {
-        *o = _mm512_add_epi64(*o, *b);
-    }
-    carried(out)
+fn subtracted(a: &Columns, b: &Columns) -> Columns {
+    std::array::from_fn(|k| _mm512_sub_epi64(a[k], b[k]))
 }
 
-/// Add c x to the columns.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn accumulate(columns: &mut [__m512i; 2 * LIMBS], c: &Limbs, x: &Lanes) {
-    accumulate_lanes(columns, &broadcast(c), x);
+/// A sum of products before its reduction: 2^(51 k) low[k] + 2^(51 k + 52) high[k].
+struct Sum {
+    low: Columns,
+    high: [__m512i; COLUMNS - 1],
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn accumulate_lanes(columns: &mut [__m512i; 2 * LIMBS], a: &Lanes, b: &Lanes) {
-    for i in 0..LIMBS {
-        for j in 0..LIMBS {
-            columns[i + j] = _mm512_madd52lo_epu64(columns[i + j], a[i], b[j]);
-            columns[i + j + 1] = _mm512_madd52hi_epu64(columns[i + j + 1], a[i], b[j]);
+impl Sum {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn of(base: &[i64; COLUMNS]) -> Sum {
+        Sum {
+            low: base.map(|column| _mm512_set1_epi64(column)),
+            high: [_mm512_setzero_si512(); COLUMNS - 1],
         }
     }
-}
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn products(row: &[Limbs], x: &[Lanes]) -> [__m512i; 2 * LIMBS] {
-    let mut columns = [_mm512_setzero_si512(); 2 * LIMBS];
-    for (c, x) in row.iter().zip(x) {
-        accumulate(&mut columns, c, x);
+    /// base - columns.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn less(base: &[i64; COLUMNS], columns: &Columns) -> Sum {
+        let mut sum = Sum::of(base);
+        sum.low = subtracted(&sum.low, columns);
+        sum
     }
-    columns
-}
 
-/// The columns' number by 2^-260, below r more than that quotient.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn reduce(mut columns: [__m512i; 2 * LIMBS]) -> Lanes {
-    let (zero, inverse, r) = (_mm512_setzero_si512(), _mm512_set1_epi64(INV as i64), broadcast(&R));
-    for i in 0..LIMBS {
-        let m = _mm512_madd52lo_epu64(zero, columns[i], inverse);
-        for j in 0..LIMBS {
-            columns[i + j] = _mm512_madd52lo_epu64(columns[i + j], m, r[j]);
-            columns[i + j + 1] = _mm512_madd52hi_epu64(columns[i + j + 1], m, r[j]);
+    /// Add a b; limbs below 2^52.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn product(mut self, a: &Lanes, b: &Lanes) -> Sum {
+        for i in 0..LIMBS {
+            for j in 0..LIMBS {
+                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a[i], b[j]);
+                self.high[i + j] = _mm512_madd52hi_epu64(self.high[i + j], a[i], b[j]);
+            }
         }
-        columns[i + 1] = _mm512_add_epi64(columns[i + 1], _mm512_srli_epi64::<52>(columns[i]));
+        self
     }
-    carried([columns[5], columns[6], columns[7], columns[8], columns[9]])
+
+    /// Add a^2; limbs below 2^51.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn square(mut self, a: &Lanes) -> Sum {
+        for i in 0..LIMBS {
+            let twice = _mm512_add_epi64(a[i], a[i]);
+            for j in i..LIMBS {
+                let b = if i == j { a[i] } else { twice };
+                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a[j], b);
+                self.high[i + j] = _mm512_madd52hi_epu64(self.high[i + j], a[j], b);
+            }
+        }
+        self
+    }
+
+    /// Add what factors give with x, but for the products inside pairs.
+    ///
+    /// Each `PLACE` of use is compiled by itself and inlined: a call would carry the sum through memory.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn pairs<const PLACE: usize>(mut self, factors: &[Limbs], x: &[Lanes]) -> Sum {
+        for (c, x) in factors.chunks_exact(2).zip(x.chunks_exact(2)) {
+            let [a, b]: [Lanes; 2] = std::array::from_fn(|k| {
+                let c = broadcast(&c[k]);
+                std::array::from_fn(|limb| _mm512_add_epi64(x[k][limb], c[limb]))
+            });
+            self = self.product(&a, &b);
+        }
+        match (factors.len() % 2, factors.last(), x.last()) {
+            (1, Some(c), Some(x)) => self.product(&broadcast(c), x),
+            _ => self,
+        }
+    }
+
+    /// Add an element in Montgomery's form to what [`Sum::reduced`] gives.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn add(mut self, x: &Lanes) -> Sum {
+        for (column, limb) in self.low[STEPS..].iter_mut().zip(x) {
+            *column = _mm512_add_epi64(*column, *limb);
+        }
+        self
+    }
+
+    /// Without a carry.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn columns(self) -> Columns {
+        let mut columns = self.low;
+        for (column, high) in columns[1..].iter_mut().zip(&self.high) {
+            *column = _mm512_add_epi64(*column, _mm512_slli_epi64::<1>(*high));
+        }
+        columns
+    }
+
+    /// By 2^-306, below 1.25 r more than what was added by [`Sum::add`].
+    ///
+    /// A step adds a multiple of r that ends the lowest column.  Five take multiples of 2^51 C - 1, which r divides: how many is
+    /// that column itself, and only C is multiplied.  They leave less than 2^51 (C + 2^208), and the last step, which adds less
+    /// than 2^51 r, less than C + 2^208 + r; C < r / 4.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn reduced(self) -> Lanes {
+        let Sum { mut low, mut high } = self;
+        let mask = _mm512_set1_epi64(MASK as i64);
+        let c = broadcast(&C);
+        for i in 0..STEPS - 1 {
+            let m = _mm512_and_si512(low[i], mask);
+            low[i + 1] = _mm512_add_epi64(
+                _mm512_add_epi64(low[i + 1], _mm512_srai_epi64::<BITS>(low[i])),
+                _mm512_slli_epi64::<1>(high[i]),
+            );
+            for j in 0..LIMBS {
+                low[i + 1 + j] = _mm512_madd52lo_epu64(low[i + 1 + j], m, c[j]);
+                high[i + 1 + j] = _mm512_madd52hi_epu64(high[i + 1 + j], m, c[j]);
+            }
+        }
+        let (i, r) = (STEPS - 1, broadcast(&R));
+        let inverse = _mm512_set1_epi64(INV as i64);
+        let m = _mm512_and_si512(_mm512_madd52lo_epu64(_mm512_setzero_si512(), low[i], inverse), mask);
+        for j in 0..LIMBS {
+            low[i + j] = _mm512_madd52lo_epu64(low[i + j], m, r[j]);
+            high[i + j] = _mm512_madd52hi_epu64(high[i + j], m, r[j]);
+        }
+        for k in i..COLUMNS - 1 {
+            let carry = _mm512_srai_epi64::<BITS>(low[k]);
+            low[k + 1] = _mm512_add_epi64(_mm512_add_epi64(low[k + 1], carry), _mm512_slli_epi64::<1>(high[k]));
+        }
+        std::array::from_fn(|k| {
+            if k + 1 < LIMBS {
+                _mm512_and_si512(low[STEPS + k], mask)
+            } else {
+                low[STEPS + k]
+            }
+        })
+    }
+}
+
+/// a b as columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn columns_of(a: &Lanes, b: &Lanes) -> Columns {
+    Sum::of(&[0; COLUMNS]).product(a, b).columns()
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn dot(row: &[Limbs], x: &[Lanes]) -> Lanes {
-    reduce(products(row, x))
+fn squared(x: &Lanes) -> Lanes {
+    Sum::of(&[0; COLUMNS]).square(x).reduced()
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn times(a: &Lanes, b: &Lanes) -> Lanes {
-    let mut columns = [_mm512_setzero_si512(); 2 * LIMBS];
-    accumulate_lanes(&mut columns, a, b);
-    reduce(columns)
+fn multiplied(a: &Lanes, b: &Lanes) -> Lanes {
+    Sum::of(&[0; COLUMNS]).product(a, b).reduced()
 }
 
 /// x^5.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn power(x: &Lanes) -> Lanes {
-    let square = times(x, x);
-    times(&times(&square, &square), x)
+    multiplied(&squared(&squared(x)), x)
 }
 
+/// The layer's inner products with all of the state, which take the place of its first elements.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn apply(matrix: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
+fn apply(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
     let from = *state;
-    for (out, row) in state.iter_mut().zip(matrix) {
-        *out = dot(row, &from);
+    let mut inside = Sum::of(&[0; COLUMNS]);
+    for pair in from.chunks_exact(2) {
+        inside = inside.product(&pair[0], &pair[1]);
+    }
+    let cross = inside.columns();
+    for (out, row) in state.iter_mut().zip(layer) {
+        *out = Sum::less(&row.base, &cross).pairs::<4>(&row.factors, &from).reduced();
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn full_round(matrix: &[Row], constants: &[Limbs], state: &mut [Lanes; MAX_WIDTH]) {
-    for (x, c) in state.iter_mut().zip(constants) {
-        *x = power(&sum(x, &broadcast(c)));
+fn full_round(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
+    for x in state.iter_mut() {
+        *x = power(x);
     }
-    apply(matrix, state);
+    apply(layer, state);
 }
 
-/// Elements 1 to 16 of each lane, lane after lane, out of Montgomery's form and below r.
+/// Elements of each lane, lane after lane, below r.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn canonical(state: &[Lanes; MAX_WIDTH]) -> Vec<BigInt<4>> {
-    let one = broadcast(&[1, 0, 0, 0, 0]);
-    let mut out = vec![BigInt::default(); LANES * (MAX_WIDTH - 1)];
-    for (j, x) in state[1..].iter().enumerate() {
-        let plain = times(x, &one);
+#[target_feature(enable = "avx512f")]
+fn canonical(elements: &[Lanes]) -> Vec<BigInt<4>> {
+    let mut out = vec![BigInt::default(); LANES * elements.len()];
+    for (j, x) in elements.iter().enumerate() {
         let mut limbs = [[0u64; LANES]; LIMBS];
-        for (limb, x) in limbs.iter_mut().zip(&plain) {
+        for (limb, x) in limbs.iter_mut().zip(x) {
             // SAFETY: 64 bytes are written, to an array of 64.
             unsafe { _mm512_storeu_si512(limb.as_mut_ptr().cast(), *x) };
         }
         for lane in 0..LANES {
             let [a, b, c, d, e] = std::array::from_fn(|k| limbs[k][lane]);
-            let mut n = BigInt([a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16]);
-            // At most r, and that for 0 alone.
+            let mut n = BigInt([a | b << 51, b >> 13 | c << 38, c >> 26 | d << 25, d >> 39 | e << 12]);
+            // Below 1.25 r.
             if n >= Fr::MODULUS {
                 n.sub_with_borrow(&Fr::MODULUS);
             }
-            out[lane * (MAX_WIDTH - 1) + j] = n;
+            out[lane * elements.len() + j] = n;
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ark_ff::Field;
+
+    /// As many quarters of r, less one, in limbs.
+    fn quarters(count: u64) -> (Limbs, Fr) {
+        let mut n = [0u64; 5];
+        for (k, word) in Fr::MODULUS.0.iter().enumerate() {
+            let product = u128::from(*word) * u128::from(count) + u128::from(n[k]);
+            (n[k], n[k + 1]) = (product as u64, (product >> 64) as u64);
+        }
+        for k in 0..5 {
+            n[k] = n[k] >> 2 | n.get(k + 1).unwrap_or(&0) << 62;
+        }
+        n[0] -= 1;
+        assert_eq!(n[4], 0, "below 2^256");
+        let words = [n[0], n[1], n[2], n[3]];
+        (
+            split(&words),
+            Fr::from_le_bytes_mod_order(&words.map(u64::to_le_bytes).concat()),
+        )
+    }
+
+    #[test]
+    fn the_largest_elements_and_constants_fit() {
+        if !available() {
+            return;
+        }
+        let unscaled = Fr::from(2u64).pow([306]).inverse().unwrap();
+        for count in [1, 4, 5, 9, 10] {
+            let ((x, residue), (c, constant)) = (quarters(count), quarters(4));
+            let row = Row::new(&[c; MAX_WIDTH], &c);
+            // SAFETY: the processor has what it needs.
+            let found = unsafe { of_equal(&row, &x) };
+            let want = residue * constant * Fr::from(MAX_WIDTH as u64) * unscaled + constant;
+            let all = vec![want.into_bigint(); LANES];
+            assert_eq!(found, all, "{count} quarters");
+        }
+    }
+
+    /// The row's product with an element that stands everywhere, lane by lane.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn of_equal(row: &Row, x: &Limbs) -> Vec<BigInt<4>> {
+        let mut state = [broadcast(x); MAX_WIDTH];
+        apply(std::slice::from_ref(row), &mut state);
+        canonical(&[multiplied(&state[0], &broadcast(&limbs(&Fr::from(1u64))))])
+    }
 }

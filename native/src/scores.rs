@@ -2,9 +2,9 @@
 //! Exact scores of an int8 index, y = E e, and their commitment from those of its columns.
 
 use crate::curve::{Pt, G1};
-use crate::ensure;
 use crate::error::Result;
 use crate::msm::{msm_int, FixedBase};
+use crate::{bail, ensure};
 use ark_bn254::g1::Config;
 use ark_bn254::Fr;
 use rayon::prelude::*;
@@ -98,6 +98,31 @@ impl ScoreMatrix {
             .for_each(|(out, rows)| products_here(rows, &e, out));
         Ok(out)
     }
+}
+
+/// What one query needs of its index, in the time of the longer: `select` on all w_i = gain (y_i - lo), beside C_y.
+///
+/// # Errors
+/// Whatever `select` gives; e of another length; a score beyond 64 bits.
+pub fn respond<T: Send>(
+    matrix: &ScoreMatrix,
+    committer: &Committer,
+    e: &[u8],
+    (lo, gain): (i64, i64),
+    rho: &Fr,
+    select: impl FnOnce(&[i64]) -> Result<T> + Send,
+) -> Result<(T, Vec<i64>, G1)> {
+    let selected = || {
+        let shifted = |y: &i32| i64::from(*y).checked_sub(lo).and_then(|x| gain.checked_mul(x));
+        let w: Option<Vec<i64>> = matrix.scores(e)?.iter().map(shifted).collect();
+        let Some(w) = w else {
+            bail!("a score is out of range");
+        };
+        Ok((select(&w)?, w))
+    };
+    let (selected, c_y) = rayon::join(selected, || committer.commit(e, rho));
+    let (chosen, w) = selected?;
+    Ok((chosen, w, c_y?))
 }
 
 /// C_y = sum_j e_j C_j + rho B for the same columns again and again.

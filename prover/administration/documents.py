@@ -46,7 +46,8 @@ class Reading:
 
 def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
-    return IndexShape(assembly.circuit_class(state.settings.class_name).N, embedder.dimension)
+    settings = state.settings
+    return IndexShape(settings.shards * assembly.circuit_class(settings.class_name).N, embedder.dimension)
 
 
 def put(state: State, embedder: Embedder, tenant: str, found: Iterable[Document], progress: Progress) -> Told:

@@ -6,6 +6,7 @@ Both kinds: the slots that a window returns, and the histogram behind an answer 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragseal.backends.poseidon import noise_key
@@ -15,7 +16,8 @@ from ragseal.prover.answers.attested import histogram, near_documents, without_d
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.pending import Pending
 from ragseal.prover.attestation.retrieval import (
-    QUERY_KEY,
+    PLACE,
+    Place,
     QuerySecrets,
     answer_counts,
     answer_query,
@@ -68,12 +70,13 @@ class AnswerSecrets:
         outcomes: list[QuerySecrets | Exception] = []
         rows: list[tuple[bytes, str, int, bytes, bytes]] = []
         charges: list[tuple[bytes, tuple[bytes, ...]]] = []  # documents that take part, by manifest, in this batch
-        for job in jobs:
-            place = query_key(job.window.digest, job.message)
+        places = [query_key(job.window.digest, job.message) for job in jobs]
+        known = self._kept(places)
+        for job, place in zip(jobs, places, strict=True):
             try:
-                stored = self._state.row(f"SELECT secrets FROM queries WHERE {QUERY_KEY}", place)
+                stored = known.get(place)
                 if stored is not None:  # stopped between here and the record: same bytes again
-                    outcomes.append(QuerySecrets.decode(stored[0]))
+                    outcomes.append(QuerySecrets.decode(stored))
                     continue
                 documents: tuple[bytes, ...] = ()
                 if job.window.manifest.policy.answers:
@@ -93,6 +96,15 @@ class AnswerSecrets:
                 for manifest, documents in charges:
                     self._participations.charge(db, manifest, documents)
         return outcomes
+
+    def _kept(self, places: Sequence[Place]) -> dict[Place, bytes]:
+        """The secrets that are stored for any of these, in one read."""
+        asked = ", ".join(["(?, ?, ?, ?)"] * len(places))
+        rows = self._state.rows(  # an outer loop over what is asked for: a list after IN would read the whole table
+            f"WITH asked({PLACE}) AS (VALUES {asked}) SELECT * FROM asked CROSS JOIN queries USING ({PLACE})",
+            [part for place in places for part in place],
+        )
+        return {(manifest, account, ctr, request): kept for manifest, account, ctr, request, kept in rows}
 
     def _compute_answer(
         self, job: AnswerJob, charges: list[tuple[bytes, tuple[bytes, ...]]]

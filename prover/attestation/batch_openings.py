@@ -13,8 +13,11 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
+from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers, prove_opening
+from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
+from ragseal.kernel.sharded_statement import verify_thresholds
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
 from ragseal.prover.attestation.turns import Turns
@@ -39,13 +42,21 @@ class Case:
         return f"Case({self.record.seq})"
 
 
-def hint_blinders(secret: int, packed: bytes, count: int) -> list[int]:
+def hint_blinders(secret: int, packed: bytes, count: int, shard: int = 0) -> list[int]:
     """rho' of C_h, and of C_1 where there is one: functions of the record's secret and of the hints that they blind.
+
+    Every shard's proof has its own.
 
     Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
     unblinded.
     """
-    return [challenge(name, field.to_bytes(secret), packed) for name in ("hint-blinder", "bound-blinder")[:count]]
+    parts = field.to_bytes(secret), shard.to_bytes(2, "big"), packed
+    return [challenge(name, *parts) for name in ("hint-blinder", "bound-blinder")[:count]]
+
+
+def threshold_blinder(secret: int, threshold: tuple[int, int]) -> int:
+    """rho_v of C_v, as :func:`hint_blinders`."""
+    return challenge("threshold-blinder", field.to_bytes(secret), field.pack(threshold))
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,8 @@ class BatchOpenings:
     key: KeyView
     items: Sequence[BatchItem]
     cases: Sequence[Case]  #: of the items, in their order
-    packed_hints: Callable[[Window, Case], bytes]
+    packed_hints: Callable[[Window, Case], Sequence[bytes]]  #: of every shard
+    threshold: Callable[[Window, Case], tuple[int, int] | None]  #: (v*, i*) where shards share one
     draw: Draw
     turns: Turns
     window: Window
@@ -81,21 +93,51 @@ class BatchOpenings:
     def hints(self) -> Opening:
         bases = self.key.hint_bases
         size = bases.size
-        weights = powers(batching_challenge("hints", self.context), len(self.items))
+        commitments = proofs.hint_commitments(bases, self.items)
+        weights = iter(powers(batching_challenge("hints", self.context), len(commitments)))
         witness = bytes(32 * size)
-        for case, weight in zip(self.cases, weights, strict=True):  # one at a time: a hint vector is megabytes
+        for case in self.cases:
             with self.turns:
-                self.wanted_still()
-                packed = self.packed_hints(self.window, case)
-                vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count))
-                witness = self.group.combine([witness, vector], [1, weight])
+                hints = self.packed_hints(self.window, case)
+            for shard in range(len(hints)):  # one at a time: a hint vector is megabytes
+                with self.turns:
+                    self.wanted_still()
+                    packed = hints[shard]
+                    vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count, shard))
+                    witness = self.group.combine([witness, vector], [1, next(weights)])
         with self.turns:
             self.wanted_still()
-            relations = bases.relations([item.entry.c_h for item in self.items])
+            relations = bases.relations(commitments)
             nonces = packed_scalars(self.draw, size)
             opening = prove_opening(self.group, "hints", self.context, relations, witness, nonces)
             proofs.verify_hints(self.group, bases, self.context, self.items, opening)
         return opening
+
+    def thresholds(self) -> tuple[Opening, ...]:
+        """That of all C_v, where the class is for shards."""
+        bases = self.key.thresholds
+        if bases is None:
+            return ()
+        committed = [c_v for item in self.items for c_v in item.entry.c_v]
+
+        def witness(case: Case) -> list[int]:
+            found = self.threshold(self.window, case)
+            if found is None:
+                raise ProofError("an index of shards has a threshold")
+            return [*found, threshold_blinder(case.kept.rho_hint, found)]
+
+        relation = bases.relation(committed)
+        return (
+            self._open(
+                "thresholds",
+                self.context,
+                self.cases,
+                bases.size,
+                witness,
+                lambda: [relation],
+                lambda opening: verify_thresholds(self.group, bases, self.context, committed, opening),
+            ),
+        )
 
     def _of(self, version: Version) -> tuple[list[BatchItem], list[Case]]:
         mine = version.tenant, version.number
@@ -113,10 +155,19 @@ class BatchOpenings:
             here,
             cases,
             dimension + 2,
-            lambda kept: [*decode_embedding(kept.embedding), kept.blinder, kept.rho],
-            lambda: proofs.link_relations(generators, columns, b, own),
+            lambda case: [*decode_embedding(case.kept.embedding), case.kept.blinder, self._added_rho(here, case.kept)],
+            lambda: proofs.link_relations(self.group, generators, columns, b, here, own),
             lambda opening: proofs.verify_link(self.group, generators, columns, b, here, own, opening),
         )
+
+    @staticmethod
+    def _added_rho(here: bytes, kept: QuerySecrets) -> int:
+        """sum_s psi^s rho_s, what the shards' C_y have of B when they are added up."""
+        rhos = kept.shard_rhos
+        if len(rhos) == 1:
+            return rhos[0]
+        weights = powers(proofs.shard_weight(here), len(rhos))
+        return sum(weight * rho for weight, rho in zip(weights, rhos, strict=True)) % R
 
     def _histograms(self, version: Version) -> Opening:
         own, cases = self._of(version)
@@ -127,7 +178,7 @@ class BatchOpenings:
             here,
             cases,
             scores.capacity + 1,
-            lambda kept: [*map(int, np.frombuffer(kept.counts, dtype=COUNT)), kept.rho],
+            lambda case: [*map(int, np.frombuffer(case.kept.counts, dtype=COUNT)), case.kept.rho],
             lambda: proofs.histogram_relations(scores, own),
             lambda opening: proofs.verify_histograms(self.group, scores, here, own, opening),
         )
@@ -138,7 +189,7 @@ class BatchOpenings:
         here: bytes,
         cases: Sequence[Case],
         size: int,
-        witness: Callable[[QuerySecrets], list[int]],
+        witness: Callable[[Case], list[int]],
         relations: Callable[[], Sequence[Relation]],
         verify: Callable[[Opening], None],
     ) -> Opening:
@@ -147,7 +198,7 @@ class BatchOpenings:
         vectors = []
         for case in cases:
             self.wanted_still()
-            vectors.append(field.pack(witness(case.kept)))
+            vectors.append(field.pack(witness(case)))
         with self.turns:
             self.wanted_still()
             made = self.group.combine(vectors, weights)

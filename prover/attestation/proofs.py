@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase B, proofs: one Groth16 proof a record, and the batched openings they are delivered with.  SPEC B.5 to B.8.
+"""Phase B, proofs: one Groth16 proof of every shard of a record, and batched openings with them.  SPEC B.5 to B.8.
 
 Statements are fixed once a record is in the ledger, so proofs are made whenever it suits: eagerly in the background,
 or when an audit asks; by this process, or by workers (SPEC B.12).  Every proof and opening is verified as the
@@ -78,7 +78,8 @@ class Proofs:
         self._kept = KeptDeliveries(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._workers = workers
-        self._asking = InOrder(1 if workers is None else workers.places, "asked")
+        places = 1 if workers is None else workers.places
+        self._asking, self._shards = InOrder(places, "asked"), InOrder(places, "shard")
         self._mutex = threading.Lock()
         self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
         self.backlog = Backlog(lambda manifest, seq: self.prove(manifest, seq, asked=False), workers)
@@ -201,13 +202,21 @@ class Proofs:
         with self._turns:
             self._require_working(key.digest)
             made = self._statements.proving(window, secrets, case)
-            if workers is None:
-                proof = own().prove(made.assignment)
-                made.check(proof)
-                return made.entry(proof)
-        return made.entry(
-            checked_proof(workers, self._turns, own, key.cls.name, key.digest, made.assignment, made.check, asked)
-        )
+
+        def proven(shard: int) -> tuple[bytes, bytes]:
+            with self._turns:
+                self._require_working(key.digest)
+                one = made.shard(shard)
+                if workers is None:
+                    proof = own().prove(one.assignment)
+                    one.check(proof)
+                    return one.c_h, proof
+            proof = checked_proof(workers, self._turns, own, key.cls.name, key.digest, one.assignment, one.check, asked)
+            return one.c_h, proof
+
+        if workers is None or made.shards == 1:
+            return made.entry([proven(shard) for shard in range(made.shards)])
+        return made.entry(list(self._shards.results(proven, range(made.shards), lambda: None)))
 
     # --- batches ---
 
@@ -266,12 +275,13 @@ class Proofs:
             items,
             cases,
             self._statements.hints,
+            self._statements.threshold,
             self._draw,
             self._turns,
             window,
             wanted_still,
         )
-        made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints()).encode()
+        made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints(), opens.thresholds()).encode()
         self._kept.keep(manifest, proofs_ask(wanted), made, always)
         self._delivered[manifest, wanted] = made
         while len(self._delivered) > KEPT_BATCHES:
@@ -292,4 +302,5 @@ class Proofs:
     def stop(self, timeout: float = 60.0) -> None:
         """Finish the proofs at hand; what is queued is made after the next start."""
         self._asking.stop()
+        self._shards.stop()
         self.backlog.stop(timeout)

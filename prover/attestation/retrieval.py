@@ -16,20 +16,22 @@ import numpy.typing as npt
 
 from ragseal.backends.mechanism import Engine, Scores
 from ragseal.backends.poseidon import places_commitment
+from ragseal.backends.response import respond
 from ragseal.backends.scores import commit_scores
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import attestation
-from ragseal.kernel import field as scalars
+from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.encoding import ELEMENT, POINT, U32, Blob, Codec, Many, Message, Text
+from ragseal.kernel.encoding import ELEMENT, U32, Blob, Codec, Many, Message, Points, Text
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
+from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, scalar
+from ragseal.prover.randomness import Draw, scalars
 
 MAX_COUNTS = 1 << 18  #: bytes of a histogram
 COUNT = np.dtype(">u2")
@@ -58,17 +60,17 @@ class QuerySecrets(Message):
 
     TAG: ClassVar[str] = "query-secrets"
     CODECS: ClassVar[Sequence[Codec]] = (
-        Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), POINT, ELEMENT,
-        Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
+        Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), Points(MAX_SHARDS),
+        ELEMENT, Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
     )  # fmt: skip
 
     embedding: bytes
     blinder: int  #: r of C_e
-    rho: int  #: of C_y
-    rho_hint: int  #: secret from which rho' of C_h is derived
+    rho: int  #: of C_y; of an index of shards the secret from which those of every C_y are derived
+    rho_hint: int  #: secret from which rho' of C_h, and rho_v of C_v, are derived
     t_salt: int
     places: tuple[int, ...]  #: T, each id with its flag as its lowest bit
-    c_y: bytes
+    c_y: bytes  #: of every shard
     t_commit: int
     withheld: tuple[int, ...] = ()  #: the slot whose text the guard keeps back, SPEC M.10: decided once, as T is
     counts: bytes = b""  #: the histogram where the claim is answers: a clipped count of each slot, 2 bytes
@@ -78,6 +80,11 @@ class QuerySecrets(Message):
         return "QuerySecrets(...)"
 
     @property
+    def shard_rhos(self) -> list[int]:
+        """rho of the C_y of every shard, each its own: equal ones would show differences of scores."""
+        return score_blinders(self.rho, len(self.c_y) // POINT_BYTES)
+
+    @property
     def returned(self) -> tuple[Returned, ...]:
         """T."""
         return tuple(unpacked(value) for value in self.places)
@@ -85,11 +92,30 @@ class QuerySecrets(Message):
 
 #: Where the table ``queries`` keeps a request's secrets; the values are those of :func:`query_key`.
 QUERY_KEY = "manifest = ? AND account = ? AND ctr = ? AND request = ?"
+PLACE = "manifest, account, ctr, request"
+Place = tuple[bytes, str, int, bytes]
 
 
-def query_key(manifest: bytes, signed: SignedRequest) -> tuple[bytes, str, int, bytes]:
+def query_key(manifest: bytes, signed: SignedRequest) -> Place:
     """The key of a request's row: two requests with one ctr have two rows, whichever enters the ledger."""
     return manifest, signed.request.account, signed.request.ctr, hashlib.sha256(signed.encode()).digest()
+
+
+def score_blinders(rho: int, shards: int) -> list[int]:
+    """As :attr:`QuerySecrets.shard_rhos`."""
+    if shards == 1:
+        return [rho]
+    return [challenge("shard-blinder", field.to_bytes(rho), shard.to_bytes(2, "big")) for shard in range(shards)]
+
+
+def scores_commitments(group: Group, key: KeyView, version: Version, e: Sequence[int], rho: int) -> bytes:
+    """C_y of every shard, in order."""
+    size = POINT_BYTES * version.matrix.shape[1]
+    points = version.in_force.shard_points(size)
+    blinders = score_blinders(rho, len(points))
+    return b"".join(
+        commit_scores(group, own, key.scores, e, blinder) for own, blinder in zip(points, blinders, strict=True)
+    )
 
 
 def answer_query(
@@ -108,21 +134,24 @@ def answer_query(
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
-    e = decode_embedding(embedding)
-    scores = shifted_scores(version, e, policy)
-    returned = engine.answer(key_of_noise, scores, policy.hmax(key.cls), policy.prizes(key.cls))
-    near = {one.slot: int(scores[one.slot]) for one in returned if one.flag}  # all that a guard may look at
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
+    held, line = version.in_force, (policy.lo, policy.gain)
+    columns = held.shard_points(POINT_BYTES * policy.dimension)
+    rhos = score_blinders(rho, len(columns))
+    hmax, prizes = policy.hmax(key.cls), policy.prizes(key.cls)
+    found = respond(group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, hmax, rhos, prizes)
+    # All that a guard may look at.
+    near = {one.slot: score for one, score in zip(found.returned, found.scores, strict=True) if one.flag}
     return QuerySecrets(
         embedding=embedding,
         blinder=blinder,
         rho=rho,
         rho_hint=rho_hint,
         t_salt=t_salt,
-        places=tuple(one.packed for one in returned),
-        c_y=commit_scores(group, version.in_force.points, key.scores, e, rho),
-        t_commit=places_commitment(key.cls, t_salt, returned),
-        withheld=withheld(near, key.cls.N, guard_of(policy)),
+        places=tuple(one.packed for one in found.returned),
+        c_y=found.c_y,
+        t_commit=places_commitment(key.cls, t_salt, found.returned),
+        withheld=withheld(near, policy.capacity(key.cls), guard_of(policy)),
     )
 
 
@@ -154,14 +183,14 @@ def histogram_commitment(group: Group, key: KeyView, counts: bytes, rho: int) ->
     values = np.frombuffer(counts, dtype=COUNT)
     filled = np.flatnonzero(values).tolist()
     points = b"".join(key.scores.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in filled)
-    return group.msm(points + key.scores.b, scalars.pack([*(int(values[i]) for i in filled), rho]))
+    return group.msm(points + key.scores.b, field.pack([*(int(values[i]) for i in filled), rho]))
 
 
 def record_commitment(group: Group, key: KeyView, version: Version, policy: Policy, kept: QuerySecrets) -> bytes:
     """C_y of a record, from what was kept for it."""
     if policy.answers:
         return histogram_commitment(group, key, kept.counts, kept.rho)
-    return commit_scores(group, version.in_force.points, key.scores, decode_embedding(kept.embedding), kept.rho)
+    return scores_commitments(group, key, version, decode_embedding(kept.embedding), kept.rho)
 
 
 def answer_counts(
@@ -180,7 +209,7 @@ def answer_counts(
     Raises:
         UnprovableError: as there.
     """
-    rho, rho_hint, t_salt = scalar(draw), scalar(draw), scalar(draw)
+    rho, rho_hint, t_salt = scalars(draw, 3)
     draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
     returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
     return replace(

@@ -6,19 +6,25 @@ Statements are fixed once a record is in the ledger.  Hints are recomputed from 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ragseal.backends.mechanism import Engine
-from ragseal.groth16.assignments import Assignment, assignment_of
+import numpy as np
+
+from ragseal.backends.mechanism import Engine, Scores
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
+from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import mechanism, proofs
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import Group, split_points
 from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
 from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofEntry, statement_of
-from ragseal.prover.attestation.batch_openings import Case, hint_blinders
+from ragseal.kernel.record_proofs import statements_of
+from ragseal.prover.attestation.batch_openings import Case, hint_blinders, threshold_blinder
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.journal import Journal
@@ -29,25 +35,40 @@ from ragseal.prover.storage.window_secrets import WindowSecrets
 
 
 @dataclass(frozen=True)
-class Proving:
-    """All that a record's proof is made from and checked with."""
+class ShardProving:
+    """All that the proof of one shard of a record is made from and checked with."""
 
-    seq: int
-    digest: bytes
     c_h: bytes
+    c_v: bytes  #: nothing of an index that is one
     c_w: bytes
     assignment: Assignment
     key: KeyView
 
     def __repr__(self) -> str:
-        return f"Proving({self.seq})"
+        return "ShardProving(...)"
 
     def check(self, proof: bytes) -> None:
         """As an auditor does; ProofError: it does not hold for this record."""
-        self.key.verify(self.assignment.clear, self.c_w, self.c_h, proof)
+        self.key.verify(self.assignment.clear, self.c_w, self.c_h + self.c_v, proof)
 
-    def entry(self, proof: bytes) -> ProofEntry:
-        return ProofEntry(self.seq, self.digest, self.c_h, proof)
+
+@dataclass(frozen=True)
+class Proving:
+    """All that a record's proofs are made from: one of every shard of its index, with one threshold."""
+
+    seq: int
+    digest: bytes
+    c_v: bytes
+    shards: int
+    shard: Callable[[int], ShardProving]  #: computes its hints, megabytes, anew whenever it is asked
+
+    def __repr__(self) -> str:
+        return f"Proving({self.seq})"
+
+    def entry(self, made: Sequence[tuple[bytes, bytes]]) -> ProofEntry:
+        """The record's, from (C_h, proof) of every shard in order."""
+        c_h, proof = (b"".join(parts) for parts in zip(*made, strict=True))
+        return ProofEntry(self.seq, self.digest, c_h, proof, (self.c_v,) if self.c_v else ())
 
 
 class Statements:
@@ -105,12 +126,17 @@ class Statements:
             key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
-    def hints(self, window: Window, case: Case) -> bytes:
-        """The packed hints of a record, megabytes; they are never stored."""
-        policy = window.manifest.policy
-        cls = self.key(window).cls
-        w = record_scores(policy, cls, case.version, case.kept)
-        return self._engine.hints(case.key, w, case.statement.hmax, policy.prizes(cls))
+    def hints(self, window: Window, case: Case) -> Sequence[bytes]:
+        """The packed hints of every shard of a record, megabytes each; they are never stored."""
+        prizes = window.manifest.policy.prizes(self.key(window).cls)
+        return self._engine.shard_hints(case.key, self._scores(window, case), case.statement.hmax, prizes)
+
+    def threshold(self, window: Window, case: Case) -> tuple[int, int] | None:
+        """(v*, i*) of a record whose index is shards."""
+        return self._engine.threshold(case.key, self._scores(window, case), case.statement.hmax)
+
+    def _scores(self, window: Window, case: Case) -> Scores:
+        return record_scores(window.manifest.policy, self.key(window).cls, case.version, case.kept)
 
     def key(self, window: Window) -> KeyView:
         """The key under which a window is proven."""
@@ -122,25 +148,46 @@ class Statements:
         return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
     def proving(self, window: Window, secrets: WindowSecrets, case: Case) -> Proving:
-        """What a record's proof is made from.  ProofError: nothing can be proven about it."""
+        """What a record's proofs are made from.  ProofError: nothing can be proven about it."""
         policy, kept, key = window.manifest.policy, case.kept, self.key(window)
-        e, columns = ([], ()) if policy.answers else (decode_embedding(kept.embedding), case.version.in_force.blinders)
-        try:
-            packed = self.hints(window, case)
-        except (AttestationError, UnprovableError) as error:
-            raise ProofError(f"record {case.record.seq}: {error}") from None
-        blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count)
-        c_h = key.hint_bases.commit(self._group, packed, blinders)
-        c_w = self.c_w(window, case.record)
-        alpha, beta = proofs.challenges(key.digest, case.digest, case.statement, c_w, c_h)
-        clear = (*case.statement.clear(), alpha, beta)
-        assignment = assignment_of(key.cls)(
-            clear=clear,
-            w=tuple(int(x) for x in record_scores(policy, key.cls, case.version, kept)),
-            h=packed,
-            blind=proofs.total_blinder(policy.factor(key.cls), e, columns, kept.rho, scaled_blinder(blinders, beta)),
-            seed=secrets.limbs,
-            t_salt=kept.t_salt,
-        )
-        self._group.check(c_h)
-        return Proving(case.record.seq, case.digest, c_h, c_w, assignment, key)
+        e = [] if policy.answers else decode_embedding(kept.embedding)
+        columns = () if policy.answers else case.version.in_force.blinders
+        rhos, c_w = kept.shard_rhos, split_points(self.c_w(window, case.record))
+        statements = statements_of(key.cls, case.statement, policy.shards)
+        with _named(case):
+            hints, threshold = self.hints(window, case), self.threshold(window, case)
+        rho_v = 0 if threshold is None else threshold_blinder(kept.rho_hint, threshold)
+        c_v = committed_threshold(self._group, key, threshold, rho_v)
+        scores = np.reshape(self._scores(window, case), (len(statements), -1))
+
+        def shard(at: int) -> ShardProving:
+            with _named(case):
+                packed = hints[at]
+            blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count, at)
+            c_h = key.hint_bases.commit(self._group, packed, blinders)
+            alpha, beta = proofs.challenges(key.digest, case.digest, statements[at], c_w[at], c_h + c_v)
+            own = columns[len(e) * at : len(e) * (at + 1)]
+            inside = proofs.total_blinder(policy.factor(key.cls), e, own, rhos[at], scaled_blinder(blinders, beta))
+            assigned = assign_attestation(
+                key.cls,
+                clear=(*statements[at].clear(), alpha, beta),
+                w=tuple(int(x) for x in scores[at]),
+                h=packed,
+                blind=(inside + rho_v) % R,
+                seed=secrets.limbs,
+                t_salt=kept.t_salt,
+                threshold=threshold,
+            )
+            self._group.check(c_h + c_v)
+            return ShardProving(c_h, c_v, c_w[at], assigned, key)
+
+        return Proving(case.record.seq, case.digest, c_v, len(statements), shard)
+
+
+@contextmanager
+def _named(case: Case) -> Iterator[None]:
+    """What cannot be proven names its record."""
+    try:
+        yield
+    except (AttestationError, UnprovableError) as error:
+        raise ProofError(f"record {case.record.seq}: {error}") from None

@@ -61,7 +61,7 @@ def change(
         CommitmentError: a tenant has more documents than the class has places; nothing was changed.
         ConfigurationError: the disk or the database refuses.
     """
-    shape = IndexShape(cls.N, embedder.dimension)
+    shape = IndexShape(made.shards * cls.N, embedder.dimension)
     anew = made.embedder != state.settings.embedder or (state.directory / NEXT).exists()
     tenants = state.rows("SELECT name, revision FROM tenants ORDER BY name")
     counts = {
@@ -71,8 +71,8 @@ def change(
     for tenant, count in counts.items():
         if count > shape.places:
             raise CommitmentError(
-                f"tenant {tenant!r} has {count} documents, class {cls.name!r} has {shape.places} places: nothing was "
-                "changed; take a larger class"
+                f"tenant {tenant!r} has {count} documents, {made.shards} of class {cls.name!r} have {shape.places} "
+                "places: nothing was changed; take a larger class, or more shards"
             )
     rows = {tenant: _rows(state, tenant, embedder, anew, progress) for tenant in counts}
     _write(state.directory / NEXT, made)

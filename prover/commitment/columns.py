@@ -10,7 +10,7 @@ import numpy as np
 
 from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import commitment, field
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.commitment import IndexFile, ScoreBases
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import powers
@@ -21,15 +21,20 @@ from ragseal.prover.randomness import Draw, packed_scalars
 
 
 def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Sequence[int]) -> bytes:
-    """C_j = sum_i E[i][j] Y_i + beta_j B for every column, 64 bytes each.
+    """C_j = sum_i E[i][j] Y_i + beta_j B for every column of every shard, 64 bytes each.
+
+    A matrix of several times as many rows as there are bases is that of so many shards, one after the other.
 
     Raises:
         CommitmentError: matrix, bases and blinders do not fit one another.
         ProofError: a base is malformed.
     """
     rows, columns = matrix.shape
-    if rows != bases.capacity or columns != len(blinders):
+    if not rows or rows % bases.capacity or columns * (rows // bases.capacity) != len(blinders):
         raise CommitmentError(f"a matrix of {rows} x {columns} for {bases.capacity} bases and {len(blinders)} blinders")
+    if rows > bases.capacity:
+        own = zip(shards_of(matrix, bases.capacity), parts_of(blinders, columns), strict=True)
+        return b"".join(commit_columns(group, bases, shard, part) for shard, part in own)
     if available():
         with native_errors():
             packed = np.ascontiguousarray(matrix).tobytes()
@@ -38,6 +43,16 @@ def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Se
     return b"".join(
         group.msm(points, field.pack([*(int(x) for x in matrix[:, j]), beta])) for j, beta in enumerate(blinders)
     )
+
+
+def shards_of(matrix: Matrix, capacity: int) -> list[Matrix]:
+    """The shards of an index, in order, without copying them."""
+    return [matrix[at : at + capacity] for at in range(0, len(matrix), capacity)]
+
+
+def parts_of(blinders: Sequence[int], columns: int) -> list[Sequence[int]]:
+    """The columns' blinders of every shard, in order."""
+    return [blinders[at : at + columns] for at in range(0, len(blinders), columns)]
 
 
 def combine_columns(matrix: Matrix, chi: int) -> bytes:
@@ -84,8 +99,21 @@ def move_columns(group: Group, bases: ScoreBases, former: Columns, matrix: Matri
         CommitmentError: matrix, bases and blinders do not fit one another.
         ProofError: a base is malformed.
     """
-    rows = np.flatnonzero((matrix != former.matrix).any(axis=1)) if matrix.shape == former.matrix.shape else None
-    if rows is None or len(rows) * FEW > len(matrix):
+    if matrix.shape != former.matrix.shape:
+        return commit_columns(group, bases, matrix, blinders)
+    rows = np.flatnonzero((matrix != former.matrix).any(axis=1))
+    if len(matrix) > bases.capacity:
+        columns = matrix.shape[1]
+        known = (split_points(former.points)[at : at + columns] for at in range(0, len(blinders), columns))
+        own = zip(
+            shards_of(former.matrix, bases.capacity), parts_of(former.blinders, columns), known,
+            shards_of(matrix, bases.capacity), parts_of(blinders, columns), strict=True,
+        )  # fmt: skip
+        return b"".join(
+            move_columns(group, bases, Columns(before, tuple(betas), b"".join(points)), shard, part)
+            for before, betas, points, shard, part in own
+        )
+    if len(rows) * FEW > len(matrix):
         return commit_columns(group, bases, matrix, blinders)
     moved = b"".join(bases.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in rows.tolist()) + bases.b
     steps = (matrix[rows].astype(np.int16) - former.matrix[rows].astype(np.int16)).T.tolist()
@@ -106,19 +134,22 @@ def prove_span(
     Returns:
         The blinders, and the columns with their proof of opening.
     """
-    dimension = matrix.shape[1]
-    blinders = field.unpack(packed_scalars(draw, dimension))
+    dimension, capacity = matrix.shape[1], key.scores.capacity
+    count = dimension * (len(matrix) // capacity)
+    blinders = field.unpack(packed_scalars(draw, count))
     if former is None:
         columns = commit_columns(group, key.scores, matrix, blinders)
     else:
         columns = move_columns(group, key.scores, former, matrix, blinders)
     chi = commitment.columns_batching_challenge(key.digest, columns)
-    folded_blinder = sum(w * b for w, b in zip(powers(chi, dimension), blinders, strict=True)) % R
-    witness = combine_columns(matrix, chi) + field.to_bytes(folded_blinder)
-    nonces = packed_scalars(draw, matrix.shape[0] + 1)
+    weights = powers(chi, count)
+    folded_blinder = sum(w * b for w, b in zip(weights, blinders, strict=True)) % R
+    rows = [combine_columns(shard, chi) for shard in shards_of(matrix, capacity)]
+    witness = group.combine(rows, weights[::dimension]) + field.to_bytes(folded_blinder)
+    nonces = packed_scalars(draw, capacity + 1)
     opening = commitment.prove_columns(group, key.scores, key.digest, columns, witness, nonces)
     public = IndexFile(columns, opening)
-    commitment.verify_columns(group, key.scores, key.digest, dimension, public)
+    commitment.verify_columns(group, key.scores, key.digest, count, public)
     return tuple(blinders), public
 
 

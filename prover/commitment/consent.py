@@ -97,7 +97,7 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
         if "unseen" in values:
             out += [
                 unseen_in_words(values["unseen"]),
-                return_in_words(_number(values["return"]), values["hidden_share"], cls),
+                return_in_words(_number(values["return"]), values["hidden_share"], policy.whole(cls)),
                 chance_in_words(values["listed_by_chance"], policy.n_max),
             ]
         return out

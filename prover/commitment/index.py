@@ -12,6 +12,7 @@ import hmac
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as field_
 from functools import cached_property
 from pathlib import Path
 
@@ -82,12 +83,19 @@ def contents(state: State, tenant: str, names: Sequence[str]) -> list[tuple[Slot
 class Columns:
     """A matrix with commitments to its columns: what a record's C_y is made of."""
 
-    matrix: Matrix  #: (N, d)
-    blinders: tuple[int, ...]  #: beta_j, one a column
-    points: bytes  #: C_j, 64 bytes each
+    matrix: Matrix  #: (slots, d), of all shards one after the other
+    blinders: tuple[int, ...]  #: beta_j, one for a column of a shard
+    points: bytes  #: C_j, 64 bytes each, in the same order
+    _cut: dict[int, tuple[bytes, ...]] = field_(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Columns({self.matrix.shape})"
+
+    def shard_points(self, size: int) -> tuple[bytes, ...]:
+        """The column commitments of every shard, ``size`` bytes each; the same objects whenever they are asked for."""
+        if size not in self._cut:
+            self._cut[size] = tuple(self.points[at : at + size] for at in range(0, len(self.points), size))
+        return self._cut[size]
 
     @cached_property
     def scored(self) -> ScoreMatrix:
@@ -112,7 +120,7 @@ class Version:
     """One tenant's index as a window commits to it, secrets included."""
 
     tenant: str
-    matrix: Matrix  #: (N, d), as placed
+    matrix: Matrix  #: (slots, d), as placed
     texts: Mapping[int, SlotText]  #: of the filled slots
     secret: bytes  #: 32 bytes; salts of the text tree
     blinders: tuple[int, ...]  #: of the placed columns

@@ -87,8 +87,9 @@ def prepare_window(
     placed: ColumnKey = thinning if policy.coined and thinning is not None else key
     versions = []
     for name in sorted(names):
-        progress(f"committing to the index of tenant {name} ({key.cls.N} slots, {policy.dimension} columns)")
-        matrix, texts = index.current(state, name, key.cls.N, policy.dimension)
+        slots = policy.capacity(key.cls)
+        progress(f"committing to the index of tenant {name} ({slots} slots, {policy.dimension} columns)")
+        matrix, texts = index.current(state, name, slots, policy.dimension)
         versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
     window_key = Ed25519PrivateKey.from_private_bytes(draw(32))

@@ -103,6 +103,7 @@ class Binding:
     dimension: int
     now: int  #: seconds since 1970
     period_start: int | None = None  #: of the window before: its budget period goes on unless the file names another
+    shards: int = 1  #: of the class, that every index is
 
 
 def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
@@ -189,6 +190,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         words_max=_whole(v, "words_max"),
         participations=_whole(v, "participations"),
         similarity=_cosine(v, "similarity"),
+        shards=binding.shards,
     )
     draft.validate()
     guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window

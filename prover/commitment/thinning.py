@@ -7,14 +7,16 @@ the same coins, since they follow from the committed seed and the beacon.
 
 from __future__ import annotations
 
+import itertools
+
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import Thinning
-from ragseal.kernel.thinning import ThinningStatement
-from ragseal.prover.commitment.columns import prove_span
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
+from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
@@ -62,27 +64,32 @@ def thin_version(
     draw: Draw,
 ) -> Thinned:
     """One tenant's index without its hidden slots, checked exactly as an auditor checks it."""
-    manifest, seed = window.signed.manifest, window.coin_limbs
-    digest = manifest.digest()
-    context = coin_context(*throw, version.tenant)
-    hidden = hidden_slots(seed, context, key.cls.N, manifest.policy.hidden)
-    blinders, span = prove_span(group, key, thin(version.matrix, hidden), draw)
-    statement = ThinningStatement(
-        thinning_key=backend.key.digest,
-        attestation_key=key.digest,
-        manifest=digest,
-        c_coin=manifest.coin.c_coin,
-        context=context,
-        hidden=manifest.policy.hidden,
-        placed=version.public.columns,
-        thinned=span.columns,
-    )
-    secrets = ThinningSecrets(
-        seed=seed,
-        placed_blinders=version.blinders,
-        thinned_blinders=blinders,
-        rho=scalar(draw),
-        nonces=packed_scalars(draw, key.cls.N + 2),
-    )
-    public = make_thinned(group, backend, key.scores, statement, version.matrix, hidden, span.opening, secrets)
-    return Thinned(tuple(hidden), blinders, public)
+    manifest, seed, capacity = window.signed.manifest, window.coin_limbs, key.cls.N
+    digest, dimension, shards = manifest.digest(), manifest.policy.dimension, shards_of(version.matrix, capacity)
+    contexts = [coin_context(*throw, version.tenant, shard) for shard in range(len(shards))]
+    hidden = [hidden_slots(seed, context, capacity, manifest.policy.hidden) for context in contexts]
+    together = list(itertools.chain.from_iterable(hidden))
+    blinders, span = prove_span(group, key, thin(version.matrix, together), draw)
+    made = []
+    for shard, matrix in enumerate(shards):
+        own = slice(shard * dimension, (shard + 1) * dimension)
+        columns = slice(own.start * POINT_BYTES, own.stop * POINT_BYTES)
+        statement = ThinningStatement(
+            thinning_key=backend.key.digest,
+            attestation_key=key.digest,
+            manifest=digest,
+            c_coin=manifest.coin.c_coin,
+            context=contexts[shard],
+            hidden=manifest.policy.hidden,
+            placed=version.public.columns[columns],
+            thinned=span.columns[columns],
+        )
+        secrets = ThinningSecrets(
+            seed=seed,
+            placed_blinders=version.blinders[own],
+            thinned_blinders=blinders[own],
+            rho=scalar(draw),
+            nonces=packed_scalars(draw, capacity + 2),
+        )
+        made.append(make_thinned(group, backend, key.scores, statement, matrix, hidden[shard], secrets))
+    return Thinned(tuple(together), blinders, ThinnedFile(span.columns, span.opening, tuple(made)))

@@ -16,15 +16,15 @@ from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import thin
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import coin_context
-from ragseal.kernel.emptied import EmptiedStatement
+from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import placed_afresh
-from ragseal.prover.commitment.columns import prove_span
+from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.enrolling import next_enrolments, registry_root
 from ragseal.prover.commitment.index import Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
@@ -121,21 +121,25 @@ def _version(
         raise CommitmentError("the window's coins have not decided yet what they hide: it is not open")
     matrix = thin(matrix, placed.thinned.hidden)
     blinders, file = prove_span(tools.group, tools.key, matrix, tools.draw, former.in_force)
-    statement = EmptiedStatement(
-        thinning_key=tools.thinning.key.digest,
-        attestation_key=tools.key.digest,
-        manifest=manifest.digest(),
-        number=number,
-        c_coin=manifest.coin.c_coin,
-        context=coin_context(*throw, placed.tenant),
-        hidden=manifest.policy.hidden,
-        columns=file.columns,
-    )
-    secrets = EmptiedSecrets(
-        seed=window.coin_limbs,
-        blinders=blinders,
-        rho=(scalar(tools.draw), scalar(tools.draw)),
-        nonces=packed_scalars(tools.draw, tools.key.cls.N + 3),
-    )
-    made = make_emptied(tools.group, tools.thinning, tools.key.scores, statement, matrix, file.opening, secrets)
-    return Version(placed.tenant, matrix, texts, tools.draw(32), blinders, file, number=number, emptied=made)
+    dimension, capacity, made = matrix.shape[1], tools.key.cls.N, []
+    for shard, rows in enumerate(shards_of(matrix, capacity)):
+        own = slice(shard * dimension, (shard + 1) * dimension)
+        statement = EmptiedStatement(
+            thinning_key=tools.thinning.key.digest,
+            attestation_key=tools.key.digest,
+            manifest=manifest.digest(),
+            number=number,
+            c_coin=manifest.coin.c_coin,
+            context=coin_context(*throw, placed.tenant, shard),
+            hidden=manifest.policy.hidden,
+            columns=file.columns[own.start * POINT_BYTES : own.stop * POINT_BYTES],
+        )
+        secrets = EmptiedSecrets(
+            seed=window.coin_limbs,
+            blinders=blinders[own],
+            rho=(scalar(tools.draw), scalar(tools.draw)),
+            nonces=packed_scalars(tools.draw, capacity + 3),
+        )
+        made.append(make_emptied(tools.group, tools.thinning, tools.key.scores, statement, rows, secrets))
+    shown = EmptiedFile(file.columns, file.opening, tuple(made))
+    return Version(placed.tenant, matrix, texts, tools.draw(32), blinders, file, number=number, emptied=shown)

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.groth16.assignments import assign_block, assign_thinning, assignment_of
+from ragseal.groth16.assignments import assign_attestation, assign_block, assign_thinning
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
+from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import coin, field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import RANGE_BITS
@@ -27,7 +28,12 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, CircuitClass, R
+from ragseal.kernel.proofs import LotteryStatement, Statement
+from ragseal.kernel.record_proofs import statements_of
+from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.randomness import Draw, scalar
+
+TRIED_SHARDS = 2  #: of a class for shards
 
 
 def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
@@ -41,10 +47,11 @@ def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]
         hmax = ((1 << cls.c) - cls.reach_span) // 4
         reach = hmax << cls.c
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
+    slots = cls.N * TRIED_SHARDS if isinstance(cls, ShardedClass) else cls.N
     if wide:
-        return random.integers(-2 * reach, 2 * reach, cls.N, dtype=np.int64), hmax
-    w = random.integers(-2 * reach, 0, cls.N, dtype=np.int64)
-    some = random.choice(cls.N, cls.R // 2, replace=False)
+        return random.integers(-2 * reach, 2 * reach, slots, dtype=np.int64), hmax
+    w = random.integers(-2 * reach, 0, slots, dtype=np.int64)
+    some = random.choice(slots, cls.R // 2, replace=False)
     w[some] = random.integers(0, 2 * reach, len(some), dtype=np.int64)
     return w, hmax
 
@@ -53,18 +60,24 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     cls = key.cls
     seed = field.limbs(draw(32))
     beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
-    t_salt, rho, *rho_hints = (scalar(draw) for _ in range(2 + key.hint_bases.count))
+    t_salt, rho, rho_v, *rho_hints = (scalar(draw) for _ in range(3 + key.hint_bases.count))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
-    prizes = (cls.prizes,) if isinstance(cls, LotteryClass) else ()
-    h = engine.hints(noise_key, w, hmax, sum(prizes))
-    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, sum(prizes)))
-    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, *prizes, alpha, beta)
-    integers = tuple(int(x) for x in w)
-    blind = (rho + scaled_blinder(rho_hints, beta)) % R
-    proof = backend.prove(assignment_of(cls)(clear, integers, h, blind, seed, t_salt))
-    c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
-    key.verify(clear, c_w, key.hint_bases.commit(group, h, rho_hints), proof)
+    prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
+    threshold, hints = engine.threshold(noise_key, w, hmax), engine.shard_hints(noise_key, w, hmax, prizes)
+    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, prizes))
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit)
+    if prizes:
+        common = LotteryStatement(common.c_seed, beacon, ctx, hmax, t_commit, prizes)
+    c_v = committed_threshold(group, key, threshold, rho_v)
+    for stated, own, h in zip(
+        statements_of(cls, common, len(hints)), np.reshape(w, (len(hints), -1)), hints, strict=True
+    ):
+        clear, integers = (*stated.clear(), alpha, beta), tuple(int(x) for x in own)
+        blind = (rho + scaled_blinder(rho_hints, beta) + (rho_v if c_v else 0)) % R
+        proof = backend.prove(assign_attestation(cls, clear, integers, h, blind, seed, t_salt, threshold))
+        c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
+        key.verify(clear, c_w, key.hint_bases.commit(group, h, rho_hints) + c_v, proof)
 
 
 def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> None:

@@ -94,4 +94,4 @@ def at(policy: Policy, cls: AttestationClass, y: int) -> float:
     """:func:`comes_back` of a document whose score is ``y`` (127^2 is cosine 1) under a policy, its coin included."""
     seen = 1 - policy.hidden / (1 << COIN_BITS)
     signal = policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo)
-    return seen * comes_back(cls, signal, policy.prizes(cls))
+    return seen * comes_back(policy.whole(cls), signal, policy.prizes(cls))

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ragseal.accounting.rounding import upward
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import one_index_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
@@ -112,7 +112,7 @@ def make_plan(
     """
     model = load_embedder(embedder)
     windows, why = _windows(model.identity().digest(), embedder, given, public)
-    classes = load_classes().values()
+    classes = one_index_classes().values()
     work = load_workload(corpus, model, split=split, pseudo=pseudo, most=queries, cache=cache, progress=progress)
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
     used = {claim: shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents) for claim in claims}
@@ -285,7 +285,7 @@ def plan(
     share: Fraction = rational(delta, "--delta")
     if claim == ANSWERS:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
-        found = answers.plan_answers(wish, load_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
+        found = answers.plan_answers(wish, one_index_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
         click.echo(json.dumps(found) if as_json else answers.in_words(found))
         return
     if corpus is None:

@@ -16,7 +16,7 @@ from ragseal.kernel.beacon import (
     BeaconSeal,
     Seat,
 )
-from ragseal.kernel.coin_period import check_continues
+from ragseal.kernel.coin_period import check_continues, same_coins
 from ragseal.kernel.commitment import (
     MESSAGES,
     Manifest,
@@ -129,6 +129,7 @@ class History:
             if not known.coins or known.coin.thrown_by or window.seal is None or window.missing():
                 continue
             same = known.policy.hidden == policy.hidden and known.policy.period_start == policy.period_start
+            same = same and same_coins(known.policy, policy)
             return window if same and window.thinning is not None and known.auditors == tuple(auditors) else None
         return None
 

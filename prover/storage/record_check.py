@@ -17,10 +17,11 @@ from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AuditError, ProofError
-from ragseal.kernel.proofs import ProofEntry, statement_of
+from ragseal.kernel.proofs import BatchItem, ProofEntry, statement_of
+from ragseal.kernel.record_proofs import proof_equations
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
@@ -36,12 +37,12 @@ PAGE = 512  #: records read at a time
 
 #: A record's fixed-width environment: what stands before its signed request, and behind it.
 _HEAD = 1 + len(Record.TAG) + 2 + 32 + 8
-_C_Y, _T_COMMIT, _TAIL = 64, 32, 64 + 32 + 8 + 1
+_COUNT, _T_COMMIT, _TAIL = 1, 32, 32 + 8 + 1
 
 
-def request_digest(entry: bytes) -> bytes:
+def request_digest(entry: bytes, shards: int = 1) -> bytes:
     """Of an encoded record: the digest under which its request's secrets are kept (``query_key``)."""
-    return hashlib.sha256(entry[_HEAD:-_TAIL]).digest()
+    return hashlib.sha256(entry[_HEAD : -(_COUNT + POINT_BYTES * shards + _TAIL)]).digest()
 
 
 def kept_commitments(secrets: bytes) -> bytes:
@@ -53,10 +54,10 @@ def kept_commitments(secrets: bytes) -> bytes:
     return kept.c_y + kept.t_commit.to_bytes(_T_COMMIT, "big")
 
 
-def commitments(entry: bytes) -> bytes:
-    """Of an encoded record: C_y and the commitment to T, which encoded QuerySecrets end with."""
+def commitments(entry: bytes, shards: int = 1) -> bytes:
+    """Of an encoded record: C_y of every shard and the commitment to T, which encoded QuerySecrets end with."""
     at = len(entry) - _TAIL
-    return entry[at : at + _C_Y + _T_COMMIT]
+    return entry[at - POINT_BYTES * shards : at + _T_COMMIT]
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ class RecordCheck:
         kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
         owners = {seq: place for place, seq in self._window.seq_of.items()}
         for seq, index, entry in self._entries():
-            found = kept.get(request_digest(entry))
+            found = kept.get(request_digest(entry, manifest.policy.shards))
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
             if found is None:
                 yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
-            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry):
+            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, manifest.policy.shards):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
         query = "SELECT seq FROM proofs WHERE manifest = ? AND seq >= ?"
@@ -178,5 +179,6 @@ class RecordCheck:
             manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commit
         )
         (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy, key.cls)
-        both = proofs.challenges(key.digest, entry.record_digest, statement, c_w, entry.c_h)
-        key.verify((*statement.clear(), *both), c_w, entry.c_h, entry.proof)
+        item = BatchItem(record, entry.record_digest, "", statement, c_w, entry)
+        for one in proof_equations(key.cls, key.digest, key.hint_bases, item):
+            key.verify(one.clear, one.c_w, one.c_h, one.proof)

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -46,9 +46,10 @@ class Settings:
     origin: str  #: name of the ledger
     class_name: str  #: circuit class
     embedder: str
+    shards: int = 1  #: of the class, that every tenant's index is
 
     def encode(self) -> bytes:
-        lines = [f"{key} = {json.dumps(getattr(self, key))}" for key in ("origin", "class_name", "embedder")]
+        lines = [f"{f.name} = {json.dumps(getattr(self, f.name))}" for f in fields(self)]
         return (
             "# Class and embedder: `ragseal-provider change`. A change here breaks every window.\n" + "\n".join(lines)
         ).encode()
@@ -64,9 +65,11 @@ class Settings:
             ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {path}: {error}") from None
-        wanted = ("origin", "class_name", "embedder")
-        if set(values) != set(wanted) or not all(isinstance(values[k], str) for k in wanted):
-            raise ConfigurationError(f"{path} must hold exactly the texts {', '.join(wanted)}")
+        kinds = {"origin": str, "class_name": str, "embedder": str, "shards": int}
+        if set(values) != set(kinds) or any(type(values[key]) is not kind for key, kind in kinds.items()):
+            raise ConfigurationError(
+                f"{path} must hold the texts origin, class_name and embedder, and the number shards"
+            )
         return cls(**values)
 
 

@@ -18,6 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError,
 from ragseal.kernel.printable import printable
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
 from ragseal.prover.workers.process import receive, send
+from ragseal.runtime.token_key import PIN_VARIABLE
 
 PROGRAM = (sys.executable, "-m", "ragseal.prover.workers.process")
 LIMIT = 1800.0  #: seconds for one assignment, the loading of its key and the compiling of its circuit among them
@@ -28,8 +29,9 @@ log = logging.getLogger("ragseal.provider")
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment, in which Python finds what this process does."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    """This process's environment, in which Python finds what this process does, without the PIN of a token."""
+    given = {name: value for name, value in os.environ.items() if name != PIN_VARIABLE}
+    return {**given, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
 
 
 class _Process:

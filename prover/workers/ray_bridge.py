@@ -22,6 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
@@ -37,6 +38,7 @@ CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
 START = 60.0  #: seconds until an actor that does not come up is told of
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
 NAME_BYTES = 8  #: of chance in a worker's name
+LONGEST_ANSWER = 1 << 18  #: bytes of an actor's answer that are handed on; results and lists of keys are shorter
 
 
 class GoneError(Exception):
@@ -45,6 +47,12 @@ class GoneError(Exception):
 
 class NoBytesError(Exception):
     """A pickle names a class or a function."""
+
+
+def end_first() -> None:
+    """Where memory runs out, the kernel ends this process first: a node can answer with any number of bytes."""
+    with suppress(OSError):  # no Linux
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def refuse_pickled_names() -> None:
@@ -198,7 +206,10 @@ class Bridge:
         self.tell({"say": "result", "row": row}, made)
 
     def _answer(self, node: Node, ref: Any, limit: float | None) -> bytes:
-        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises."""
+        """What an actor returns, REFUSED where that is no bytes.  Raises GoneError, or what Ray raises.
+
+        What is too long is cut off: the provider drops who gave it, and hears of the other nodes all the same.
+        """
         began, told = time.monotonic(), False
         while not self._ray.wait([ref], timeout=LOOK)[0]:
             if node.over:
@@ -211,7 +222,7 @@ class Bridge:
             made = self._ray.get(ref)
         except NoBytesError:
             made = None
-        return made if isinstance(made, bytes) else REFUSED
+        return made[:LONGEST_ANSWER] if isinstance(made, bytes) else REFUSED
 
 
 def _plain(host: str) -> str:
@@ -221,6 +232,7 @@ def _plain(host: str) -> str:
 def main(worker: type[RayWorker] = RayWorker) -> None:
     channel, address = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the provider's, which then closes the socket
+    end_first()
     import ray
 
     bridge = Bridge(ray, channel, worker)

@@ -20,6 +20,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.sharded_class import ShardedClass, whole_index
 
 CLASSES: dict[str, AttestationClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
@@ -152,11 +153,31 @@ def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
     for chunks in (1, 2):
         places = flagged(cls) - chunks
         bound = overflow.overflow_bound(cls.N - chunks, cls.K, places, cls.m, cls.a, cls.b, table)
+        if isinstance(cls, ShardedClass):
+            bound *= cls.S**2  # each of S shards may overflow, and the last winner is any of S N slots
         charged = failures.every_list(cls, chunks, 1).overflow
-        assert bound <= charged < 64 * bound
+        assert bound <= charged < 128 * bound
         if not isinstance(cls, RankedClass):
             assert bound > Fraction(1, 1 << 64)  # what is charged for a refusal as such is not enough
     assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
+
+
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, ShardedClass)])
+def test_each_shard_may_find_no_theta(name: str) -> None:
+    """That all slots of an index together hold enough of the grid says nothing: a shard is refused by its own."""
+    cls = CLASSES[name]
+    assert isinstance(cls, ShardedClass)
+    for shards in (2, cls.S):
+        whole = whole_index(cls, shards)
+        assert (whole.N, whole.L, whole.grid) == (shards * cls.N, cls.L, cls.grid)
+        for chunks in (1, 3):
+            one = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
+            for charged in (
+                failures.every_list(whole, chunks, 5).grid,
+                failures.until_delivered(whole, chunks, 5).grid,
+            ):
+                assert 5 * shards * one <= charged < 5 * shards * one * Fraction(10**6)
+        assert failures.every_list(whole, cls.N, 1).grid == 1
 
 
 def at_most(n: int, p: Fraction, most: int) -> Fraction:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from ragseal.accounting import ideal_curves
 from ragseal.kernel.errors import PolicyError
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
+
+@cache
+def nodes_and_weights() -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre on [-1, 1], found when a test asks: it takes a second, and every worker collects every file."""
+    return np.polynomial.legendre.leggauss(400)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +50,10 @@ def test_gaussian_root_and_integral(mu: float, exponent: int) -> None:
     # delta = integral over losses l > eps of density(l) (1 - e^(eps - l)), loss ~ N(mu^2/2, mu^2), in log domain.
     start = (epsilon - mu * mu / 2) / mu
     width = min(40.0, 60.0 / max(1.0, start))
-    x = start + width * (NODES + 1) / 2
+    nodes, weights = nodes_and_weights()
+    x = start + width * (nodes + 1) / 2
     integrand = np.exp(-(x * x - start * start) / 2) * -np.expm1(-mu * (x - start))
-    integral = float((WEIGHTS * integrand).sum()) * width / 2 / math.sqrt(2 * math.pi)
+    integral = float((weights * integrand).sum()) * width / 2 / math.sqrt(2 * math.pi)
     assert math.log(integral) - start * start / 2 == pytest.approx(math.log(delta), rel=1e-9, abs=1e-8)
 
 

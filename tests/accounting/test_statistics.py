@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy  # whose `stats` is loaded where a test uses it: it takes a second
 
 from ragseal.accounting.statistics import at_least, binomial_lower, binomial_upper, delong, lower_bounds
 from ragseal.kernel.errors import ConfigurationError
@@ -18,8 +18,8 @@ from ragseal.kernel.errors import ConfigurationError
 )
 @pytest.mark.parametrize("alpha", [0.05, 1e-3, 1e-6])
 def test_clopper_pearson(hits: int, n: int, alpha: float) -> None:
-    lower = stats.beta.ppf(alpha, hits, n - hits + 1) if hits else 0.0
-    upper = stats.beta.ppf(1 - alpha, hits + 1, n - hits) if hits < n else 1.0
+    lower = scipy.stats.beta.ppf(alpha, hits, n - hits + 1) if hits else 0.0
+    upper = scipy.stats.beta.ppf(1 - alpha, hits + 1, n - hits) if hits < n else 1.0
     assert binomial_lower(hits, n, alpha) == pytest.approx(lower, rel=1e-9, abs=1e-15)
     assert binomial_upper(hits, n, alpha) == pytest.approx(upper, rel=1e-9)
     if hits == n:  # closed form
@@ -29,7 +29,7 @@ def test_clopper_pearson(hits: int, n: int, alpha: float) -> None:
 def test_binomial_tails() -> None:
     for n, p in ((1, 0.3), (20, 0.01), (50, 0.5), (300, 0.97)):
         for k in (0, 1, n // 3, n - 1, n, n + 1):
-            assert at_least(n, p, k) == pytest.approx(stats.binom.sf(k - 1, n, p), rel=1e-9, abs=1e-14)
+            assert at_least(n, p, k) == pytest.approx(scipy.stats.binom.sf(k - 1, n, p), rel=1e-9, abs=1e-14)
 
 
 def test_delong_against_pairs_and_placements() -> None:
@@ -38,7 +38,7 @@ def test_delong_against_pairs_and_placements() -> None:
     pairs = (x[:, None] > y) + (x[:, None] == y) / 2
     found = delong(x, y)
     assert found.auc == pytest.approx(pairs.mean())
-    assert found.auc == pytest.approx(stats.mannwhitneyu(x, y).statistic / (len(x) * len(y)))
+    assert found.auc == pytest.approx(scipy.stats.mannwhitneyu(x, y).statistic / (len(x) * len(y)))
     of_x, of_y = pairs.mean(axis=1), pairs.mean(axis=0)
     assert found.se == pytest.approx(math.sqrt(of_x.var(ddof=1) / len(x) + of_y.var(ddof=1) / len(y)))
     with pytest.raises(ConfigurationError, match="two samples"):

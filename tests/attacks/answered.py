@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragseal.groth16.assignments import assignment_of
+from ragseal.groth16.assignments import assign_attestation
 from ragseal.kernel import commitment, opening, proofs, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Answer, Openings, Record, SignedRequest, SlotOpening
@@ -106,7 +106,7 @@ class AnsweredWorld(AttackWorld):
         scores = np.array(w, dtype=np.int64)
         noise_of = noise_key(self.seed, proven.beacon, proven.ctx)
         returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-        h = self.tools.engine.hints(noise_of, scores, proven.hmax)
+        h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
         blind = proofs.total_blinder(policy_.factor(cls), [], [], rho, rho_hint)
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)
@@ -122,7 +122,7 @@ class AnsweredWorld(AttackWorld):
             t_salt=salt,
             h=h,
             h_extra=(),
-            assignment=assignment_of(cls)(tuple(proven.clear()), tuple(w), h, blind, self.seed, salt),
+            assignment=assign_attestation(cls, tuple(proven.clear()), tuple(w), h, blind, self.seed, salt),
             statement=replace(stated, t_commit=entry.t_commit),
             cheat=Cheat(),
             counts=dict(plan.counts),

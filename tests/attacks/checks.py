@@ -71,6 +71,7 @@ from ragseal.verifier.steps import (
     versions,
     witnesses,
 )
+from ragseal.verifier.steps import proofs as proof_step
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks import ceremony_checks, turn_checks
 from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
@@ -82,6 +83,8 @@ from tests.simulator import World, account
 
 HINTS = Check(batches, "verify_hints")
 LINK = Check(batches, "verify_link")
+THRESHOLDS = Check(proof_step, "_thresholds")
+RECORD_SHARDS = Guard(records, "_placed", "it commits to scores of")
 HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
 _advance = folding.advance
@@ -274,6 +277,7 @@ THINNING_LINK = Check(thinning, "verify_opening")
 THINNING_COLUMNS = Check(thinning, "verify_columns")
 THINNING_KEY = Guard(thinning, "check_keys", "the statement names another thinning key")
 THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
+THINNING_SHARDS = Guard(thinning, "verify_thinning", "the file thins")
 THINNING_SHARE = Guard(thinning, "check_share", "a slot is hidden in")
 
 
@@ -349,6 +353,7 @@ OWN_KEYS = Check(verification, "unsafe_keys")
 COIN_ONCE = Guard(manifest, "_never_seen", "the coin seed was used")
 CARRIED_OF_THE_LOG = Guard(manifest, "thrown_by", "does not hold before it")
 CARRIED_SHARE = Guard(coin_period, "check_continues", "which slots lie between")
+CARRIED_SHARDS = Guard(coin_period, "check_continues", "of other shards")
 CARRIED_PERIOD = Guard(coin_period, "check_continues", "only where it is counted")
 CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
 CARRIED_AUDITOR = Guard(coin_period, "check_continues", "other auditors' nonces")
@@ -459,6 +464,7 @@ CHECKS: dict[str, Removable] = {
     "coin: C_coin used once": COIN_ONCE,
     "coin: carried on from a manifest of the log": CARRIED_OF_THE_LOG,
     "coin: carried on with the same share": CARRIED_SHARE,
+    "carried coins: of shards of one size": CARRIED_SHARDS,
     "coin: carried on in the same budget period": CARRIED_PERIOD,
     "coin: carried on with the same seed": CARRIED_SEED,
     "coin: carried on by the same auditor": CARRIED_AUDITOR,

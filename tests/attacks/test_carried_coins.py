@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ragseal.kernel import coin_period
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment
-from ragseal.kernel.commitment import CoinCommitment, SignedManifest, WindowClose
-from ragseal.kernel.errors import LedgerError
+from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, WindowClose
+from ragseal.kernel.errors import CommitmentError, LedgerError
 from ragseal.prover.spending import spending
 from ragseal.prover.storage.window import Stage
 from ragseal.verifier.outcome import FAIL, Verdict
@@ -162,6 +163,27 @@ def test_without_its_check_the_lie_passes(lie: str) -> None:
 def test_a_provider_does_not_serve_a_ledger_with_such_a_lie(lie: str) -> None:
     with pytest.raises(LedgerError, match=r"carr|coin"):
         replayed(two(LIES[lie][0]))
+
+
+def test_coins_are_not_carried_on_to_shards_of_another_size() -> None:
+    """Slot 130 of one index has coin 130, of shards of 126 slots coin 4 of shard 1: two coins, and one that counts."""
+    world = two()
+    first = world.manifest
+    coin = replace(first.coin, thrown_by=(first.digest(),))
+
+    def carried(**changes: Any) -> Manifest:
+        return replace(first, window="w1", coins=(coin,), policy=replace(first.policy, **changes))
+
+    coin_period.check_continues(carried(), first)
+    coin_period.check_continues(carried(class_digest=bytes(32)), first)  # one index each: slot i, coin i
+    sharded = replace(first, policy=replace(first.policy, shards=2))
+    coin_period.check_continues(carried(shards=3), sharded)  # the first two shards have the coins that they had
+    for one, other in ((carried(class_digest=bytes(32)), sharded), (carried(class_digest=bytes(32), shards=2), first)):
+        with pytest.raises(CommitmentError, match="of other shards"):
+            coin_period.check_continues(one, other)
+        with without(checks.CARRIED_SHARDS):
+            coin_period.check_continues(one, other)
+        assert not coin_period.same_coins(one.policy, other.policy)  # so that an honest provider throws new ones
 
 
 def test_coins_that_rest_on_another_auditors_nonce_are_not_carried_on() -> None:

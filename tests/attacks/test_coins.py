@@ -232,7 +232,7 @@ def test_thinned_columns_of_another_number_are_the_providers_lie(change: Callabl
         world.thinned[at] = replace(world.thinned[at], columns=change(world.thinned[at].columns))
         world.put_thinning(world.thinned[at].entry("north"), _entries(world)[1])
 
-    refused(told(lie), 4, "thinned index of tenant 'north': there are ")
+    refused(told(lie), 4, "thinned index of tenant 'north': it has another number of columns")
 
 
 def _with_other_blinders(world: CoinedWorld) -> None:

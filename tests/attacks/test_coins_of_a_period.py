@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.beacon import BeaconOpening, Seat
@@ -21,6 +22,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.spending import spending
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document, page
@@ -326,6 +328,21 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
     undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
     with without(checks.PLACES_OF_THE_PERIOD):
         accepted(world, auditor=known, now=NOW + 100 * HOUR)
+
+
+@pytest.mark.parametrize("kind", [policy, simulator.policy])
+def test_an_earlier_window_of_more_shards_than_its_class_has_is_no_verdict(kind: Callable[..., Policy]) -> None:
+    """With more slots a list tells less: the shards that nobody could prove would lower the period's epsilon."""
+    world = CoinedWorld()
+    tiny = load_classes()["sharded-tiny-two"]
+    assert isinstance(tiny, ShardedClass)
+    two = replace(tiny, name="shards", S=2)
+    world.commit("w0", policy_=kind(class_name="shards", shards=3, table_digest=two.table.digest()))
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    window(world, 1, claim=kind().claim)
+    auditor = world.auditor()
+    known = replace(auditor, classes={**auditor.classes, "shards": (two, simulator.CLASS_DIGEST)})
+    undecided(world, 11, "is for at most 2 shards, not for 3 shards", auditor=known, now=NOW + 100 * HOUR)
 
 
 def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_names_fewer() -> None:

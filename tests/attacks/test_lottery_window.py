@@ -17,6 +17,7 @@ from ragseal.backends.mechanism import Engine, Scores
 from ragseal.kernel.statement import Returned
 from ragseal.prover.attestation import statements
 from tests.attacks.checks import PRIZES, without
+from tests.simulator import provider as scene
 from tests.simulator.keys import LOTTERY
 from tests.simulator.live import Live, live
 
@@ -33,7 +34,7 @@ def asked(made: Live, questions: int = 3) -> None:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live(tmp_path_factory.mktemp("lottery"), coins=True, cls=LOTTERY, prizes=2) as made:
+    with live(tmp_path_factory.mktemp("lottery"), coins=True, kind=scene.ONE_LOTTERY, prizes=2) as made:
         asked(made)
         yield made
 
@@ -61,7 +62,7 @@ class Fewer:
 
 def test_fewer_prizes_are_drawn_than_the_policy_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty slot then returns less often than the return says.  Its proofs hold, for another number of prizes."""
-    with live(tmp_path, coins=True, cls=LOTTERY, engine=Fewer) as made:
+    with live(tmp_path, coins=True, kind=scene.ONE_LOTTERY, engine=Fewer) as made:
         monkeypatch.setattr(statements, "statement_of", PRIZES.instead)
         asked(made)
         verdict = made.audited()

@@ -18,7 +18,7 @@ import pytest
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES
 from ragseal.kernel.coin import coin_commitment
-from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.commitment import MAX_COLUMNS, ScoreBases
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, ProofError
 from ragseal.kernel.params import P, R
 from ragseal.kernel.thinning import ThinnedFile, verify_thinning
@@ -278,11 +278,11 @@ def test_placed_columns_changed_after_the_weights() -> None:
 def test_another_proof_of_the_same_statement() -> None:
     """A proof is no identity, but the file is: the link is to its very bytes."""
     other = send()
-    assert other.file.proof != honest().file.proof
-    refused(honest().with_file(proof=other.file.proof), LINK)
+    assert other.shard.proof != honest().shard.proof
+    refused(honest().with_shard(proof=other.shard.proof), LINK)
     with without(LINK_HASHES_PROOF):
         sent = send()
-        sent.with_file(proof=other.file.proof).check()
+        sent.with_shard(proof=other.shard.proof).check()
 
 
 # --- keys and files --------------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def test_bases_of_another_capacity() -> None:
     on = scene.bases()
     shorter = ScoreBases(on.y[POINT_BYTES:], on.b)
     with pytest.raises(CommitmentError, match="a thinning key of 126 slots for an attestation key of 125"):
-        verify_thinning(GROUP, honest().statement, backend().key, shorter, honest().file)
+        verify_thinning(GROUP, [honest().statement], backend().key, shorter, honest().file)
 
 
 def test_columns_of_another_number() -> None:
@@ -336,9 +336,9 @@ def test_truncated_and_oversized_files() -> None:
     with pytest.raises(EncodingError, match="too many"):
         ThinnedFile.decode(data + b"\0")
     with pytest.raises(EncodingError):
-        replace(honest().file, columns=bytes(POINT_BYTES * 4097)).encode()
+        replace(honest().file, columns=bytes(POINT_BYTES * (MAX_COLUMNS + 1))).encode()
     with pytest.raises(EncodingError):
-        replace(honest().file, proof=honest().file.proof + b"\0").encode()
+        honest().with_shard(proof=honest().shard.proof + b"\0").file.encode()
 
 
 BAD_POINTS = {
@@ -350,13 +350,13 @@ BAD_POINTS = {
 
 @pytest.mark.parametrize("point", BAD_POINTS.values(), ids=BAD_POINTS.keys())
 def test_points_that_are_none(point: bytes) -> None:
-    file, link = honest().file, honest().file.link
+    file, link = honest().file, honest().shard.link
     columns = point + file.columns[POINT_BYTES:]
     for sent in (
-        honest().with_file(scores=point),
-        honest().with_file(link=replace(link, announcements=(link.announcements[0], point))),
-        honest().with_file(link=replace(link, folds=(*link.folds[:-1], point))),
-        honest().with_file(proof=point + file.proof[POINT_BYTES:]),
+        honest().with_shard(scores=point),
+        honest().with_shard(link=replace(link, announcements=(link.announcements[0], point))),
+        honest().with_shard(link=replace(link, folds=(*link.folds[:-1], point))),
+        honest().with_shard(proof=point + honest().shard.proof[POINT_BYTES:]),
         replace(honest().with_file(columns=columns), statement=replace(honest().statement, thinned=columns)),
     ):
         with pytest.raises(ProofError, match=r"identity|curve|canonical|malformed|does not hold"):
@@ -364,7 +364,7 @@ def test_points_that_are_none(point: bytes) -> None:
 
 
 def test_links_of_another_shape() -> None:
-    link = honest().file.link
+    link = honest().shard.link
     for other in (
         replace(link, announcements=link.announcements[:1]),
         replace(link, announcements=(*link.announcements, link.announcements[0])),
@@ -374,13 +374,13 @@ def test_links_of_another_shape() -> None:
         replace(link, responses=((link.responses[0] + 1) % R, *link.responses[1:])),
         replace(link, announcements=link.announcements[::-1]),
     ):
-        refused(honest().with_file(link=other), "thinning opening")
+        refused(honest().with_shard(link=other), "thinning opening")
 
 
 def test_responses_above_r() -> None:
-    link = honest().file.link
+    link = honest().shard.link
     with pytest.raises(EncodingError):
-        honest().with_file(link=replace(link, responses=(link.responses[0] + R, *link.responses[1:]))).file.encode()
+        honest().with_shard(link=replace(link, responses=(link.responses[0] + R, *link.responses[1:]))).file.encode()
     data = honest().file.encode()
     value = field.to_bytes(link.responses[0])
     above = (link.responses[0] + R).to_bytes(32, "big") if link.responses[0] + R < 1 << 256 else b"\xff" * 32
@@ -395,6 +395,6 @@ def test_coins_cannot_be_tried_on_the_scores() -> None:
     """Whoever knows every document computes r, w, and w' for any coins; rho keeps W' from telling which they are."""
     key, sent = backend().key, honest()
     w2 = scene.times(honest_rows(), sent.statement.weights())
-    assert GROUP.msm(key.thinned.y, field.pack(w2)) != sent.file.scores
+    assert GROUP.msm(key.thinned.y, field.pack(w2)) != sent.shard.scores
     (rho,) = scene.scalars(1, 3)
-    assert GROUP.msm(key.thinned.y + key.thinned.b, field.pack([*w2, rho])) == sent.file.scores
+    assert GROUP.msm(key.thinned.y + key.thinned.b, field.pack([*w2, rho])) == sent.shard.scores

@@ -276,7 +276,7 @@ def a_hidden_slot_without_a_proof(world: TickedCoins, number: int) -> None:
         key = backend.key
 
         def prove(self, assignment: Any) -> bytes:
-            return honest.proof
+            return honest.shards[0].proof
 
     with pytest.MonkeyPatch.context() as patch, without(checks.THINNING_PAIRING):
         patch.setattr("tests.simulator.ticked.thinning_backend", Lent)

@@ -7,6 +7,7 @@ signed by keeping a window beside the log.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tests.simulator.turning import Turning
 from tests.simulator.world import key_of
 
 ANY_KEY = Check(step._Signers, "signed", lambda _, file: True)
+OF_THIS_WINDOW = Check(step.Promise, "elsewhere", lambda _, digest: False)
 OF_ITS_WINDOW = Guard(step, "_promised", "a window different from its record's")
 BY_A_PROVIDER = Check(step, "_provider", lambda manifest: None)
 
@@ -40,10 +42,11 @@ def signed_by(file: ReceiptFile, key: Ed25519PrivateKey, **changes: object) -> R
     return replace(file, receipt=made, answer=None)
 
 
-def two_windows() -> tuple[World, bytes]:
-    """w1 with seven records and w2 with none, each with a key of its own; the digest of w1."""
-    world = World.honest()
-    first = world.digest
+def two_windows() -> tuple[World, World]:
+    """w2 without records behind w1 with seven, each with a key of its own; and the same log as w1's provider has it."""
+    first = World.honest()
+    world = copy.copy(first)
+    world.estimator = replace(first.estimator, world=world)
     world.window_key = key_of("window of w2")
     world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
     world.enter_beacon()
@@ -55,19 +58,52 @@ def two_windows() -> tuple[World, bytes]:
 @pytest.mark.parametrize("thief", ["provider", "window of w2", "stranger"])
 def test_no_other_key_says_anything_of_a_window(thief: str) -> None:
     """A lie about w1 by the key of another window, or by the provider's own, which signs manifests only."""
-    world, _ = two_windows()
-    lie = signed_by(world.receipts()[0], key_of(thief), record_digest=bytes(32))
-    told = world.audit(receipts=[lie], now=NOW + 7200)
+    _, first = two_windows()
+    lie = signed_by(first.receipts()[0], key_of(thief), record_digest=bytes(32))
+    told = first.audit(window="w1", receipts=[lie], now=NOW + 7200)
     assert told.verdict == "PASS", told.line()
     assert [one.why for one in told.set_aside] == ["no provider of this log signed it"]
     with without(ANY_KEY):
-        assert world.audit(receipts=[lie], now=NOW + 7200).verdict == "FAIL", "the check is what saves the window"
+        assert first.audit(window="w1", receipts=[lie], now=NOW + 7200).verdict == "FAIL", "it saves the window"
 
 
 def test_the_windows_own_key_is_the_providers_word() -> None:
+    _, first = two_windows()
+    lie = signed_by(first.receipts()[0], key_of("window"), record_digest=bytes(32))
+    told = first.audit(window="w1", receipts=[lie], now=NOW + 7200)
+    assert told.verdict == "FAIL"
+    assert "is not the record that was promised" in told.line()
+
+
+def test_whoever_has_the_key_of_an_old_window_convicts_no_other() -> None:
+    """Its lies about w1 are named in the audit of w2, for whoever audits w1, and decide nothing there."""
     world, _ = two_windows()
     lie = signed_by(world.receipts()[0], key_of("window"), record_digest=bytes(32))
-    assert world.audit(receipts=[lie], now=NOW + 7200).verdict == "FAIL"
+    told = world.audit(window="w2", receipts=[lie, *world.receipts()[1:]], now=NOW + 7200)
+    assert told.verdict == "PASS", told.line()
+    [aside] = told.set_aside
+    assert "about window 'w1', which this audit is not of, and does not hold" in aside.why
+    with without(OF_THIS_WINDOW):
+        assert world.audit(window="w2", receipts=[lie], now=NOW + 7200).verdict == "FAIL"
+
+
+def test_an_old_windows_key_and_an_old_log_key_convict_no_other_window() -> None:
+    """With both a thief signs a body of that window around a note of his own; in its own audit that counts."""
+    world = Turning.turned()
+    [own, *_] = world.receipts()
+    file = signed_by(own, world.window_key, checkpoint=note_beside())
+    assert world.audit(receipts=[file]).verdict == "FAIL"
+    first = world.manifest.window
+    world.window_key = key_of("window of w2")
+    world.enter_manifest("w2", policy_=policy(opens=CLOSES, closes=CLOSES + 3600))
+    world.enter_beacon()
+    world.messages[-1] = replace(world.messages[-1], time=CLOSES + 60)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, CLOSES + 3000))
+    told = world.audit(window="w2", receipts=[file], now=NOW + 7200)
+    assert told.verdict == "PASS", told.line()
+    assert f"about window {first!r}" in told.set_aside[0].why
+    with without(OF_THIS_WINDOW):
+        assert world.audit(window="w2", receipts=[file], now=NOW + 7200).verdict == "FAIL"
 
 
 def test_a_receipt_of_one_window_for_a_record_of_another() -> None:
@@ -109,6 +145,15 @@ def test_a_seal_by_the_providers_own_key_is_none() -> None:
     told = world.audit()
     assert told.verdict == "FAIL", told.line()
     assert "the beacon-seal signature does not hold" in told.line()
+
+
+def note_beside() -> bytes:
+    """A note that the first key alone signed behind the log's turn."""
+    fork = Turning()
+    fork.commit()
+    for account in ("alice", "bob", "carol", "alice", "bob"):
+        fork.ask(account)
+    return fork.receipts()[-1].receipt.body.checkpoint
 
 
 # --- a window that is kept beside the log ----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, ScoreBases, prove_columns, verify_columns
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, prove_link
+from ragseal.kernel.thinning import ThinnedFile, ThinnedShard, ThinningStatement, prove_link
 from tests.simulator.keys import THINNING
 from tests.simulator.keys import thinning_backend as backend
 
@@ -144,10 +144,18 @@ class Sent:
         """As an auditor does: the manifest's columns first, then the thinned ones."""
         key = backend().key
         verify_columns(GROUP, key.scores, key.digest, D, self.placed)
-        thinning.verify_thinning(GROUP, self.statement, key, bases(), self.file)
+        thinning.verify_thinning(GROUP, [self.statement], key, bases(), self.file)
+
+    @property
+    def shard(self) -> ThinnedShard:
+        """What the file has of the one shard of its index."""
+        return self.file.shards[0]
 
     def with_file(self, **changes: Any) -> Sent:
         return replace(self, file=replace(self.file, **changes))
+
+    def with_shard(self, **changes: Any) -> Sent:
+        return self.with_file(shards=(replace(self.shard, **changes),))
 
 
 def send(
@@ -198,5 +206,5 @@ def send(
     proof = (prover or backend()).prove(assign_thinning(SIZE, clear, proven, proven2, blind, seed))
     witness = field.pack([*w2, dot(r, after.blinders), rho])
     link = prove_link(GROUP, statement, key, on, scores, proof, witness, field.pack(scalars(N + 2, 4)))
-    file = ThinnedFile(after.points, opened(on, ATTESTATION, after).opening, scores, link, proof)
+    file = ThinnedFile(after.points, opened(on, ATTESTATION, after).opening, (ThinnedShard(scores, link, proof),))
     return Sent(statement, opened(key.scores, key.digest, before), file)

@@ -28,7 +28,7 @@ from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import Assignment, RankedAssignment, assignment_of
+from ragseal.groth16.assignments import Assignment, RankedAssignment, assign_attestation
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import attestation, commitment, mechanism, noise, proofs, signature, statement
@@ -255,7 +255,7 @@ class AttackWorld(simulator.World):
         elif plan.forge is None or not isinstance(cls, CircuitClass):
             scores = np.array(w, dtype=np.int64)
             returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-            h = self.tools.engine.hints(noise_of, scores, proven.hmax)
+            h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
         else:
             draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
             draft.elements = mechanism.coarse_elements(cls, draft.key)
@@ -287,7 +287,7 @@ class AttackWorld(simulator.World):
             t_salt=salt,
             h=h,
             h_extra=tuple(extra),
-            assignment=assignment_of(cls)(tuple(proven.clear()), tuple(w), h, blind, seed, salt),
+            assignment=assign_attestation(cls, tuple(proven.clear()), tuple(w), h, blind, seed, salt),
             statement=stated,
             cheat=plan,
             draft=draft,

@@ -24,10 +24,16 @@ from tests.native.conftest import Circuit, Form
 
 KEPT, FIRST = 2, 3  #: a clear input and a blinder; the first wire that is committed to
 
-BUILT = [
-    build(cls, CACHE)
-    for cls in (load_classes()["tiny"], load_classes()["tiny-one"], CLASSES["estimate-6"], thinning_class(126))
-]
+SHAPES = (load_classes()["tiny"], load_classes()["tiny-one"], CLASSES["estimate-6"], thinning_class(126))
+
+
+@pytest.fixture
+def built(request: pytest.FixtureRequest) -> Any:
+    """A class as it is compiled, when a test asks: workers that collect wait for no compiler."""
+    return build(request.param, CACHE)
+
+
+each = pytest.mark.parametrize("built", SHAPES, ids=lambda shape: shape.name, indirect=True)
 
 
 def written(circuit: Circuit, folder: Path) -> Path:
@@ -118,15 +124,14 @@ def test_a_coefficient_that_is_not_reduced(value: int, tmp_path: Path) -> None:
     check_independent(read_r1cs(path), KEPT, [range(3, 4)])
 
 
-def test_a_blinder_needs_its_own_row(tmp_path: Path) -> None:
+@each
+def test_a_blinder_needs_its_own_row(built: Any) -> None:
     """No row of the circuit uses it: without a row of the key's its base would be the identity and hide nothing."""
-    assert BUILT
-    for built in BUILT:
-        circuit, system = circuit_of(built.cls), read_r1cs(built.r1cs)
-        check_independent(system, circuit.kept, circuit.relations)
-        blinder = range(circuit.kept, circuit.kept + 1)
-        with pytest.raises(ProofError, match=f"wire {circuit.kept} of the circuit is not bound"):
-            check_independent(system, circuit.clear, [blinder])
+    circuit, system = circuit_of(built.cls), read_r1cs(built.r1cs)
+    check_independent(system, circuit.kept, circuit.relations)
+    blinder = range(circuit.kept, circuit.kept + 1)
+    with pytest.raises(ProofError, match=f"wire {circuit.kept} of the circuit is not bound"):
+        check_independent(system, circuit.clear, [blinder])
 
 
 def without_rows_of(built: Any, wire: int, folder: Path) -> Path:
@@ -148,7 +153,7 @@ def without_rows_of(built: Any, wire: int, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("built", BUILT, ids=lambda built: built.cls.name)
+@each
 def test_a_hidden_wire_without_its_constraints(built: Any, tmp_path: Path) -> None:
     """In every relation, the first, the last and some other wire."""
     circuit: Description = circuit_of(built.cls)
@@ -159,7 +164,7 @@ def test_a_hidden_wire_without_its_constraints(built: Any, tmp_path: Path) -> No
                 check_independent(read_r1cs(without_rows_of(built, wire, tmp_path)), circuit.kept, circuit.relations)
 
 
-@pytest.mark.parametrize("built", BUILT, ids=lambda built: built.cls.name)
+@each
 def test_relations_cover_what_is_committed_to(built: Any) -> None:
     """Every public input is clear, the blinder, or in one relation: none is left that no check looks at."""
     circuit = circuit_of(built.cls)
@@ -168,7 +173,7 @@ def test_relations_cover_what_is_committed_to(built: Any) -> None:
 
 
 def test_keys_are_not_made_for_such_a_circuit(tmp_path: Path) -> None:
-    built = BUILT[2]
+    built = build(CLASSES["estimate-6"], CACHE)
     relation = circuit_of(built.cls).relations[0]
     emptied = without_rows_of(built, relation[3], tmp_path)
     with pytest.raises(ProofError, match="is not bound"):

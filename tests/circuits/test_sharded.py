@@ -41,7 +41,8 @@ SHARDS = 3
 class Setting:
     """The compiled circuit."""
 
-    r1cs: R1cs = compiled(sharded_tiny())
+    def __init__(self) -> None:
+        self.r1cs: R1cs = compiled(sharded_tiny())
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ class Proven:
         key, engine = noise_key(self.seed, beacon, ctx), open_engine(cls)
         scores = np.array(self.w, dtype=np.int64)
         returned = engine.answer(key, scores, 128)
-        self.h = engine.hints(key, scores, 128)
+        self.h = engine.shard_hints(key, scores, 128)[0]
         t_commit = statement.places_commitment(cls, salt, returned)
         # alpha and beta are hashes of the commitments; here the order is what counts: they come after these.
         self.rho = secrets.randbelow(R)

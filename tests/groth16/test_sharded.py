@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -17,12 +18,14 @@ from ragseal.groth16.assignments import ShardedAssignment
 from ragseal.groth16.keys import ShardedView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
+from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import Statement
-from ragseal.kernel.sharded_statement import shard_challenges, shard_statements, verify_thresholds
+from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement, challenges
+from ragseal.kernel.record_proofs import proof_equations
+from ragseal.kernel.sharded_statement import shard_statements, verify_thresholds
 from tests.circuits.scene import CACHE
 from tests.circuits.sharded_scene import STEPS, ShardedRecord, sharded_record, sharded_tiny
 from tests.circuits.test_sharded import forged
@@ -45,16 +48,25 @@ class Scene:
         rho, chosen = secrets.randbelow(R), record.selection
         return self.view.thresholds.commit(GROUP, chosen.threshold, chosen.threshold_slot, rho), rho
 
-    def prove(self, record: ShardedRecord, shard: int, committed: tuple[bytes, int], added: bytes = b"") -> Shard:
-        """One shard's proof.  ``added``: what a verifier will add for C_v, if it is not that."""
+    def prove(
+        self, record: ShardedRecord, shard: int, committed: tuple[bytes, int], added: bytes = b"", moved: bytes = b""
+    ) -> Shard:
+        """One shard's proof.
+
+        Args:
+            added: what a verifier will add for C_v, if it is not that.
+            moved: by what its C_w differs from that of the proof's scores.
+        """
         c_v, rho_v = committed
         one = record.assignment(shard, 0, 0)
         rho, rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
         c_w = GROUP.msm(self.view.scores.y + self.view.scores.b, field.pack([*one.w, rho]))
+        if moved:
+            c_w = GROUP.msm(c_w + moved, field.pack([1, 1]))
         c_h = self.view.hint_bases.commit(GROUP, one.h, rhos)
         common = Statement(*one.clear[:5])
         stated = shard_statements(record.cls, common, len(record.w))[shard]
-        alpha, beta = shard_challenges(self.view.digest, b"r" * 32, stated, c_w, c_h, added or c_v)
+        alpha, beta = challenges(self.view.digest, b"r" * 32, stated, c_w, c_h + (added or c_v))
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
         assignment: ShardedAssignment = replace(one, clear=clear, blind=blind)
@@ -83,14 +95,23 @@ def proven(scene: Scene, record: ShardedRecord) -> Proven:
     return *committed, [scene.prove(record, shard, committed) for shard in range(SHARDS)]
 
 
-def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], match: str | None = None) -> None:
+def check(scene: Scene, c_v: bytes, shards: Sequence[Shard], c_w: Sequence[bytes]) -> None:
+    """As a verifier does, which has T's commitment and C_w of every shard from the record, and numbers them itself."""
+    view, common = scene.view, Statement(*shards[0][0][:5])
+    entry = ProofEntry(0, b"r" * 32, b"".join(one[2] for one in shards), b"".join(one[3] for one in shards), (c_v,))
+    item = BatchItem(cast("Record", None), b"r" * 32, "acme", common, b"".join(c_w), entry)
+    equations = proof_equations(view.cls, view.digest, view.hint_bases, item)
+    view.verify_batch([(one.clear, one.c_w, one.c_h, one.proof) for one in equations])
+
+
+def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], proven: Proven, match: str = "does not verify") -> None:
     with pytest.raises(ProofError, match=match):
-        scene.view.verify_record(c_v, shards)
+        check(scene, c_v, shards, [one[1] for one in proven[2]])
 
 
 def test_the_shards_of_a_record_hold_with_its_one_commitment(scene: Scene, proven: Proven) -> None:
     c_v, _, shards = proven
-    scene.view.verify_record(c_v, shards)
+    check(scene, c_v, shards, [one[1] for one in shards])
 
 
 def test_another_threshold_in_one_shard_is_refused(scene: Scene, record: ShardedRecord, proven: Proven) -> None:
@@ -105,30 +126,49 @@ def test_another_threshold_in_one_shard_is_refused(scene: Scene, record: Sharded
     committed = scene.threshold(other)
     clear, c_w, c_h, proof = scene.prove(other, shard, committed)
     scene.view.verify_points_batch([(clear, c_w + c_h + committed[0], [1, 1, clear[-1], 1], proof)])
-    refused(scene, c_v, [*shards[:shard], (clear, c_w, c_h, proof), *shards[shard + 1 :]])
+    both = [*shards[:shard], (clear, c_w, c_h, proof), *shards[shard + 1 :]]
+    refused(scene, c_v, both, (c_v, 0, both))
     hashed = scene.prove(other, shard, committed, added=c_v)  # under the challenges of the common one, too
-    refused(scene, c_v, [*shards[:shard], hashed, *shards[shard + 1 :]])
+    both[shard] = hashed
+    refused(scene, c_v, both, (c_v, 0, both))
 
 
 def test_the_threshold_of_another_record_is_refused(scene: Scene, proven: Proven) -> None:
     c_v, _, shards = proven
-    refused(scene, scene.threshold(sharded_record(2, SHARDS))[0], shards)
-    refused(scene, GROUP.msm(c_v, field.pack([2])), shards)
+    refused(scene, scene.threshold(sharded_record(2, SHARDS))[0], shards, proven)
+    refused(scene, GROUP.msm(c_v, field.pack([2])), shards, proven)
 
 
 def test_a_shard_left_out_or_proven_twice_is_refused(scene: Scene, proven: Proven) -> None:
     """Each of these proofs holds: it is the verifier's numbering that is against them."""
     c_v, _, shards = proven
-    for wrong in (shards[:2], [], [shards[0], shards[0], shards[2]], shards[::-1], [*shards, shards[0]]):
-        refused(scene, c_v, wrong, "each once and in order")
+    for few in (shards[:2], [*shards, shards[0]]):
+        refused(scene, c_v, few, proven, "a record over 3 shards has 3 proofs")
+    for wrong in ([shards[0], shards[0], shards[2]], shards[::-1]):
+        refused(scene, c_v, wrong, proven)
+        refused(scene, c_v, wrong, (c_v, 0, wrong))  # with their own C_w, too
     for wrong in (shards[:2], [shards[0], shards[0], shards[2]], shards[::-1]):
         scene.view.verify_points_batch([(s[0], s[1] + s[2] + c_v, [1, 1, s[0][-1], 1], s[3]) for s in wrong])
 
 
-def test_a_shard_under_another_number_is_refused(scene: Scene, proven: Proven) -> None:
+def test_an_entry_without_its_commitment_to_the_threshold_is_refused(scene: Scene, proven: Proven) -> None:
     c_v, _, shards = proven
-    renamed = [([*one[0][:5], at, *one[0][6:]], *one[1:]) for at, one in zip((1, 0, 2), shards, strict=True)]
-    refused(scene, c_v, sorted(renamed, key=lambda one: one[0][5]))
+    item = BatchItem(
+        cast("Record", None), b"r" * 32, "acme", Statement(*shards[0][0][:5]), b"".join(one[1] for one in shards),
+        ProofEntry(0, b"r" * 32, b"".join(one[2] for one in shards), b"".join(one[3] for one in shards), (c_v,)),
+    )  # fmt: skip
+    view = scene.view
+    for entry in (
+        replace(item.entry, c_v=()),
+        replace(item.entry, c_v=(c_v, c_v)),
+        replace(item.entry, c_h=item.entry.c_h[64:]),
+    ):
+        with pytest.raises(ProofError, match="a record over 3 shards has 3 proofs"):
+            proof_equations(view.cls, view.digest, view.hint_bases, replace(item, entry=entry))
+    many = replace(item, c_w=item.c_w * 22)  # 66 shards
+    entry = replace(item.entry, c_h=item.entry.c_h * 22, proof=item.entry.proof * 22)
+    with pytest.raises(ProofError, match="has 1 to 64"):
+        proof_equations(view.cls, view.digest, view.hint_bases, replace(many, entry=entry))
 
 
 def test_shards_of_two_answers_are_refused(scene: Scene, record: ShardedRecord, proven: Proven) -> None:
@@ -136,7 +176,8 @@ def test_shards_of_two_answers_are_refused(scene: Scene, record: ShardedRecord, 
     c_v, rho_v, shards = proven
     other = scene.prove(replace(record, salt=record.salt + 1), 1, (c_v, rho_v))
     scene.view.verify_points_batch([(other[0], other[1] + other[2] + c_v, [1, 1, other[0][-1], 1], other[3])])
-    refused(scene, c_v, [shards[0], other, shards[2]], "not those of its shards")
+    both = [shards[0], other, shards[2]]
+    refused(scene, c_v, both, (c_v, 0, both))
 
 
 def opened(scene: Scene, committed: Sequence[bytes], witnesses: Sequence[bytes]) -> None:
@@ -157,13 +198,11 @@ def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: S
     second = sharded_record(2, SHARDS).selection
     opened(scene, [c_v, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
 
-    mixed = GROUP.msm(c_v + scene.view.scores.y[:64], field.pack([1, 3 << record.cls.c]))
-    shards = []
-    for shard in range(SHARDS):
-        clear, c_w, c_h, proof = scene.prove(record, shard, (c_v, rho_v), added=mixed)
-        lowered = GROUP.msm(c_w + scene.view.scores.y[:64], field.pack([1, -(3 << record.cls.c) % R]))
-        shards.append((clear, lowered, c_h, proof))
-    scene.view.verify_record(mixed, shards)  # C_w of three steps less than what is proven
+    y_0, steps = scene.view.scores.y[:64], 3 << record.cls.c
+    mixed = GROUP.msm(c_v + y_0, field.pack([1, steps]))
+    lower = GROUP.msm(y_0, field.pack([-steps % R]))
+    shards = [scene.prove(record, shard, (c_v, rho_v), added=mixed, moved=lower) for shard in range(SHARDS)]
+    check(scene, mixed, shards, [one[1] for one in shards])  # C_w of three steps less than what is proven
     with pytest.raises(ProofError, match="not what it claims"):
         opened(scene, [mixed, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
 

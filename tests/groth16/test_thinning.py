@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +55,8 @@ def made(backend: ThinningBackend, e: Matrix) -> tuple[ThinningStatement, Thinne
     secrets = ThinningSecrets(scene.SEED, placed.blinders, thinned.blinders, rho, field.pack(scalars(N + 2, 4)))
     assert "22" not in repr(secrets)
     opening = scene.opened(on, scene.ATTESTATION, thinned).opening
-    return statement, make_thinned(GROUP, backend, on, statement, e, hidden, opening, secrets)
+    shard = make_thinned(GROUP, backend, on, statement, e, hidden, secrets)
+    return statement, ThinnedFile(thinned.points, opening, (shard,))
 
 
 def commit(on: scene.ScoreBases, e: Matrix, number: int) -> scene.Columns:
@@ -74,8 +74,8 @@ def _columns_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_native() -> None:
     statement, file = made(scene.backend(), matrix())
-    verify_thinning(GROUP, statement, scene.backend().key, scene.bases(), ThinnedFile.decode(file.encode()))
-    assert len(file.encode()) == 64 * D + 2637
+    verify_thinning(GROUP, [statement], scene.backend().key, scene.bases(), ThinnedFile.decode(file.encode()))
+    assert len(file.encode()) == 64 * D + 2657
 
 
 @pytest.mark.slow
@@ -85,22 +85,17 @@ def test_snarkjs() -> None:
     paths = keys_of(SIZE)
     backend = open_backend(built, paths.directory, node_modules(), "snarkjs")
     statement, file = made(backend, matrix())
-    verify_thinning(GROUP, statement, scene.backend().key, scene.bases(), file)
+    verify_thinning(GROUP, [statement], scene.backend().key, scene.bases(), file)
 
 
 def test_what_was_made_is_checked_before_it_leaves() -> None:
-    """The columns' opening is the caller's: another one is noticed."""
-    with pytest.raises(ProofError, match="columns opening"):
-        _ = make_with_a_wrong_opening()
-
-
-def make_with_a_wrong_opening() -> ThinnedFile:
+    """Blinders that are not those of the columns give a link that does not hold."""
     e, backend = matrix(), scene.backend()
-    statement, file = made(backend, e)
-    secrets = ThinningSecrets(scene.SEED, scalars(D, 1), scalars(D, 2), 5, field.pack(scalars(N + 2, 4)))
+    statement, _ = made(backend, e)
+    secrets = ThinningSecrets(scene.SEED, scalars(D, 1), scalars(D, 7), 5, field.pack(scalars(N + 2, 4)))
     hidden = hidden_slots(scene.SEED, scene.context(), N, scene.HIDDEN)
-    opening = replace(file.opening, responses=file.opening.responses[::-1])
-    return make_thinned(GROUP, backend, scene.bases(), statement, e, hidden, opening, secrets)
+    with pytest.raises(ProofError, match="thinning opening"):
+        make_thinned(GROUP, backend, scene.bases(), statement, e, hidden, secrets)
 
 
 def test_rows_combined() -> None:

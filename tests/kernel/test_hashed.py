@@ -22,6 +22,7 @@ from ragseal.kernel import (
     beacon,
     certificate,
     commitment,
+    field,
     folding,
     mechanism,
     opening,
@@ -320,13 +321,42 @@ def test_chi_of_a_batch() -> None:
         clear = b"".join(map(be, (1, 2, 3 + at, 4, 5)))
         c_e, c_y = item.record.signed.request.c_e, item.record.c_y
         parts += [digest(f"record {at}"), clear, c_e, c_y]
-        parts += [POINTS[2 * at], POINTS[2 * at + 1], digest(f"proof {at}") * 8]
+        parts += [POINTS[2 * at], POINTS[2 * at + 1], b"", digest(f"proof {at}") * 8]
     context = proofs.batch_context(digest("key"), digest("manifest"), items())
     assert context == h("batch", *parts)
     assert opening.batching_challenge("hints", context) == wide("opening/hints/chi", context)
     index = digest("index version")
     assert proofs.link_context(context, "north", index) == h("link", context, b"north", index)
     assert opening.batching_challenge("link", index) == wide("opening/link/chi", index)
+    assert proofs.shard_weight(index) == wide("opening/link/shards", index)
+
+
+def test_chi_of_a_batch_of_shards() -> None:
+    """The commitment to the threshold stands between those to hints and the proofs."""
+    (item, *_) = items()
+    entry = ProofEntry(0, item.record_digest, b"".join(POINTS[:4]), b"p" * 512, (POINTS[5],))
+    made = replace(item, c_w=POINTS[2] + POINTS[3], entry=entry)
+    request, clear = item.record.signed.request, b"".join(map(be, (1, 2, 3, 4, 5)))
+    own = [item.record_digest, clear, request.c_e, item.record.c_y, made.c_w, entry.c_h, POINTS[5], entry.proof]
+    assert proofs.batch_context(digest("key"), digest("manifest"), [made]) == h(
+        "batch", digest("key"), digest("manifest"), *own
+    )
+
+
+def test_a_link_over_shards_adds_them_up() -> None:
+    """sum_s psi^s of columns and of C_y, point by point; C_e as it is."""
+    group, here = default_group(), digest("link")
+    psi = proofs.shard_weight(here)
+    made = [replace(item, record=replace(item.record, c_y=POINTS[0] + POINTS[1] + POINTS[2])) for item in items()]
+    columns = b"".join(POINTS[:6])  # two columns of each of three shards
+    left, right = proofs.link_relations(group, b"".join(POINTS[6:9]), columns, POINTS[9], here, made)
+    weights = field.pack([1, psi, psi * psi % R])
+    want = b"".join(group.msm(POINTS[j] + POINTS[2 + j] + POINTS[4 + j], weights) for j in range(2))
+    assert (left.bases, right.bases) == (b"".join(POINTS[6:9]), want + POINTS[9])
+    assert right.commitments == (group.msm(b"".join(POINTS[:3]), weights),) * 2
+    for wrong in (columns[:-64], columns[:-128], columns + columns[:128]):
+        with pytest.raises(ProofError, match="another number of C_y"):
+            proofs.link_relations(group, b"".join(POINTS[6:9]), wrong, POINTS[9], here, made)
 
 
 def test_challenges_of_an_opening() -> None:
@@ -351,7 +381,7 @@ def test_relations() -> None:
     assert hint.bases == b"".join(POINTS[:3]) + b
     assert hint.slots == ((0, 4),)
     assert hint.commitments == tuple(item.entry.c_h for item in made)
-    left, right = proofs.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, made)
+    left, right = proofs.link_relations(default_group(), b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, b"here", made)
     assert (left.bases, right.bases) == (b"".join(POINTS[:4]), b"".join(POINTS[4:7]) + b)
     assert (left.slots, right.slots) == (((0, 4),), ((0, 3), (4, 5)))  # e and r; e and rho
     assert left.commitments == tuple(item.record.signed.request.c_e for item in made)

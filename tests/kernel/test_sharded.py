@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -14,19 +15,20 @@ from ragseal.circuits.circuit import load_classes, load_sharded_classes
 from ragseal.circuits.search import complete_sharded
 from ragseal.kernel import overflow
 from ragseal.kernel.classes import attestation_class
-from ragseal.kernel.errors import AttestationError, CommitmentError, PolicyError, ProofError, UnprovableError
+from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, TAG_COARSE, TAG_FINE
-from ragseal.kernel.proofs import Statement
+from ragseal.kernel.policy import ANSWERS, check_shards
+from ragseal.kernel.proofs import Statement, challenges
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import at_threshold, clipped, digit, open_places, select_ranked, wide_elements
 from ragseal.kernel.sharded_class import ShardedClass, shards_overflow_bound, shards_overflow_bound_holds
 from ragseal.kernel.sharded_hints import sharded_hints
 from ragseal.kernel.sharded_mechanism import select_sharded
-from ragseal.kernel.sharded_statement import ShardedLayout, shard_challenges, shard_statements
+from ragseal.kernel.sharded_statement import ShardedLayout, shard_statements
 from ragseal.prover.assembly import circuit_class
-from ragseal.verifier.state import find_class
+from tests import simulator
 from tests.circuits.sharded_scene import STEPS, scores_of, sharded_tiny
 
 CLASSES = load_sharded_classes()
@@ -117,9 +119,9 @@ def test_a_verifier_numbers_the_shards_itself(tiny: ShardedClass) -> None:
 
 def test_challenges_hash_the_threshold_and_the_shard(tiny: ShardedClass) -> None:
     one, two = shard_statements(tiny, Statement(1, 2, 3, 4, 5), 2)
-    given = b"k" * 32, b"r" * 32, one, b"w" * 64, b"h" * 128, b"v" * 64
-    others = (*given[:5], b"u" * 64), (*given[:2], two, *given[3:])
-    assert len({x for one in (given, *others) for x in shard_challenges(*one)}) == 6
+    given = b"k" * 32, b"r" * 32, one, b"w" * 64, b"h" * 128 + b"v" * 64
+    others = (*given[:4], b"h" * 128 + b"u" * 64), (*given[:2], two, *given[3:])
+    assert len({x for one in (given, *others) for x in challenges(*one)}) == 6
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -149,15 +151,30 @@ def test_an_impossible_number_of_shards_is_refused(tiny: ShardedClass, S: int) -
         dataclasses.replace(tiny, S=S)
 
 
-def test_no_policy_can_name_a_sharded_class(tiny: ShardedClass) -> None:
-    assert not set(CLASSES) & set(load_classes())
-    why = "no window runs on those yet"
-    with pytest.raises(PolicyError, match=why):
-        attestation_class(tiny.to_mapping())
-    with pytest.raises(PolicyError, match=why):
-        circuit_class(tiny.name)  # a provider's commit
-    with pytest.raises(CommitmentError, match=why):
-        find_class({}, tiny.name)  # an auditor's window
+def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: ShardedClass) -> None:
+    one = load_classes()["tiny"]
+    assert attestation_class(tiny.to_mapping()) == tiny == circuit_class(tiny.name)
+    for cls, shards, why in ((tiny, 65, "1..64"), (replace(tiny, S=8), 9, "at most 8 shards"), (one, 2, "one index")):
+        made = replace(simulator.policy(), shards=shards)
+        with pytest.raises(PolicyError, match=why):
+            (made.validate(), check_shards(made, cls))
+    with pytest.raises(PolicyError, match="keywords of one index"):
+        check_shards(replace(simulator.policy(), claim=ANSWERS), tiny)
+    with pytest.raises(PolicyError, match="shards must be 1"):
+        replace(simulator.policy(), shards=2).whole(one)
+
+
+def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: ShardedClass) -> None:
+    policy = replace(simulator.policy(), shards=3)
+    whole = policy.whole(tiny)
+    assert (whole.N, policy.capacity(tiny), whole.K) == (3 * tiny.N, 3 * tiny.N, tiny.K)
+    assert (whole.L, whole.ids_per_element, whole.returned_chunks) == (
+        tiny.L,
+        tiny.ids_per_element,
+        tiny.returned_chunks,
+    )
+    assert policy.whole(whole) is whole
+    assert replace(policy, shards=1).whole(tiny) is tiny
 
 
 def test_the_threshold_is_no_hint(tiny: ShardedClass) -> None:

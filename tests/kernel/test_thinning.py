@@ -16,6 +16,7 @@ from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import COIN_BITS, R
 from ragseal.kernel.thinning import (
     ThinnedFile,
+    ThinnedShard,
     ThinningClass,
     ThinningStatement,
     thinning_class,
@@ -27,7 +28,8 @@ SEED, CONTEXT = (3, 5), 7
 POINTS = [apart.generator(b"thinning", j) for j in range(4)]
 NORTH = ThinnedIndex("north", b"c" * 32, b"o" * 32, b"p" * 32)
 OPENING = Opening((POINTS[0],), (POINTS[1],), (1, 2))
-FILE = ThinnedFile(POINTS[0] + POINTS[1], OPENING, POINTS[2], replace(OPENING, responses=(3,)), b"q" * 256)
+SHARD = ThinnedShard(POINTS[2], replace(OPENING, responses=(3,)), b"q" * 256)
+FILE = ThinnedFile(POINTS[0] + POINTS[1], OPENING, (SHARD,))
 
 
 def statement(**changes: object) -> ThinningStatement:
@@ -55,7 +57,10 @@ def test_coins_apart() -> None:
 
 
 def test_context_apart() -> None:
-    assert coin_context(b"m" * 32, 9, "nord-süd") == element("coin-context", b"m" * 32, be(9), "nord-süd".encode())
+    for shard in (0, 1, 258):
+        want = element("coin-context", b"m" * 32, be(9), "nord-süd".encode(), be(shard, 2))
+        assert coin_context(b"m" * 32, 9, "nord-süd", shard) == want
+    assert coin_context(b"m" * 32, 9, "nord-süd") == coin_context(b"m" * 32, 9, "nord-süd", 0)
 
 
 def test_seeds_and_contexts_have_coins_of_their_own() -> None:
@@ -140,7 +145,10 @@ def test_digests_of_a_file() -> None:
     assert FILE.index == IndexFile(FILE.columns, FILE.opening)
     assert FILE.columns_digest() == h("columns", FILE.columns)
     assert FILE.opening_digest() == h("columns-opening", canonical(FILE.opening))
-    assert FILE.proof_digest() == h("thinning-proof", FILE.scores, canonical(FILE.link), FILE.proof)
+    assert FILE.proof_digest() == h("thinning-proof", canonical(SHARD))
+    assert replace(FILE, shards=(SHARD, SHARD)).proof_digest() == h(
+        "thinning-proof", canonical(SHARD), canonical(SHARD)
+    )
     assert FILE.entry("north") == ThinnedIndex(
         "north", FILE.columns_digest(), FILE.opening_digest(), FILE.proof_digest()
     )
@@ -150,10 +158,15 @@ def test_digests_of_a_file() -> None:
 
 def test_every_part_of_a_file_is_in_its_entry() -> None:
     changed = [
-        replace(FILE, columns=FILE.columns[::-1]), replace(FILE, opening=FILE.link), replace(FILE, scores=POINTS[3]),
-        replace(FILE, link=FILE.opening), replace(FILE, proof=b"r" * 256),
-    ]  # fmt: skip
-    assert len({one.entry("north") for one in (FILE, *changed)}) == 6
+        replace(FILE, columns=FILE.columns[::-1]),
+        replace(FILE, opening=SHARD.link),
+        *(
+            replace(FILE, shards=(replace(SHARD, **change),))  # type: ignore[arg-type]
+            for change in ({"scores": POINTS[3]}, {"link": OPENING}, {"proof": b"r" * 256})
+        ),
+        replace(FILE, shards=(SHARD, SHARD)),
+    ]
+    assert len({one.entry("north") for one in (FILE, *changed)}) == 7
 
 
 def test_tenants_of_a_thinning() -> None:

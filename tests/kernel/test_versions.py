@@ -9,7 +9,7 @@ import pytest
 
 from ragseal.kernel import emptied
 from ragseal.kernel.commitment import IndexFile
-from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry
+from ragseal.kernel.emptied import EmptiedFile, EmptiedShard, EmptiedStatement, plain_entry
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex, tick_at
@@ -42,15 +42,19 @@ def test_statement_and_link_apart() -> None:
 
 
 def test_what_an_entry_says_of_a_file() -> None:
-    file = EmptiedFile(POINTS[0], OPENING, POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    file = EmptiedFile(POINTS[0], OPENING, (shard,))
     line = file.entry("north", b"r" * 32)
-    proof = h("emptied-proof", POINTS[1], POINTS[2], OPENING.encode(), b"g" * 256)
+    proof = h("emptied-proof", shard.encode())
     assert line == UpdatedIndex(
         "north", h("columns", POINTS[0]), h("columns-opening", OPENING.encode()), (proof,), b"r" * 32
     )
     assert plain_entry(IndexFile(POINTS[0], OPENING), "north", b"r" * 32) == replace(line, proof_digests=())
-    for change in ({"before": POINTS[3]}, {"after": POINTS[3]}, {"proof": bytes(256)}, {"columns": POINTS[3]}):
-        assert replace(file, **change).entry("north", b"r" * 32) != line  # type: ignore[arg-type]
+    for change in ({"before": POINTS[3]}, {"after": POINTS[3]}, {"proof": bytes(256)}):
+        other = replace(file, shards=(replace(shard, **change),))  # type: ignore[arg-type]
+        assert other.entry("north", b"r" * 32) != line
+    for wrong in ({"columns": POINTS[3]}, {"shards": (shard, shard)}):
+        assert replace(file, **wrong).entry("north", b"r" * 32) != line  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

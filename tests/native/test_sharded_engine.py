@@ -36,7 +36,7 @@ def test_answers_and_hints_equal_the_reference(kind: str, shards: int) -> None:
     w = [scores_of(CLS, [KINDS[kind](rng, s) for _ in range(CLS.N)], rng) for s in range(shards)]
     key, scores = noise_key((7, rng.getrandbits(128)), 8, 9), np.array(w, dtype=np.int64)
     chosen = select_sharded(CLS, key, w, STEPS)
-    found = ENGINE.answer(key, scores, STEPS)
+    found = ENGINE.select(key, scores, STEPS)
     assert found == ShardedAnswer(chosen.returned, chosen.threshold, chosen.threshold_slot)
     for shard in range(shards):
         made = ENGINE.hints(key, scores[shard], STEPS, (shard, shards), found)
@@ -45,7 +45,7 @@ def test_answers_and_hints_equal_the_reference(kind: str, shards: int) -> None:
 
 def test_a_prover_of_one_shard_refuses_what_is_no_part_of_the_index() -> None:
     scores = np.zeros((2, CLS.N), dtype=np.int64)
-    found = ENGINE.answer(5, scores, STEPS)
+    found = ENGINE.select(5, scores, STEPS)
     for place, answer, why in (
         ((2, 2), found, "no shard 2 of 2"),
         ((0, 65), found, "no shard"),
@@ -62,4 +62,4 @@ def test_a_prover_of_one_shard_refuses_what_is_no_part_of_the_index() -> None:
 @pytest.mark.parametrize("count", [0, 125, 65 * 126])
 def test_scores_that_are_no_shards_are_refused(count: int) -> None:
     with pytest.raises(AttestationError, match="no shards of 126"):
-        ENGINE.answer(5, np.zeros(count, dtype=np.int64), STEPS)
+        ENGINE.select(5, np.zeros(count, dtype=np.int64), STEPS)

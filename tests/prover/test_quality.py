@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy  # whose `stats` is loaded where a test uses it: it takes a second
 
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import load_classes
@@ -90,7 +90,7 @@ def test_draws_follow_the_table(law: str) -> None:
     cells = [table.least - 1, *(c for c in cells if c >= table.least)]
     counts = np.histogram(drawn, [c + 0.5 for c in cells])[0]
     masses = [(table.cdf(b) - table.cdf(a)) / table.total for a, b in itertools.pairwise(cells)]
-    assert stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
+    assert scipy.stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
 
 
 def tiny_noise(cls: CircuitClass, key: int) -> list[int]:
@@ -250,7 +250,7 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
         total = 0.0
         for z in range(-table.cut, table.cut + 1):
             exceeds = table.tail(z + unit - (0 if strict else 1)) / table.total
-            total += table.mass(z) / table.total * float(stats.binom.cdf(K - 1, N - 1, exceeds))
+            total += table.mass(z) / table.total * float(scipy.stats.binom.cdf(K - 1, N - 1, exceeds))
         bounds.append(total)
     spread = 5 * math.sqrt(bounds[1] * (1 - bounds[0]) / 4000)
     assert bounds[0] - spread <= measured.recall <= bounds[1] + spread

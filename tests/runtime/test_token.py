@@ -139,6 +139,47 @@ def test_without_its_pin_a_token_signs_nothing(hsm: Path, tmp_path: Path, monkey
     assert load_token_key(uri("provider", hsm)).uri
 
 
+class Counting:
+    """The library, and how often a session was asked for."""
+
+    def __init__(self, real: Any) -> None:
+        self.real, self.asked = real, 0
+
+    def get_token(self, **wanted: Any) -> Counting:
+        self.token = self.real.get_token(**wanted)
+        return self
+
+    def open(self, **given: Any) -> Any:
+        self.asked += 1
+        return self.token.open(**given)
+
+    def reinitialize(self) -> None:
+        self.real.reinitialize()
+
+
+def test_a_wrong_pin_is_tried_once(hsm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens lock themselves after three wrong ones or so, and a provider asks for a signature whenever it answers."""
+    token_key._token.cache_clear()
+    pkcs11.lib(LIBRARIES[0]).reinitialize()
+    library = Counting(pkcs11.lib(LIBRARIES[0]))
+    monkeypatch.setattr(token_key._Token, "_library", lambda *_: library)
+    pin = tmp_path / "pin"
+    pin.write_text("0000")
+    for said in ("pin incorrect", "not tried again", "not tried again"):
+        with pytest.raises(ConfigurationError, match=said):
+            load_token_key(uri("provider", pin))
+    assert library.asked == 1
+    pin.write_text(PIN)
+    assert load_token_key(uri("provider", pin)).sign(b"body"), "another PIN is tried"
+    pkcs11.lib(LIBRARIES[0]).reinitialize()  # every session has ended
+    pin.write_text("1111")
+    key = load_token_key(uri("log", hsm))
+    for said in ("pin incorrect", "not tried again"):
+        with pytest.raises(ConfigurationError, match=said):
+            load_token_key(uri("provider", pin))
+    assert key.sign(b"body"), "and the file of another key's PIN is another one's"
+
+
 def test_many_threads_sign_at_one_time(hsm: Path) -> None:
     keys = [load_token_key(uri(name, hsm)) for name in ("provider", "log")]
     wrong: list[object] = []

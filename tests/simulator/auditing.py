@@ -23,7 +23,7 @@ def configured(
     log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", *, cls: AttestationClass = TINY, **more: Any
 ) -> Auditor:
     """An auditor with these keys and no part in any beacon; ``more`` as of :class:`Auditor`."""
-    tiny, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
+    own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
 
     def known(digest: bytes, shape: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
         return ConfiguredKey(digest, shape.name, class_digest(shape), made_by, load)
@@ -31,7 +31,7 @@ def configured(
     values: dict[str, Any] = {
         "log_key": log,
         "classes": {cls.name: (cls, class_digest(cls))},
-        "keys": {tiny.digest: known(tiny.digest, cls, lambda: load_key(tiny.directory, cls))},
+        "keys": {own.digest: known(own.digest, cls, lambda: load_key(own.directory, cls))},
         "identity": signature.public_bytes(key),
         "nonces": {},
         "released": {},

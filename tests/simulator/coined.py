@@ -151,10 +151,8 @@ class CoinedWorld(World):
             thinned=after.file.columns,
         )
         secrets = ThinningSecrets(seed, before.blinders, after.blinders, rng.randrange(1, R), scalars(rng, CLS.N + 2))
-        opening = after.file.opening
-        return after, make_thinned(
-            GROUP, thinning_backend(), self.key.scores, statement, matrix, hides, opening, secrets
-        )
+        shard = make_thinned(GROUP, thinning_backend(), self.key.scores, statement, matrix, hides, secrets)
+        return after, ThinnedFile(after.file.columns, after.file.opening, (shard,))
 
     def hides(self, tenant: str) -> list[bool]:
         """Which slots of a tenant this window's coins hide."""

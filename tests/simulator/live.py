@@ -18,7 +18,6 @@ from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
-from ragseal.kernel.classes import AttestationClass
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider import Provider
@@ -34,7 +33,6 @@ from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.verification import audit
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
-from tests.simulator.keys import LOTTERY, TINY
 
 
 class Live:
@@ -53,7 +51,7 @@ class Live:
         engine: Callable[[Engine], Engine] = lambda real: real,
         embedder: Embedder = scene.TRIGRAMS,
         seats: Sequence[Seat] = (),
-        cls: AttestationClass = TINY,
+        kind: scene.Kind = scene.ONE_TINY,
         **policy: Any,
     ) -> None:
         """Bring it up, on a folder that holds a provider with its newest window.
@@ -63,6 +61,7 @@ class Live:
             publish: seconds between two public states of the log, 0: at once.
             opened: through its beacon; else :meth:`open` is the test's.
             tenants, texts: of the state folder.
+            kind: class and shards of its indices.
             engine: what selects, from the real one.
             embedder: of queries.
             seats: auditors of the window; by default the scene's one.
@@ -72,24 +71,18 @@ class Live:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.clock, self.folder, self._publish, self.cls = scene.Clock(), folder, publish, cls
+        self.clock, self.folder, self._publish, self._kind = scene.Clock(), folder, publish, kind
         self._make = lambda state=None: scene.open_provider(
-            folder / "provider",
-            self.clock,
-            coins=coins,
-            estimate=True,
-            state=state,
-            engine=engine,
-            embedder=embedder,
-            cls=cls,
-        )
+            folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder,
+            kind=kind,
+        )  # fmt: skip
         found = (folder / "provider" / SETTINGS).exists()
-        self.provider: Provider = self._make(
-            None if found else scene.new_state(folder / "provider", tenants, texts, cls=cls)
-        )
+        new = None if found else scene.new_state(folder / "provider", tenants, texts, kind=kind)
+        self.provider: Provider = self._make(new)
         if not found:
-            of_class = scene.coined_policy if coins else scene.make_policy
-            self.provider.commit((scene.lottery_policy if cls == LOTTERY else of_class)(**policy), name, auditors=seats)
+            of_kind = scene.coined_policy if coins else scene.make_policy
+            rules = scene.lottery_policy(**policy) if kind == scene.ONE_LOTTERY else of_kind(kind, **policy)
+            self.provider.commit(rules, name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()
@@ -112,12 +105,9 @@ class Live:
         """The window's own, with its part in the beacon."""
         digest = self.window.digest
         return configured(
-            self.log,
-            scene.AUDITOR_KEY,
-            cls=self.cls,
-            nonces={digest: b"a" * 32},
-            released={digest: sealed(self.window)},
-        )
+            self.log, scene.AUDITOR_KEY, cls=self._kind.cls,
+            nonces={digest: b"a" * 32}, released={digest: sealed(self.window)},
+        )  # fmt: skip
 
     def audited(self, auditor: Auditor | None = None, **options: Any) -> Verdict:
         """The verdict of an auditor, by default the window's own, over gRPC; ``options`` as of ``audit``."""

@@ -55,6 +55,8 @@ def key_of(name: str) -> Ed25519PrivateKey:
 class BindingKey:
     """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
 
+    thresholds = None  #: of class tiny
+
     def __init__(self, name: str = "key") -> None:
         points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
         self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])

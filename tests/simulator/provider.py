@@ -121,14 +121,26 @@ def documents(tenant: str, count: int = 40) -> list[Document]:
     return [Document(f"{tenant}-{i}", f"{tenant} report number {i} about topic {i * 7 % 13}") for i in range(count)]
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an index is: so many shards of a class."""
+
+    cls: AttestationClass = TINY
+    shards: int = 1
+
+
+ONE_TINY = Kind()
+ONE_LOTTERY = Kind(LOTTERY)
+
+
 def new_state(
     directory: Path,
     tenants: Mapping[str, Sequence[str]] = TENANTS,
     texts: Callable[[str], list[Document]] | None = None,
     signers: tuple[TokenKey, TokenKey] | None = None,
-    cls: AttestationClass = TINY,
+    kind: Kind = ONE_TINY,
 ) -> State:
-    """A state folder of a class, tiny; by default with two tenants and three accounts.
+    """A state folder, by default of class tiny with two tenants and three accounts.
 
     Args:
         tenants: the accounts of each.
@@ -136,12 +148,13 @@ def new_state(
         signers: the provider's key and the log's; by default in files.
     """
     key, log_key = signers or (Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
-    create(directory, Settings(ORIGIN, cls.name, "trigrams"), key, log_key)
+    create(directory, Settings(ORIGIN, kind.cls.name, "trigrams", kind.shards), key, log_key)
     state = State(directory)
     embedder = TrigramEmbedder()
     for tenant, names in tenants.items():
         own = (texts or documents)(tenant)
-        apply(state, tenant, map(Put, own), embed_with(embedder), Environment().draw, SHAPE)
+        shape = IndexShape(kind.shards * kind.cls.N, DIMENSION)
+        apply(state, tenant, map(Put, own), embed_with(embedder), Environment().draw, shape)
         new = [registry.Registration(name, tenant, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, new)
     return state
@@ -151,24 +164,24 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
     return lambda texts: quantise(embedder.embed(texts))
 
 
-def coined_policy(**changes: object) -> Policy:
+def coined_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
     """A policy whose claim has a coin that hides about a quarter of the slots."""
-    return replace(make_policy(**changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
+    return replace(make_policy(kind, **changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
 
 
 def lottery_policy(**changes: object) -> Policy:
     """The same of class lottery-tiny: until-delivered, every prize that the class has."""
     own = {"claim": UNTIL_DELIVERED, "unseen": 3, "gain": 100, **changes}
-    return make_policy(LOTTERY, **own)
+    return make_policy(ONE_LOTTERY, **own)
 
 
-def make_policy(cls: AttestationClass = TINY, **changes: object) -> Policy:
-    """A policy for a class, tiny; ``changes`` as in a policy file."""
+def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
+    """A policy, by default for class tiny; ``changes`` as in a policy file."""
     values = {
-        "class": cls.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
+        "class": kind.cls.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
         "delta": "1/1000000",
     }  # fmt: skip
-    binding = Binding(cls, class_digest(cls), DIMENSION, NOW)
+    binding = Binding(kind.cls, class_digest(kind.cls), DIMENSION, NOW, shards=kind.shards)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
 
 
@@ -190,7 +203,7 @@ def open_provider(
     state: State | None = None,
     engine: Callable[[Engine], Engine] = lambda real: real,
     embedder: Embedder = TRIGRAMS,
-    cls: AttestationClass = TINY,
+    kind: Kind = ONE_TINY,
 ) -> Provider:
     """A provider on a state folder that is made where it is missing, as after a restart where it is not.
 
@@ -200,18 +213,18 @@ def open_provider(
         state: the folder's state, opened or made already.
         engine: what selects, from the real one.
         embedder: of queries.
-        cls: of the folder, in which it is not looked up.
+        kind: of the folder, in which it is not looked up.
     """
-    keys = keys_of(cls)
+    keys = keys_of(kind.cls)
     if state is None:
-        state = State(directory) if (directory / "provider.toml").exists() else new_state(directory, cls=cls)
-    ring = assembly.open_keys(state, cls, lambda _: None)
+        state = State(directory) if (directory / "provider.toml").exists() else new_state(directory, kind=kind)
+    ring = assembly.open_keys(state, kind.cls, lambda _: None)
     if install(ring, keys):
         state.remember_auditor(keys.digest, AUDITOR)
-    thinning = assembly.open_thinning_keys(state, cls, lambda _: None) if coins else None
+    thinning = assembly.open_thinning_keys(state, kind.cls, lambda _: None) if coins else None
     if thinning is not None:
         install(thinning, keys_of(THINNING))
-    tools = Backends(default_group(), engine(open_engine(cls)), ring, embedder, thinning_keys=thinning)
+    tools = Backends(default_group(), engine(open_engine(kind.cls)), ring, embedder, thinning_keys=thinning)
     if estimate:
         rings = assembly.open_estimate_keys(state, lambda _: None)
         install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))

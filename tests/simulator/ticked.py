@@ -199,9 +199,8 @@ class TickedCoins(TickedWorld, CoinedWorld):
                 seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, CLS.N + 3)
             )
             matrix = np.array(rows, dtype=np.int8)
-            _FILES[asked] = make_emptied(
-                GROUP, thinning_backend(), self.key.scores, statement, matrix, index.opening, secrets
-            )
+            shard = make_emptied(GROUP, thinning_backend(), self.key.scores, statement, matrix, secrets)
+            _FILES[asked] = EmptiedFile(statement.columns, index.opening, (shard,))
         return _FILES[asked]
 
 

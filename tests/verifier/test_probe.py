@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
+from ragseal.accounting.statistics import binomial_lower, binomial_upper
 from ragseal.backends.mechanism import Engine, Scores
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.statement import Returned
@@ -27,7 +28,9 @@ from tests.simulator.live import Live
 pytestmark = pytest.mark.slow
 
 QUERIES = 40
-LOCATING = 40  #: left to find the planted slot outside
+LOCATING = 100  #: left to find the planted slot outside, which one query in five finds
+#: Of the honest one's probe, whose noise is new in every run: at the default, 0.999, 4 runs in 10,000 are accused.
+SURE = 1 - 1e-9
 TINY = load_classes()["tiny"]
 
 
@@ -89,14 +92,17 @@ def live(tmp_path: Path, planted: Path, request: pytest.FixtureRequest) -> Itera
 
 @pytest.mark.parametrize("live", [1], indirect=True)
 def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
-    done = live.probe(planted, "--queries", str(QUERIES), "--json")
+    done = live.probe(planted, "--queries", str(QUERIES), "--confidence", repr(SURE), "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["verdict"] == "consistent"
     assert found["queries"] == [QUERIES, QUERIES]
     assert found["window"] == "test-window"
     assert found["predicted"]["inside"] == pytest.approx(0.2, abs=0.01)
-    assert found["auc"]["low"] <= found["predicted"]["auc"] <= found["auc"]["high"]
+    for hits, world in zip(found["hits"], ("inside", "outside"), strict=True):
+        # DeLong's interval is too short for so few: it misses the prediction in 1 % of honest runs at 0.999.
+        assert binomial_lower(hits, QUERIES, 1 - SURE) < found["predicted"][world]
+        assert found["predicted"][world] < binomial_upper(hits, QUERIES, 1 - SURE)
     assert found["epsilon_at_least"] < found["certified"]["epsilon"]
     evidence = json.loads((live.folder / "out" / "probe.json").read_text())
     inside = evidence["answers"]["inside"]
@@ -123,8 +129,8 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
     none_left = live.probe(planted, "--queries", str(most))
     assert none_left.exit_code == 1
     assert "has to find the planted slot" in none_left.output
-    wide = live.probe(planted, "--queries", "400", "--group", "200")
-    assert "a trial of 200 queries is more than the" in wide.output
+    wide = live.probe(planted, "--queries", "600", "--group", "300")
+    assert "a trial of 300 queries is more than the" in wide.output
     spent = len(live.provider.journal.history.named("").records)
     assert 2 * QUERIES < spent <= 2 * QUERIES + LOCATING  # the replacement's slot is found by its own text
     # n_max is used up: the account's own program stops, and says why.

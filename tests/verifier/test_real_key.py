@@ -72,7 +72,7 @@ class ProvenWorld(World):
     def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
         key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
         hmax = self.manifest.policy.hmax(self.cls)
-        return list(self.real.engine.answer(key, w, hmax)), self.real.engine.hints(key, w, hmax)
+        return list(self.real.engine.answer(key, w, hmax)), self.real.engine.shard_hints(key, w, hmax)[0]
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         known = self.proofs.get((c_w, record.seq))

@@ -235,7 +235,7 @@ def test_a_manifest_of_another_key_in_the_log_sets_no_receipt_aside(monkeypatch:
         found = signers(log)
         another = (world.manifest.origin, world.manifest.log, signature.public_bytes(key_of("another")))
         other_key = signature.public_bytes(key_of("window of another"))
-        return handed_in._Signers({**found.windows, bytes(32): other_key}, found.providers | {another})
+        return replace(found, windows={**found.windows, bytes(32): other_key}, providers=found.providers | {another})
 
     monkeypatch.setattr(handed_in._Signers, "of", with_another)
     verdict = world.audit(receipts=world.receipts())

@@ -11,12 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.attestation import Receipt
+from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.printable import printable
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.signed.statement import FILE_NAME
 from tests.simulator import World
+from tests.simulator.entries import signed_manifest
 from tests.verifier.test_signed_verdict import KEY, LOG, honest, resigned
 from tests.web.published import NODE
 
@@ -93,6 +97,33 @@ def test_a_receipt_for_another_record(world: World, exported: dict[str, Path]) -
     assert ("bad", "none of the records that were dropped is the receipt's") in lines
     other = Receipt.decode(exported["receipt"].read_bytes())
     assert other.body.record_digest != world.answers[2].record.digest()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_manifest_that_its_provider_did_not_sign_certifies_no_receipt(
+    beside: bool, world: World, exported: dict[str, Path]
+) -> None:
+    """A window's key of the liar's own, in a manifest with the provider's key and another signature."""
+    forger = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    one, stated = world.answers[1], world.manifest
+    made = replace(stated, window_key=signature.public_bytes(forger))
+    forged = SignedManifest(made, signature.sign(forger, "manifest", made.encode()))
+    request = replace(one.record.signed.request, manifest=made.digest())
+    record = replace(one.record, manifest=made.digest(), signed=replace(one.record.signed, request=request))
+    body = replace(
+        one.receipt.body, manifest=made.digest(), record_digest=record.digest(), request_digest=request.digest()
+    )
+    lie = replace(one.receipt, body=body, signature=signature.sign(forger, "receipt", body.encode()))
+    for name, data in (("receipt", lie), ("record", record), ("manifest", forged)):
+        exported[name].write_bytes(data.encode())
+    whole = [exported[name] for name in ("receipt", "record", "manifest")]
+    if beside:
+        whole.append(exported["manifest"].with_name("true.manifest"))
+        whole[-1].write_bytes(signed_manifest(stated, world.provider).encode())
+    lines = said(whole)
+    assert not any("certifies" in text for _, text in lines), lines
+    assert ("open", "the provider's signature: drop the record and the window's .manifest file with it") in lines
+    assert [text for state, text in lines if state == "bad"] == ["the manifest signature does not hold"]
 
 
 def test_a_record_that_nothing_is_about_is_not_passed_over(world: World, exported: dict[str, Path]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragseal.prover.workers import ray_bridge
 from ragseal.prover.workers.interface import WorkResult
+from ragseal.prover.workers.process import MAX_FRAME
 from ragseal.prover.workers.ray_worker import RayWorker
 
 HERE = "RAGSEAL_TEST_FOLDER"
@@ -69,6 +70,13 @@ class Elsewhere(Lying):
 class Long(RayWorker):
     def prove(self, row: bytes, sealed: bytes) -> bytes:
         return bytes(1 << 20)
+
+
+class Endless(RayWorker):
+    """Gives more than one frame between the provider's processes can hold."""
+
+    def prove(self, row: bytes, sealed: bytes) -> bytes:
+        return bytes(MAX_FRAME + 1)
 
 
 class Pickled(RayWorker):

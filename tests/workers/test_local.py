@@ -25,6 +25,7 @@ from ragseal.prover.workers.making import NICEST, ProvingKeys
 from ragseal.prover.workers.opening import ProveBy, default_engine, prove_by
 from ragseal.prover.workers.process import MAX_FRAME, receive, send
 from ragseal.runtime.keyfile import save_shared
+from ragseal.runtime.token_key import PIN_VARIABLE
 from tests.simulator.keys import TINY, keys_of
 from tests.workers.scene import held_in, proof_of, stated
 
@@ -122,6 +123,14 @@ def test_a_worker_that_says_what_is_no_result_is_dropped(keys: Path, fault: str)
         assert len(status.dropped) == local.TRIES
         assert status.workers == 0
         assert "in a row failed" in status.trouble
+
+
+def test_a_worker_does_not_get_the_pin_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the process that speaks with a Ray cluster: both get this environment."""
+    monkeypatch.setenv(PIN_VARIABLE, "4711-secret")
+    given = local.child_environment()
+    assert not any("4711-secret" in value for value in given.values())
+    assert given["PATH"] == os.environ["PATH"]
 
 
 def test_no_frame_fills_the_memory() -> None:

@@ -85,6 +85,9 @@ def test_a_cluster_proves_and_nothing_readable_is_in_its_files(
         assert workers.prove(WORK).worker == made.worker
         told = workers.status()
         assert (told.workers, told.dropped, told.trouble) == (1, (), "")
+        assert workers._bridge is not None
+        adjusted = Path(f"/proc/{workers._bridge.pid}/oom_score_adj")
+        assert adjusted.read_text() == "1000\n", "whoever fills its memory ends it, and not the provider"
         broken = WORK.inputs[:-64] + field.pack([1, 1])
         assert workers.prove(type(WORK)(WORK.circuit, WORK.key, broken)).failure
         assert not seen_in(cluster.folder)
@@ -112,7 +115,12 @@ def test_a_lying_worker_is_dropped_and_the_provider_proves(cluster: Cluster) -> 
 
 @pytest.mark.parametrize(
     ("worker", "why"),
-    [("Renamed", "it says that it is 'honest'"), ("Elsewhere", "not written with the key"), ("Long", "too long")],
+    [
+        ("Renamed", "it says that it is 'honest'"),
+        ("Elsewhere", "not written with the key"),
+        ("Long", "too long"),
+        ("Endless", "too long"),
+    ],
 )
 def test_what_is_no_result_of_this_assignment_drops_its_worker(cluster: Cluster, worker: str, why: str) -> None:
     with engine(cluster, worker) as workers:

@@ -49,7 +49,7 @@ def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
     The release of one query is worth at most the set's total variation t, g adaptive ones 1 - (1 - t)^g; the AUC of a
     statistic whose ROC curve stays within t of the diagonal is at most 1 - (1 - t)^2 / 2, (1 + t) / 2 for one bit.
     """
-    table = noise.build_table(cls.law)
+    table, cls = noise.build_table(cls.law), policy.whole(cls)
     report = epsilon_audit(
         cls, table, gain=policy.gain, lo=policy.lo, hi=policy.hi, k_max=1, n_max=group,
         delta=rational(policy.delta, "delta"),
@@ -200,7 +200,7 @@ def judge(
     scores: tuple[int, int], confidence: float, slots: Slots = (None, None),
 ) -> Finding:  # fmt: skip
     """Compare hits query by query of the two worlds, in groups of ``group``, with what is certified."""
-    alpha = 1 - confidence
+    alpha, cls = 1 - confidence, policy.whole(cls)
     certified = certify(policy, cls, group)
     one, other = _grouped(inside, group), _grouped(outside, group)
     trials = min(len(one), len(other))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import ThinnedIndex, Thinning
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
@@ -123,7 +123,7 @@ def check_thinned(
         throw: the beacon that decided the coins.
 
     Returns:
-        The d column commitments of each tenant that records are made of, concatenated.
+        The d column commitments of every shard of each tenant that records are made of, concatenated.
 
     Raises:
         Undecided: a file that is not the one of the log, which nobody signed.
@@ -136,17 +136,23 @@ def check_thinned(
     for one in thinning.tenants:
         file = _thinned_file(window, one, evidence)
         with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):
-            statement = ThinningStatement(
-                thinning_key=thinning_key.digest,
-                attestation_key=key.digest,
-                manifest=window.digest,
-                c_coin=manifest.coin.c_coin,
-                context=coin_context(throw.manifest, throw.beacon, one.tenant),
-                hidden=manifest.policy.hidden,
-                placed=placed[one.tenant],
-                thinned=file.columns,
-            )
-            verify_thinning(group, statement, thinning_key, key.scores, file)
+            columns_due = POINT_BYTES * manifest.policy.dimension
+            if len(file.columns) != columns_due * manifest.policy.shards:
+                raise AttestationError("it has another number of columns than the policy has dimensions and shards")
+            statements = [
+                ThinningStatement(
+                    thinning_key=thinning_key.digest,
+                    attestation_key=key.digest,
+                    manifest=window.digest,
+                    c_coin=manifest.coin.c_coin,
+                    context=coin_context(throw.manifest, throw.beacon, one.tenant, shard),
+                    hidden=manifest.policy.hidden,
+                    placed=placed[one.tenant][columns_due * shard : columns_due * (shard + 1)],
+                    thinned=file.columns[columns_due * shard : columns_due * (shard + 1)],
+                )
+                for shard in range(manifest.policy.shards)
+            ]
+            verify_thinning(group, statements, thinning_key, key.scores, file)
         columns[one.tenant] = file.columns
         say(**{f"thinned_columns[{one.tenant}]": one.columns_digest})
     say(hidden_of_256=manifest.policy.hidden)

@@ -17,7 +17,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass, places_suffice, table_of
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
-from ragseal.kernel.policy import UNTIL_DELIVERED, rational
+from ragseal.kernel.policy import UNTIL_DELIVERED, check_shards, rational
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Window, own_class
@@ -34,17 +34,18 @@ def coined_windows(auditor: Auditor, window: Window, span: Period) -> tuple[Coin
         Undecided: of an opened one, as :func:`known_class`.
     """
     opened = [
-        Coined(one.window, one.policy, known_class(auditor, one), one.all_queries, one.coin_period)
+        Coined(one.window, one.policy, one.policy.whole(known_class(auditor, one)), one.all_queries, one.coin_period)
         for one in span.windows
     ]
-    return (*opened, *(Coined(one.window, one.policy, window.cls, 0, one.coin_period) for one in span.abandoned))
+    whole = window.manifest.policy.whole(window.cls)
+    return (*opened, *(Coined(one.window, one.policy, whole, 0, one.coin_period) for one in span.abandoned))
 
 
 def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
     """The class that a window's policy names, if this auditor knows exactly that class and its noise.
 
     Raises:
-        Undecided: this build has not exactly that class and table, or places that prove too little.
+        Undecided: this build has not exactly that class and table, places that prove too little, or too many shards.
     """
     try:
         cls, _ = own_class(auditor, one.policy)
@@ -57,6 +58,10 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore the parameter files of circuits/",
         )
+    try:
+        check_shards(one.policy, cls)
+    except PolicyError as error:
+        raise Undecided(f"window {one.window!r} of the period: {error}", "audit that window") from None
     return cls
 
 

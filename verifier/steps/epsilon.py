@@ -241,8 +241,9 @@ def check_advertised(window: Window, table: Table, say: Recorder = quiet) -> flo
         return delivered.check_delivered_advertised(window, say)
     if not isinstance(table, NoiseTable):
         raise Refused(f"the law {table.law} bounds nothing under the claim {policy.claim}")  # step 2 refused it before
+    whole = policy.whole(window.cls)
     report = epsilon_audit(
-        window.cls,
+        whole,
         table,
         gain=policy.gain,
         lo=policy.lo,
@@ -256,7 +257,7 @@ def check_advertised(window: Window, table: Table, say: Recorder = quiet) -> flo
     say(epsilon_of_one_account=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
         if math.isfinite(alone):
-            _agreed(window.cls, report)
+            _agreed(whole, report)
         raise Refused(
             f"the policy advertises epsilon {policy.epsilon_account} to one account, the noise gives {upward(alone)}"
         )
@@ -384,4 +385,4 @@ def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str |
 
 def _spent(auditor: Auditor, one: PeriodWindow) -> Spent:
     """A window with its class.  Raises Undecided: as :func:`ragseal.verifier.steps.delivered.known_class`."""
-    return Spent(one.window, one.policy, delivered.known_class(auditor, one), one.queries)
+    return Spent(one.window, one.policy, one.policy.whole(delivered.known_class(auditor, one)), one.queries)

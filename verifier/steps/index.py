@@ -32,7 +32,7 @@ def check_indexes(
         key: whose points the manifest's columns lie under: the attestation's, or the thinning's where there are coins.
 
     Returns:
-        The d column commitments of each tenant, concatenated.
+        The d column commitments of every shard of each tenant, concatenated.
 
     Raises:
         Undecided: a file that is not the one of the manifest, which nobody signed.
@@ -42,10 +42,11 @@ def check_indexes(
     for index in window.manifest.tenants:
         file = _index_file(window, index, evidence)
         with held(f"index of tenant {index.tenant!r}: ", tenant=index.tenant):
-            verify_columns(group, key.scores, key.digest, index.dimension, file)
+            verify_columns(group, key.scores, key.digest, index.dimension * window.manifest.policy.shards, file)
         columns[index.tenant] = file.columns
         say(**{f"columns[{index.tenant}]": index.columns_digest, f"dimension[{index.tenant}]": index.dimension})
-    say(tenants=len(columns), capacity=key.scores.capacity)
+    shards = window.manifest.policy.shards
+    say(tenants=len(columns), shards=shards, capacity=shards * key.scores.capacity)
     return columns
 
 

@@ -18,6 +18,8 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
+from ragseal.kernel.record_proofs import ProofEquation, proof_equations
+from ragseal.kernel.sharded_statement import verify_thresholds
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.manifest import Window
@@ -124,6 +126,7 @@ def check_batch(
     _pairings(basis, items)
     context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
     proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints, later)
+    _thresholds(basis, items, batch, context, later)
     _links(basis, items, batch, context, later)
 
 
@@ -142,22 +145,35 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes)
 
 def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
     """All Groth16 proofs in one product with the auditor's own random weights; one by one to name a culprit."""
-    equations = []
+    key, equations = basis.key, list[tuple[BatchItem, ProofEquation]]()
     for item in items:
-        challenges = proofs.challenges(basis.key.digest, item.record_digest, item.statement, item.c_w, item.entry.c_h)
-        equations.append((item.statement.clear() + challenges, item.c_w, item.entry.c_h, item.entry.proof))
+        equations += [(item, one) for one in proof_equations(basis.window.cls, key.digest, key.hint_bases, item)]
     try:
-        basis.key.verify_batch(equations)
+        key.verify_batch([(one.clear, one.c_w, one.c_h, one.proof) for _, one in equations])
     except ProofError as error:
-        for item, equation in zip(items, equations, strict=True):
+        for item, one in equations:
             try:
-                basis.key.verify(*equation)
+                key.verify(one.clear, one.c_w, one.c_h, one.proof)
             except ProofError as single:
                 seq = item.record.seq
                 raise Refused(
                     f"the proof of record {seq} does not hold: {single}", seq=seq, proof=item.entry.proof
                 ) from None
         raise error
+
+
+def _thresholds(
+    basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
+) -> None:
+    """Of a class for shards, every record's C_v opens over the threshold's bases alone: else it could hold hints."""
+    bases = basis.key.thresholds
+    if len(batch.thresholds) != (bases is not None):
+        raise ProofError(
+            f"the batch has {len(batch.thresholds)} openings of thresholds, where {int(bases is not None)} is due"
+        )
+    if bases is not None:
+        committed = [c_v for item in items for c_v in item.entry.c_v]
+        verify_thresholds(basis.group, bases, context, committed, batch.thresholds[0], later)
 
 
 def _links(

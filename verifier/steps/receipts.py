@@ -2,9 +2,10 @@
 """Receipts that accounts hand in, against the log.  SPEC B.4 and D.7.
 
 A receipt file comes from an account, and anybody can change it.  Only two things in it are the provider's word: the
-body, if a provider key of this log signed it, and the note inside, if the log's key did.  What else a file holds (the
-path, an answer that is not the one whose digests the body has, a body that nobody of this log signed) contradicts
-nothing: it is set aside, listed with the reason, and the audit goes on.
+body, if the key of the window that it names signed it, and the note inside, if the log's key did.  What else a file
+holds (the path, an answer that is not the one whose digests the body has, a body that nobody of this log signed)
+contradicts nothing: it is set aside, listed with the reason, and the audit goes on.  So is a body about another window
+of this log that does not hold: whoever has that window's key can make it, and it says nothing of this one.
 """
 
 from __future__ import annotations
@@ -40,10 +41,15 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A receipt whose body a provider of this log signed, over a checkpoint of this log."""
+    """A receipt whose body the key of its window signed, over a checkpoint that a key of this log signed."""
 
     file: ReceiptFile
     checkpoint: SignedCheckpoint
+    window: str | None  #: which it names; None: its manifest stands in no place of this log
+
+    def elsewhere(self, digest: bytes) -> bool:
+        """Whether it is about a window of this log other than this one."""
+        return self.window is not None and self.file.receipt.body.manifest != digest
 
 
 class _NotSignedError(AuditError):
@@ -106,27 +112,31 @@ def sort_receipts(log: LogView, noted: Sequence[Noted]) -> tuple[list[Promise], 
     Raises:
         Refused: a provider of this log signed a body around a note that does not count (SPEC G.6.13.8).
     """
-    signers = _Signers.of(log) if noted else _Signers({}, frozenset())
+    signers = _Signers.of(log) if noted else _Signers({}, {}, frozenset())
     promises, aside = [], []
     unread = len(log.messages) < log.size
     for one in noted:
-        if one.checkpoint.void:
-            if signers.signed(one.file):
-                raise _off_the_log(one)
+        void, promise = one.checkpoint.void, signers.promise(one)
+        if void and promise is None:
             aside.append(SetAside(one.file.name, "its checkpoint is signed by a key alone that does not count there"))
+        elif void and promise is not None and promise.window is None:
+            _refuse_off_the_log(promise)
+        elif not void and unread and one.file.receipt.body.index >= len(log.messages):
             continue
-        if unread and one.file.receipt.body.index >= len(log.messages):
-            continue
-        if not signers.signed(one.file):
+        elif promise is None:
             aside.append(SetAside(one.file.name, "no provider of this log signed it"))
-        elif one.checkpoint.checkpoint.size <= log.size:
-            promises.append(Promise(one.file, one.checkpoint))
+        elif void or one.checkpoint.checkpoint.size <= log.size:
+            promises.append(promise)
     return promises, aside
 
 
-def _off_the_log(one: Noted) -> Refused:
-    """The answer is in a log that was kept beside this one by whoever signs receipts: no thief of a log key can."""
-    return Refused(
+def _refuse_off_the_log(one: Promise) -> None:
+    """The answer is in a log that was kept beside this one by whoever signs receipts: no thief of a log key can.
+
+    Raises:
+        Refused: always.
+    """
+    raise Refused(
         f"receipt {one.file.name}: the provider signed it over {one.checkpoint.checkpoint.size} entries that a key "
         "alone has signed which does not count there: its answer is in no log that others see",
         file=one.file.name,
@@ -139,17 +149,25 @@ class _Signers:
     """Whose signatures of receipts are a provider's of this log."""
 
     windows: Mapping[bytes, bytes]  #: keys of windows by the digests of their manifests, which stand in the log
+    names: Mapping[bytes, str]  #: of the same
     providers: frozenset[tuple[str, bytes, bytes]]  #: (origin, log, provider key) of those manifests
 
     @classmethod
     def of(cls, log: LogView) -> _Signers:
-        windows, providers = {}, set()
+        windows, names, providers = {}, {}, set()
         for _, signed in log.manifests():
             with contextlib.suppress(AuditError):
                 signed.verify()
-                windows[signed.manifest.digest()] = signed.manifest.window_key
+                digest = signed.manifest.digest()
+                windows[digest], names[digest] = signed.manifest.window_key, signed.manifest.window
                 providers.add(_provider(signed.manifest))
-        return cls(windows, frozenset(providers))
+        return cls(windows, names, frozenset(providers))
+
+    def promise(self, one: Noted) -> Promise | None:
+        """What the provider said by this file, if it said anything."""
+        if not self.signed(one.file):
+            return None
+        return Promise(one.file, one.checkpoint, self.names.get(one.file.receipt.body.manifest))
 
     def signed(self, file: ReceiptFile) -> bool:
         """By the key of the window that it names, which is in the log, or which its provider keeps beside the log."""
@@ -180,14 +198,19 @@ def _provider(manifest: Manifest) -> tuple[str, bytes, bytes]:
 Shown = Mapping[bytes, Promise]  #: by the digest of the record that it promises
 
 
-def check_promises(log: LogView, promises: Sequence[Promise], say: Recorder = quiet) -> Shown:
-    """Step 7, from receipts and log alone: no promise of the provider contradicts the log or another promise.
+def check_promises(log: LogView, entered: Entered, promises: Sequence[Promise], say: Recorder = quiet) -> Shown:
+    """Step 7, from receipts and log alone: no promise about this window contradicts the log or another promise.
 
     Raises:
         Refused: names the receipt's file; its bytes and the log entry are the evidence.
     """
     shown: dict[bytes, Promise] = {}
     for promise in promises:
+        if promise.elsewhere(entered.digest):
+            continue
+        if promise.checkpoint.void:
+            _refuse_off_the_log(promise)
+            continue
         file = promise.file
         with held(f"receipt {file.name}: ", file=file.name, receipt=file.receipt.encode()):
             other = shown.setdefault(_promised(log, promise).digest(), promise).file.receipt
@@ -203,7 +226,7 @@ def check_answers(
     """Step 7, the rest of the files, whose bodies :func:`check_promises` and whose records step 6 found to hold.
 
     Returns:
-        Files whose unsigned parts do not belong to their signed ones.
+        Files whose unsigned parts do not belong to their signed ones, and those about other windows that do not hold.
 
     Raises:
         Refused: openings whose digest the provider signed do not hold.
@@ -212,15 +235,32 @@ def check_answers(
     foreign = 0
     for promise in promises:
         file = promise.file
+        if promise.elsewhere(window.digest):
+            foreign += 1
+            aside += _of_another_window(log, promise)
+            continue
+        if promise.checkpoint.void:
+            continue
         with held(f"receipt {file.name}: ", file=file.name, receipt=file.receipt.encode()):
             record = _promised(log, promise)
-            foreign += record.manifest != window.digest
             try:
                 _rest(log, window, versions, promise, record)
             except _NotSignedError as error:
                 aside.append(SetAside(file.name, f"{error}; its signed body holds"))
     say(of_other_windows=foreign)
     return aside
+
+
+def _of_another_window(log: LogView, promise: Promise) -> list[SetAside]:
+    """What an audit of the window that it names has to look at: that window's key is no witness of this one."""
+    try:
+        if promise.checkpoint.void:
+            _refuse_off_the_log(promise)
+        _promised(log, promise)
+    except Refused as error:
+        why = f"it is about window {promise.window!r}, which this audit is not of, and does not hold: {error}"
+        return [SetAside(promise.file.name, f"{why}; audit that window with it")]
+    return []
 
 
 def tally(entered: Entered, records: Sequence[LoggedRecord], acknowledged: Collection[bytes]) -> tuple[Tally, ...]:
@@ -266,20 +306,18 @@ def _rest(log: LogView, window: Window, versions: Versions, promise: Promise, re
         raise _NotSignedError("the answer holds a record different from the log's")
     if file.answer.openings.digest() != body.openings_digest:
         raise _NotSignedError("the answer's openings are not those that the receipt signs")
-    if record.manifest == window.digest:
-        _openings(window, versions, file.answer, record)
+    _openings(window, versions, file.answer, record)
 
 
 def _openings(window: Window, versions: Versions, answer: Answer, record: Record) -> None:
     """The openings that the provider signed are of this window's record and texts."""
-    cls = window.cls
-    slots = answer.openings.slots
+    cls, policy = window.cls, window.manifest.policy
+    slots, capacity = answer.openings.slots, policy.capacity(cls)
     ids = [slot.slot for slot in slots]
-    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= cls.N:
+    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= capacity:
         raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
     if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
-    policy = window.manifest.policy
     answer.openings.check_claim(policy)
     check_withheld(policy, answer.openings)
     known = versions.known[record.signed.request.index_digest]  # step 6 found it there, in the log alone
@@ -289,7 +327,7 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
             raise AttestationError(f"the answer opens a text of slot {slot.slot}, whose flag is not set")
         for opened in slot.texts:
             leaf = leaf_hash(text_leaf(opened.salt, slot.slot, opened.content))
-            verify_inclusion(leaf, slot.slot, cls.N, opened.path, root)
+            verify_inclusion(leaf, slot.slot, capacity, opened.path, root)
 
 
 def check_acknowledgements(log: LogView, records: Sequence[Placed], shown: Shown, say: Recorder = quiet) -> set[bytes]:

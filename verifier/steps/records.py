@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragseal.kernel.attestation import COARSE_TIME, NO_RECEIPT, Record
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import Registry, registry_leaves
 from ragseal.kernel.enrolment import Enrolment, Enrolments, check_lines, enrolment_leaves, places
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
@@ -150,6 +150,11 @@ def _placed(index: int, record: Record, entered: Entered, versions: Versions) ->
     try:
         if (request.origin, request.window) != (manifest.origin, manifest.window):
             raise AttestationError(f"the request is for window {request.window!r} of {request.origin!r}")
+        shards = manifest.policy.shards
+        if len(record.c_y) != POINT_BYTES * shards:
+            raise AttestationError(
+                f"it commits to scores of {len(record.c_y) // POINT_BYTES} shards, the window's indices have {shards}"
+            )
         version = versions.answering(index, record)
         if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
             raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")

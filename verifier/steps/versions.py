@@ -141,7 +141,7 @@ def check_versions(
         thinning_key, throw: where the claim has a coin: the key of the proofs, and the beacon that decided the coins.
 
     Returns:
-        The d column commitments of every version of an index by its digest, concatenated.
+        The d column commitments of every shard of every version of an index by its digest, concatenated.
 
     Raises:
         Undecided: a file that is not the one of the log, which nobody signed.
@@ -169,7 +169,8 @@ def _plain(group: Group, key: Key, window: Entered, line: UpdatedIndex, data: by
     if plain_entry(file, line.tenant, line.text_root) != line:
         raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=line.tenant)
     with held(whose, tenant=line.tenant):
-        verify_columns(group, key.scores, key.digest, window.manifest.policy.dimension, file)
+        policy = window.manifest.policy
+        verify_columns(group, key.scores, key.digest, policy.dimension * policy.shards, file)
     return file.columns
 
 
@@ -190,17 +191,21 @@ def _emptied(
     if file.entry(line.tenant, line.text_root) != line:
         raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=line.tenant)
     with held(whose, tenant=line.tenant):
-        if len(file.columns) != POINT_BYTES * manifest.policy.dimension:
-            raise AttestationError("it has another number of columns than the policy has dimensions")
-        statement = EmptiedStatement(
-            thinning_key=thinning_key.digest,
-            attestation_key=key.digest,
-            manifest=window.digest,
-            number=number,
-            c_coin=manifest.coin.c_coin,
-            context=coin_context(throw.manifest, throw.beacon, line.tenant),
-            hidden=manifest.policy.hidden,
-            columns=file.columns,
-        )
-        verify_emptied(group, statement, thinning_key, key.scores, file)
+        due = POINT_BYTES * manifest.policy.dimension
+        if len(file.columns) != due * manifest.policy.shards:
+            raise AttestationError("it has another number of columns than the policy has dimensions and shards")
+        statements = [
+            EmptiedStatement(
+                thinning_key=thinning_key.digest,
+                attestation_key=key.digest,
+                manifest=window.digest,
+                number=number,
+                c_coin=manifest.coin.c_coin,
+                context=coin_context(throw.manifest, throw.beacon, line.tenant, shard),
+                hidden=manifest.policy.hidden,
+                columns=file.columns[due * shard : due * (shard + 1)],
+            )
+            for shard in range(manifest.policy.shards)
+        ]
+        verify_emptied(group, statements, thinning_key, key.scores, file)
     return file.columns

@@ -4,6 +4,9 @@
 //! A column has a few terms and a circuit has many columns, so that a multi-scalar multiplication each spends its time
 //! on inversions.  Here the columns go through the windows together: all additions of a step share their inversions, and
 //! the terms of a column share its doublings (Straus 1964).
+//!
+//! Poseidon's linear forms stand in three rows each, and in as many columns as they have wires.  So the points that a
+//! column multiplies by one coefficient are added up first, and a point's table serves every column of its batch.
 
 use crate::curve::{add_assign_all, double_all, Pt};
 use crate::linear::{MINUS_ONE, ONE};
@@ -12,24 +15,33 @@ use ark_bn254::Fr;
 use ark_ec::short_weierstrass::SWCurveConfig;
 use ark_ff::{BigInteger, Field, PrimeField};
 use rayon::prelude::*;
+use std::collections::HashMap;
+use zeroize::Zeroizing;
 
-/// Bits of a digit, which lies in [-HALF, HALF).
-const WIDTH: usize = 4;
-const HALF: i32 = 1 << (WIDTH - 1);
+/// Bits of a digit: of points that one term or a few use, and of those whose larger tables many share.  Both divide 64.
+const NARROW: usize = 4;
+const WIDE: usize = 8;
+/// From this many terms a point on, the larger tables pay.
+const SHARED: usize = 5;
 /// Columns with more terms are summed alone: buckets beat tables there.
 const LONG: usize = 1024;
 /// Terms of the columns that go together: their tables fit into a cache of some megabytes.
 const TOGETHER: usize = 8192;
 
 /// Terms (point, number of the coefficient) of every column, one column after the other.
+///
+/// A point from `points` on stands for the sum of the points of one of `sums`.
 pub struct Columns {
     starts: Vec<usize>,
     terms: Vec<(u32, u32)>,
+    points: usize,
+    sums: Vec<Vec<u32>>,
 }
 
 impl Columns {
-    /// From terms (column, point, number of the coefficient) in any order, which is given twice.
-    pub fn new<I: Iterator<Item = (u32, u32, u32)>>(count: usize, terms: impl Fn() -> I) -> Columns {
+    /// From terms (column, point, number of the coefficient) in any order, which is given twice; `points`: how many
+    /// there are.
+    pub fn new<I: Iterator<Item = (u32, u32, u32)>>(count: usize, points: usize, terms: impl Fn() -> I) -> Columns {
         let mut starts = vec![0usize; count + 1];
         for (column, ..) in terms() {
             starts[column as usize + 1] += 1;
@@ -40,10 +52,40 @@ impl Columns {
         let mut next = starts.clone();
         let mut sorted = vec![(0, 0); starts[count]];
         for (column, point, coefficient) in terms() {
-            sorted[next[column as usize]] = (point, coefficient);
+            sorted[next[column as usize]] = (coefficient, point);
             next[column as usize] += 1;
         }
-        Columns { starts, terms: sorted }
+        let mut columns = Columns {
+            starts: vec![0],
+            terms: Vec::new(),
+            points,
+            sums: Vec::new(),
+        };
+        let mut known = HashMap::new();
+        for range in starts.windows(2) {
+            let column = &mut sorted[range[0]..range[1]];
+            column.sort_unstable();
+            for group in column.chunk_by(|a, b| a.0 == b.0) {
+                columns.add_group(group, &mut known);
+            }
+            columns.starts.push(columns.terms.len());
+        }
+        columns
+    }
+
+    /// The terms (number of the coefficient, point) of a column that have one coefficient.
+    fn add_group(&mut self, group: &[(u32, u32)], known: &mut HashMap<Vec<u32>, u32>) {
+        let coefficient = group[0].0;
+        if group.len() == 1 || coefficient == ONE || coefficient == MINUS_ONE {
+            self.terms.extend(group.iter().map(|&(k, point)| (point, k)));
+            return;
+        }
+        let of: Vec<u32> = group.iter().map(|&(_, point)| point).collect();
+        let sum = *known.entry(of).or_insert_with_key(|of| {
+            self.sums.push(of.clone());
+            (self.points + self.sums.len() - 1) as u32
+        });
+        self.terms.push((sum, coefficient));
     }
 
     fn column(&self, i: usize) -> &[(u32, u32)] {
@@ -56,6 +98,8 @@ impl Columns {
         points: &[Pt<P::BaseField>],
         values: &[Fr],
     ) -> Vec<Pt<P::BaseField>> {
+        assert_eq!(points.len(), self.points, "points of the columns");
+        let points = &[points, &self.added_up(points)].concat();
         let count = self.starts.len() - 1;
         let mut batches = Vec::new();
         let mut first = 0;
@@ -79,6 +123,19 @@ impl Columns {
             .collect()
     }
 
+    fn added_up<F: Field>(&self, points: &[Pt<F>]) -> Vec<Pt<F>> {
+        self.sums
+            .par_chunks(TOGETHER)
+            .flat_map_iter(|part| {
+                let mut summands = part.iter().flatten().map(|&i| points[i as usize]).collect();
+                let mut counts: Vec<u32> = part.iter().map(|of| of.len() as u32).collect();
+                let mut sums = vec![Pt::IDENTITY; part.len()];
+                add_sums(&mut sums, &mut summands, &mut counts, &mut Vec::new());
+                sums
+            })
+            .collect()
+    }
+
     fn alone<P: SWCurveConfig<ScalarField = Fr>>(
         &self,
         column: usize,
@@ -94,11 +151,12 @@ impl Columns {
     }
 
     fn together<F: Field>(&self, range: std::ops::Range<usize>, points: &[Pt<F>], values: &[Fr]) -> Vec<Pt<F>> {
-        // Terms with coefficient 1 or -1 wait; of the others a point, its sign taken in, and a shifted magnitude stay.
+        // Terms with coefficient 1 or -1 wait; of the others the place of the point's table, and sign and magnitude of
+        // the coefficient stay.
         let (mut units, mut unit_counts) = (Vec::new(), vec![0u32; range.len()]);
-        let (mut first_multiples, mut shifted, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut tabled) = (HashMap::new(), Vec::new());
+        let (mut factors, mut owners) = (Zeroizing::new(Vec::new()), Vec::new());
         let mut multiplied: Vec<usize> = Vec::new();
-        let offset = [u64::from_le_bytes([0x88; 8]); 4];
         for (at, column) in range.enumerate() {
             for &(point, k) in self.column(column) {
                 let p = points[point as usize];
@@ -106,58 +164,82 @@ impl Columns {
                     ONE => units.push(p),
                     MINUS_ONE => units.push(p.neg()),
                     _ => {
-                        let (negative, magnitude) = sign_and_magnitude(&values[k as usize]);
-                        first_multiples.push(if negative { p.neg() } else { p });
-                        shifted.push(add_limbs(&magnitude, &offset));
+                        let place = *places.entry(point).or_insert_with(|| {
+                            tabled.push(p);
+                            tabled.len() - 1
+                        });
                         if multiplied.last() != Some(&at) {
                             multiplied.push(at);
                         }
-                        owners.push(multiplied.len() - 1);
+                        owners.push((place, multiplied.len() - 1));
+                        factors.push(sign_and_magnitude(&values[k as usize]));
                         continue;
                     }
                 }
                 unit_counts[at] += 1;
             }
         }
-        let mut jobs = Vec::new();
-        let mut products = vec![Pt::IDENTITY; multiplied.len()];
-        let multiples = multiples_of(first_multiples);
-        let mut chosen = Vec::new();
-        let mut counts = vec![0u32; multiplied.len()];
-        for window in (0..256 / WIDTH).rev() {
-            if multiplied.is_empty() {
-                break;
-            }
-            for _ in 0..WIDTH {
-                double_all(&mut products);
-            }
-            chosen.clear();
-            counts.fill(0);
-            for (term, (limbs, &owner)) in shifted.iter().zip(&owners).enumerate() {
-                let digit = bits(limbs, window * WIDTH, WIDTH) as i32 - HALF;
-                if digit != 0 {
-                    let p = &multiples[digit.unsigned_abs() as usize - 1][term];
-                    chosen.push(if digit < 0 { p.neg() } else { *p });
-                    counts[owner] += 1;
-                }
-            }
-            add_sums(&mut products, &mut chosen, &mut counts, &mut jobs);
-        }
+        let width = if owners.len() < SHARED * tabled.len() {
+            NARROW
+        } else {
+            WIDE
+        };
+        let products = products(&multiples_of(tabled, width), width, &factors, &owners, multiplied.len());
         let mut sums = vec![Pt::IDENTITY; unit_counts.len()];
         for (at, product) in multiplied.iter().zip(products) {
             sums[*at] = product;
         }
-        add_sums(&mut sums, &mut units, &mut unit_counts, &mut jobs);
+        add_sums(&mut sums, &mut units, &mut unit_counts, &mut Vec::new());
         sums
     }
 }
 
-/// 1, 2, ..., HALF times every point.
-fn multiples_of<F: Field>(points: Vec<Pt<F>>) -> Vec<Vec<Pt<F>>> {
+/// sum of factor * point for each of `count` columns.
+///
+/// `multiples`: 1, 2, ... times every point; `factors`: sign and magnitude of every term's coefficient; `owners`: place
+/// of its point and its column, in the order of the columns.
+fn products<F: Field>(
+    multiples: &[Vec<Pt<F>>],
+    width: usize,
+    factors: &[(bool, [u64; 4])],
+    owners: &[(usize, usize)],
+    count: usize,
+) -> Vec<Pt<F>> {
+    let mut products = vec![Pt::IDENTITY; count];
+    if count == 0 {
+        return products;
+    }
+    // With half added at every window, digit = window of the sum - half lies in [-half, half): no carries.
+    let half = 1i32 << (width - 1);
+    let offset = [(0..64 / width).fold(0u64, |sum, at| sum | (half as u64) << (at * width)); 4];
+    let shifted: Zeroizing<Vec<[u64; 4]>> =
+        Zeroizing::new(factors.iter().map(|(_, m)| add_limbs(m, &offset)).collect());
+    let (mut chosen, mut counts, mut jobs) = (Vec::new(), vec![0u32; count], Vec::new());
+    for window in (0..256 / width).rev() {
+        for _ in 0..width {
+            double_all(&mut products);
+        }
+        chosen.clear();
+        counts.fill(0);
+        for ((limbs, &(negative, _)), &(place, owner)) in shifted.iter().zip(factors).zip(owners) {
+            let digit = bits(limbs, window * width, width) as i32 - half;
+            if digit != 0 {
+                let p = &multiples[digit.unsigned_abs() as usize - 1][place];
+                chosen.push(if (digit < 0) != negative { p.neg() } else { *p });
+                counts[owner] += 1;
+            }
+        }
+        add_sums(&mut products, &mut chosen, &mut counts, &mut jobs);
+    }
+    products
+}
+
+/// 1, 2, ..., 2^(width - 1) times every point.
+fn multiples_of<F: Field>(points: Vec<Pt<F>>, width: usize) -> Vec<Vec<Pt<F>>> {
     let mut double = points.clone();
     double_all(&mut double);
     let mut multiples = vec![points, double];
-    for k in 2..HALF as usize {
+    for k in 2..1 << (width - 1) {
         let mut next = multiples[k - 1].clone();
         add_assign_all(&mut next, &multiples[0]);
         multiples.push(next);
@@ -196,13 +278,15 @@ fn add_sums<F: Field>(sums: &mut [Pt<F>], points: &mut Vec<Pt<F>>, counts: &mut 
 
 /// k * point for every point and one k.
 pub fn scale_all<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], k: &Fr) -> Vec<Pt<P::BaseField>> {
-    let values = zeroize::Zeroizing::new(vec![Fr::ONE, -Fr::ONE, *k]);
+    let values = Zeroizing::new(vec![Fr::ONE, -Fr::ONE, *k]);
     points
         .par_chunks(TOGETHER)
         .flat_map_iter(|part| {
             let columns = Columns {
                 starts: (0..=part.len()).collect(),
                 terms: (0..part.len() as u32).map(|i| (i, 2)).collect(),
+                points: part.len(),
+                sums: Vec::new(),
             };
             columns.together(0..part.len(), part, &values)
         })
@@ -246,8 +330,13 @@ mod tests {
         for i in 0..2000u32 {
             terms.push((6 + i % 40, (i * 7) % 3000, i % 55));
         }
-        terms.extend((0..2500u32).map(|i| (50, i, (i * 3) % 55)));
-        let columns = Columns::new(52, || terms.iter().copied());
+        terms.extend((0..2500u32).map(|i| (50, i, i)));
+        values.extend(&random);
+        // A form in three rows and forty columns: its points are added up first, and share the larger tables.
+        for i in 0..3600u32 {
+            terms.push((51 + i % 40, 3 * (i / 120) + i / 40 % 3, 5 + i / 120));
+        }
+        let columns = Columns::new(92, points.len(), || terms.iter().copied());
         let got = columns.combine::<Config>(&points, &values);
         for (column, sum) in got.iter().enumerate() {
             let want: G1Projective = terms

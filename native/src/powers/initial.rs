@@ -40,10 +40,10 @@ impl Powers {
         let (rows, wires, values) = (system.n_rows, system.n_wires, &system.values);
         let bases = self.bases(n)?;
         let own = move |shift: usize| (0..=kept).map(move |s| (s as u32, (rows + s + shift) as u32, ONE));
-        let of_a = Columns::new(wires, || terms(&system.a, rows, 0).chain(own(0)));
-        let of_b = Columns::new(wires, || terms(&system.b, rows, 0));
+        let of_a = Columns::new(wires, n, || terms(&system.a, rows, 0).chain(own(0)));
+        let of_b = Columns::new(wires, n, || terms(&system.b, rows, 0));
         // beta A + alpha B + C over the three bases in one list.
-        let of_k = Columns::new(wires, || {
+        let of_k = Columns::new(wires, 3 * n, || {
             terms(&system.a, rows, 2 * n)
                 .chain(own(2 * n))
                 .chain(terms(&system.b, rows, n))

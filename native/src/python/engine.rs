@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `Engine`: the mechanism of one circuit class.
 
+use crate::curve::G1;
 use crate::encoding as enc;
 use crate::engine;
 use crate::error::{detached, Error, Result};
@@ -38,6 +39,19 @@ fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
         .collect())
 }
 
+/// What [`scores::respond`] found.
+fn response(
+    py: Python<'_>,
+    ((ids, flags), w, c_y): ((Vec<usize>, Vec<bool>), Vec<i64>, G1),
+) -> PyResult<Bound<'_, PyDict>> {
+    let out = PyDict::new(py);
+    out.set_item("scores", ids.iter().map(|&slot| w[slot]).collect::<Vec<_>>())?;
+    out.set_item("ids", ids)?;
+    out.set_item("flags", flags)?;
+    out.set_item("c_y", PyBytes::new(py, &enc::g1_bytes(&c_y)))?;
+    Ok(out)
+}
+
 #[pymethods]
 impl Engine {
     #[new]
@@ -61,6 +75,27 @@ impl Engine {
         out.set_item("i_star", chosen.threshold_slot)?;
         out.set_item("theta", chosen.theta)?;
         Ok(out)
+    }
+
+    /// Of one query: the K winners (increasing), their flags and scores, and C_y.
+    #[allow(clippy::too_many_arguments)]
+    fn respond<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        index: &ScoreMatrix,
+        columns: &Committer,
+        e: &[u8],
+        line: (i64, i64),
+        hmax: i64,
+        rho: &[u8],
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = detached(py, || {
+            let (key, rho) = (enc::scalar(key)?, enc::scalar(rho)?);
+            let select = |w: &[i64]| self.0.select(key, w, hmax).map(|chosen| (chosen.ids, chosen.flags));
+            scores::respond(&index.0, &columns.0, e, line, &rho, select)
+        })?;
+        response(py, found)
     }
 
     /// The hint vector, packed.
@@ -105,6 +140,27 @@ impl RankedEngine {
         out.set_item("theta", chosen.theta)?;
         out.set_item("entry", chosen.entry)?;
         Ok(out)
+    }
+
+    /// Of one query: the K winners (increasing), their flags and scores, and C_y.
+    #[allow(clippy::too_many_arguments)]
+    fn respond<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        index: &ScoreMatrix,
+        columns: &Committer,
+        e: &[u8],
+        line: (i64, i64),
+        steps: i64,
+        rho: &[u8],
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = detached(py, || {
+            let (key, rho) = (enc::scalar(key)?, enc::scalar(rho)?);
+            let select = |w: &[i64]| self.0.select(key, w, steps).map(|chosen| (chosen.ids, chosen.flags));
+            scores::respond(&index.0, &columns.0, e, line, &rho, select)
+        })?;
+        response(py, found)
     }
 
     /// The hint vector, packed.

@@ -180,11 +180,13 @@ fn elements(items: &[PyBackedBytes]) -> Result<Vec<ark_bn254::Fr>> {
     items.iter().map(|b| enc::scalar(b)).collect()
 }
 
-/// circomlib's Poseidon of 1 to 16 elements.
+/// circomlib's Poseidon of 1 to 16 elements.  It keeps the GIL: to have it back may take longer than the hash.
 #[pyfunction(name = "poseidon")]
-fn poseidon_hash(py: Python<'_>, inputs: Vec<PyBackedBytes>) -> PyResult<Bound<'_, PyBytes>> {
-    let out = detached(py, || Ok(enc::scalar_bytes(&poseidon::hash(&elements(&inputs)?)?)))?;
-    Ok(PyBytes::new(py, &out))
+fn poseidon_hash<'py>(py: Python<'py>, inputs: Vec<PyBackedBytes>) -> PyResult<Bound<'py, PyBytes>> {
+    Ok(PyBytes::new(
+        py,
+        &enc::scalar_bytes(&poseidon::hash(&elements(&inputs)?)?),
+    ))
 }
 
 /// The permutation on 2 to 17 elements.

@@ -12,6 +12,7 @@ import pytest
 from ragseal.client import client as client_module
 from ragseal.client.adapters import Account
 from ragseal.client.adapters import account as accounts
+from ragseal.prover.commitment.corpora import Document
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 
@@ -21,8 +22,15 @@ NAMES = [f"account-{i}" for i in range(32)]
 
 @pytest.fixture(scope="session")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """With one window, and an account for each test."""
-    with live(tmp_path_factory.mktemp("live"), tenants={"acme": NAMES}, n_max=20) as made:
+    """With one window, and an account for each test.
+
+    Every slot has a document, so that an answer has K texts whatever the noise is.
+    """
+
+    def full(tenant: str) -> list[Document]:
+        return scene.documents(tenant, scene.TINY.N)
+
+    with live(tmp_path_factory.mktemp("live"), tenants={"acme": NAMES}, texts=full, n_max=20) as made:
         yield made
 
 

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-pytest.importorskip("mcp")
+if find_spec("mcp") is None:  # not loaded here: that takes a second of every worker
+    pytest.skip("mcp is not installed", allow_module_level=True)
 
 from tests.client.gateway.serving import KEY, served
 

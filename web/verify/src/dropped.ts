@@ -76,6 +76,22 @@ export function included(entry: Uint8Array, index: number, path: readonly Uint8A
   return placed(entry, index, path, openCheckpoint(note, log).checkpoint);
 }
 
+/** By the provider key that it names; throws where it is not. */
+function checkManifest({ manifest, signature }: SignedManifest): void {
+  checkSignature(manifest.provider_key, "manifest", manifest.raw, signature);
+}
+
+/** Whether it is: of one that is not, no key in it says anything. */
+function isSigned(signed: SignedManifest): boolean {
+  try {
+    checkManifest(signed);
+    return true;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return false;
+  }
+}
+
 class Checker {
   readonly lines: Line[] = [];
   private log: NoteKey | undefined;
@@ -156,7 +172,7 @@ class Checker {
 
   private manifest(name: string, signed: SignedManifest): void {
     const { manifest } = signed;
-    checkSignature(manifest.provider_key, "manifest", manifest.raw, signed.signature);
+    checkManifest(signed);
     this.say(name, "good", `the manifest of window ${manifest.window} is signed by the provider key ${hex(manifest.provider_key)} that it names`);
   }
 
@@ -189,7 +205,9 @@ class Checker {
         this.say(name, "good", placed(record.raw, Number(body.index), receipt.path, checkpoint));
       }
     }
-    const signed = this.manifests.find((one) => record !== undefined && same(manifestDigest(one.manifest), record.manifest));
+    const signed = this.manifests.find(
+      (one) => record !== undefined && same(manifestDigest(one.manifest), record.manifest) && isSigned(one),
+    );
     if (signed === undefined) return this.say(name, "open", "the provider's signature: drop the record and the window's .manifest file with it");
     checkSignature(signed.manifest.window_key, "receipt", body.raw, receipt.signature);
     this.say(name, "good", `signed by the window's key ${hex(signed.manifest.window_key)}, which the provider key ${hex(signed.manifest.provider_key)} certifies in the manifest`);

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a query needs of its index, in one native call: scores, noise and T, and beside them C_y.  SPEC M.5 to M.8.
+
+In one call the interpreter lock is let go of once, and C_y is computed by whichever core the noise leaves free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragseal.backends.group import NativeGroup
+from ragseal.backends.mechanism import Engine, NativeEngine
+from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_scores, committer
+from ragseal.kernel.bn254 import Group
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.statement import Returned
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """T, and the commitment that its proof opens."""
+
+    returned: tuple[Returned, ...]
+    scores: tuple[int, ...]  #: w of each of them
+    c_y: bytes  #: of every shard
+
+    def __repr__(self) -> str:
+        return "Response(...)"
+
+
+def respond(
+    group: Group,
+    engine: Engine,
+    rows: ScoreMatrix,
+    columns: Sequence[bytes],
+    bases: ScoreBases,
+    line: tuple[int, int],
+    key: int,
+    embedding: bytes,
+    hmax: int,
+    rhos: Sequence[int],
+    prizes: int = 0,
+) -> Response:
+    """Answer one query.
+
+    Args:
+        columns: commitments of every shard's columns, to which ``rows`` belong; of an index that is one, its own.
+        line: lo and gain: w_i = gain (y_i - lo).
+        key: of the noise.
+        embedding: int8 entries of e.
+        rhos: blinders of C_y, one a shard.
+        prizes: the policy's under the lottery; 0 of another law.
+
+    Raises:
+        UnprovableError: a named completeness failure.
+    """
+    if isinstance(engine, NativeEngine) and isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
+        (one,), (rho,) = columns, rhos
+        found = engine.respond(key, rows.rows, committer(one, bases.b), embedding, line, hmax, rho)
+        returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
+        return Response(returned, tuple(found["scores"]), found["c_y"])
+    lo, gain = line
+    e = np.frombuffer(embedding, dtype=np.int8).tolist()
+    w = gain * (rows.scores(e).astype(np.int64) - lo)
+    returned = engine.answer(key, w, hmax, prizes)
+    pairs = zip(columns, rhos, strict=True)
+    c_y = b"".join(commit_scores(group, own, bases, e, rho) for own, rho in pairs)
+    return Response(returned, tuple(int(w[one.slot]) for one in returned), c_y)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make demo-large``: one tenant of 100,000 slots, in shards with one threshold, through the same window.
+
+The standard library's docstrings are embedded as in the small demo.  What fills the index up to SLOTS documents is
+synthetic: random unit vectors with a text that says so.  Time, memory and proofs do not depend on what vectors hold; a
+random vector has a cosine of about 0 with any question, so it comes back by noise only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ragseal.circuits.circuit import load_sharded_classes
+from ragseal.demo.scenario import Scenario, stdlib_scenario
+from ragseal.embedder import Embedder, quantise
+from ragseal.prover.administration.documents import shape_of
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.storage.state import State
+
+CLASS = "sharded-small-two-10"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
+SLOTS = 100_000  #: at least
+TENANT = "data"
+ASKED = 2  #: questions of each of the tenant's accounts
+BLOCK = 10_000  #: vectors made at a time
+
+
+def large_scenario(folder: Path) -> Scenario:
+    """The tenant's docstrings and accounts, the first ASKED questions of each, and how many shards hold SLOTS."""
+    plan = stdlib_scenario(folder, CLASS)
+    asked: Counter[str] = Counter()
+    queries = []
+    for query in plan.queries:
+        asked[query.account] += 1
+        if query.tenant == TENANT and asked[query.account] <= ASKED:
+            queries.append(query)
+    accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
+    shards = -(-SLOTS // load_sharded_classes()[CLASS].N)
+    return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards)
+
+
+def fill(provider: Path, embedder: Embedder) -> int:
+    """Put synthetic documents until the tenant has SLOTS of them; how many those are."""
+    with State(provider) as state:
+        found = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (TENANT,))
+        count = SLOTS - int(found[0][0])
+        shape = shape_of(state, embedder)
+        apply(state, TENANT, _synthetic(count, embedder.dimension), _nothing_to_embed, secrets.token_bytes, shape)
+    return count
+
+
+def _synthetic(count: int, dimension: int) -> Iterator[Put]:
+    random = np.random.default_rng(22)
+    for start in range(0, count, BLOCK):
+        rows = random.standard_normal((min(BLOCK, count - start), dimension), dtype=np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        for number, row in enumerate(quantise(rows), start):
+            yield Put(Document(f"synthetic-{number}", f"Synthetic document {number}: a random vector."), row)
+
+
+def _nothing_to_embed(texts: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+    return np.zeros((0, 0), dtype=np.int8)

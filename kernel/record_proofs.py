@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proofs of one record taken apart: one of every shard of its index, all with one C_v.  SPEC B.5, A.15.
+
+A prover and a verifier both go this way from what the log says of a record to what each pairing check is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragseal.kernel import proofs
+from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import ProofError
+from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement
+from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.sharded_statement import shard_statements
+
+
+@dataclass(frozen=True, slots=True)
+class ProofEquation:
+    """One pairing check: a proof, its clear inputs with the challenges, and the commitments added to vk_x."""
+
+    clear: list[int]
+    c_w: bytes
+    c_h: bytes  #: the commitments to hints, and of a shard C_v behind them
+    proof: bytes
+
+
+def statements_of(cls: AttestationClass, common: Statement, shards: int) -> tuple[Statement, ...]:
+    """What the proofs of a record state, in the order of its index's shards.
+
+    Raises:
+        ProofError: the class has no index of so many shards.
+    """
+    if isinstance(cls, ShardedClass):
+        return shard_statements(cls, common, shards)
+    if shards != 1:
+        raise ProofError(f"{shards} shards, but class {cls.name!r} is one index")
+    return (common,)
+
+
+def proof_equations(
+    cls: AttestationClass, key_digest: bytes, bases: HintBases, item: BatchItem
+) -> tuple[ProofEquation, ...]:
+    """The pairing checks of a record, in the order of the shards.
+
+    Nobody but the verifier numbers shards: how many there are follows from its C_w, which it computed itself.
+
+    Raises:
+        ProofError: other numbers of proofs or of commitments than the record's index needs, or a challenge is zero.
+    """
+    entry, shards = item.entry, len(item.c_w) // POINT_BYTES
+    width = POINT_BYTES * bases.count
+    due = 1 if isinstance(cls, ShardedClass) else 0
+    if (len(entry.c_h), len(entry.proof), len(entry.c_v)) != (width * shards, PROOF_BYTES * shards, due):
+        raise ProofError(
+            f"a record over {shards} shards has {shards} proofs, {bases.count} commitments to hints each and {due} to "
+            f"a threshold; this entry has {len(entry.proof) // PROOF_BYTES} proofs, {len(entry.c_h) // POINT_BYTES} "
+            f"and {len(entry.c_v)} commitments"
+        )
+    made = []
+    for shard, statement in enumerate(statements_of(cls, item.statement, shards)):
+        c_w = item.c_w[POINT_BYTES * shard : POINT_BYTES * (shard + 1)]
+        c_h = entry.c_h[width * shard : width * (shard + 1)] + b"".join(entry.c_v)
+        drawn = proofs.challenges(key_digest, item.record_digest, statement, c_w, c_h)
+        proof = entry.proof[PROOF_BYTES * shard : PROOF_BYTES * (shard + 1)]
+        made.append(ProofEquation(statement.clear() + drawn, c_w, c_h, proof))
+    return tuple(made)

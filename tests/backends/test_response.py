@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One call for a query gives what scores, mechanism and commitment give one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ragseal_native as native
+from ragseal.backends.group import NativeGroup
+from ragseal.backends.mechanism import NativeEngine, ReferenceEngine, ReferenceRankedEngine
+from ragseal.backends.response import Response, respond
+from ragseal.backends.scores import NativeScores, NumpyScores
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.bn254 import PurePythonGroup
+from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import R
+from ragseal.kernel.ranked_class import RankedClass
+
+D = 16
+CLASSES = load_classes()
+
+
+def _index(slots: int) -> tuple[np.ndarray, bytes, bytes]:
+    rng = np.random.default_rng(slots)
+    points = NativeGroup().hash_to_curve(b"response", D + 1)
+    return rng.integers(-128, 128, (slots, D), dtype=np.int8), points[:-64], points[-64:]
+
+
+@pytest.mark.parametrize("name", ["ranked-tiny-one", "ranked-tiny-two", "tiny", "tiny-one"])
+def test_one_native_call_is_the_kernel_step_by_step(name: str) -> None:
+    cls = CLASSES[name]
+    reference = ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)
+    matrix, columns, b = _index(cls.N)
+    e = np.random.default_rng(1).integers(-128, 128, D, dtype=np.int8).tobytes()
+    hmax = 90 if isinstance(cls, RankedClass) else 3 << 20
+    line, answered = (1000, 1 << 12), []
+    for key in (1, 7, R - 1):
+        both: list[Response] = []
+        for group, engine, rows in (
+            (NativeGroup(), NativeEngine(cls), NativeScores(matrix)),
+            (PurePythonGroup(), reference, NumpyScores(matrix)),
+        ):
+            found = respond(group, engine, rows, [columns], ScoreBases(b"", b), line, key, e, hmax, [R - 2])
+            both.append(found)
+        assert both[0] == both[1]
+        answered.append(both[0].returned)
+    assert len(set(answered)) > 1, "the key decides"
+    assert any(score < 0 for score in both[0].scores) or all(one.flag for one in both[0].returned)
+
+
+def test_refusals_have_their_names() -> None:
+    cls = CLASSES["ranked-tiny-one"]
+    matrix, columns, b = _index(cls.N)
+    bases, native_parts = ScoreBases(b"", b), (NativeGroup(), NativeEngine(cls), NativeScores(matrix))
+    with pytest.raises(AttestationError, match="15 entries of e, 16 expected"):
+        respond(*native_parts, [columns], bases, (0, 1), 5, bytes(15), 90, [1])
+    with pytest.raises(AttestationError, match="a score is out of range"):
+        respond(*native_parts, [columns], bases, (-1, 1 << 62), 5, bytes([127]) * D, 90, [1])
+    short = NativeScores(matrix[1:])
+    with pytest.raises(AttestationError, match="scores for a capacity"):
+        respond(native_parts[0], native_parts[1], short, [columns], bases, (0, 1), 5, bytes(D), 90, [1])
+    with pytest.raises(native.NativeError):
+        native.Committer(columns[1:], b)
