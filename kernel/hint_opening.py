@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commitments to the hints of a proof, and what their batched opening proves.  SPEC B.5, B.7.
 
-C_h holds the hints.  Of a ranked class a second commitment, C_1, holds the bounds b_i where the circuit's wire is
-beta b_i: a verifier multiplies it by beta.  The bounds are hints as well, and nothing in the circuit ties the two; one
-witness for both relations does.  A slot's four hints stand together in it, so that bounds are spread over its whole
-first part: were they all in one half, a round of folding would have the identity to send, which is refused.
+C_h holds the hints.  Of a ranked class and the lottery a second commitment, C_1, holds the bounds b_i where the
+circuit's wire is beta b_i: a verifier multiplies it by beta.  The bounds are hints as well, and nothing in the circuit
+ties the two; one witness for both relations does.  A slot's four hints stand together in it, so that bounds are spread
+over its whole first part: were they all in one half, a round of folding would have the identity to send, which is
+refused.
 
 On the wire the commitments of a proof are one field: C_h, and C_1 behind it.
 """
@@ -30,7 +31,7 @@ class HintBases:
 
     hints: bytes  #: W_0, W_1, ...
     blinder: bytes  #: B
-    scaled: bytes = b""  #: G^b_0 .. G^b_(N-1) of a ranked class, the points of beta b_i; else none
+    scaled: bytes = b""  #: G^b_0 .. G^b_(N-1) of a ranked class or the lottery, the points of beta b_i; else none
 
     @property
     def count(self) -> int:

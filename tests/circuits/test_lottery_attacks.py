@@ -69,6 +69,12 @@ def prize_row(r1cs: R1cs, at: int) -> set[int]:
     return rows
 
 
+def one_row(r1cs: R1cs, choice: list[int]) -> set[int]:
+    """The linear row in which these wires, each once, add up to 1."""
+    rows = {i for i in r1cs.rows_of[choice[0]] if {w for form in r1cs.rows[i] for w, _ in form} == {0, *choice}}
+    return {i for i in rows if len({c for form in r1cs.rows[i] for w, c in form if w}) == 1}
+
+
 # --- prizes -----------------------------------------------------------------------------------------------------------
 
 
@@ -241,14 +247,8 @@ def test_two_numbers_of_prizes_at_once(tiny: LotterySetting) -> None:
         return []
 
     d, _ = first(tiny, forge)
-    choice = [tiny.r1cs.wire_of[f"prizeChoice[{j}]"] for j in range(3)]
-    rows = {
-        i
-        for i in tiny.r1cs.rows_of[choice[0]]
-        if {w for form in tiny.r1cs.rows[i] for w, _ in form} == {0, *choice}
-        and len({c for form in tiny.r1cs.rows[i] for w, c in form if w in choice}) == 1
-    }
-    assert len(rows) == 1  # they add up to 1
+    rows = one_row(tiny.r1cs, [tiny.r1cs.wire_of[f"prizeChoice[{j}]"] for j in range(3)])
+    assert len(rows) == 1
     assert_only_rule(tiny, d.inputs(), rows)
 
 
@@ -604,3 +604,10 @@ def test_bits_are_bits(tiny: LotterySetting, group: str) -> None:
     count = {"thetaChoice": tiny.cls.grid - 1, "prizeChoice": tiny.cls.prizes}.get(group, tiny.cls.R)
     for k in range(count):
         boolean_row(tiny.r1cs, f"{group}[{k}]")
+
+
+@pytest.mark.parametrize("group", ["thetaChoice", "prizeChoice"])
+def test_choices_are_of_one_point(tiny: LotterySetting, group: str) -> None:
+    """Bits that add up to 1, by a row of their own."""
+    count = {"thetaChoice": tiny.cls.grid - 1, "prizeChoice": tiny.cls.prizes}[group]
+    assert len(one_row(tiny.r1cs, [tiny.r1cs.wire_of[f"{group}[{k}]"] for k in range(count)])) == 1

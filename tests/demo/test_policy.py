@@ -86,9 +86,10 @@ def test_policy_file(plan: Scenario) -> None:
     assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
-def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="small-geo")
-    cls = load_classes()["small-geo"]
+@pytest.mark.parametrize("name", ["small-geo", "lottery-small-32"])
+def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
+    plan = dataclasses.replace(plan, class_name=name)
+    cls = load_classes()[name]
     binding = Binding(cls, class_digest(cls), 384, 1_800_000_000)
     policy = read_policy(tomllib.loads(policy_text(plan, MINILM)), binding, assembly.advertised_epsilon)
     assembly.check_promises(policy, cls)
