@@ -61,10 +61,12 @@ def committer(columns: bytes, b: bytes) -> Committer:
         return native.Committer(columns, b)
 
 
-def commit_scores(group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int], rho: int) -> bytes:
+def commit_scores(
+    group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int] | npt.NDArray[np.int8], rho: int
+) -> bytes:
     """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query."""
     if not isinstance(group, NativeGroup):
-        return attestation.score_commitment(group, columns, bases, e, rho)
+        return attestation.score_commitment(group, columns, bases, [int(x) for x in e], rho)
     with native_errors():
         packed = np.asarray(e, dtype=np.int8).tobytes()
         return committer(columns, bases.b).commit(packed, field.to_bytes(rho))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -339,7 +338,6 @@ async def run(
     """
     server = Server(provider, serve_options, listening, schedule)
     await server.start()
-    gc.freeze()  # what is there now stays to the end: no collection has to walk it
     stopping = asked_to_stop()
     on_hangup(lambda: server.reload(rates))
     try:

@@ -133,13 +133,13 @@ impl Engine {
         position + self.filler(position, canonical) * self.c
     }
 
-    /// The element's bits from `top` on are below the modulus'.
-    pub(crate) fn canonical(element: &BigInt<4>, top: usize) -> Result<()> {
-        let (mut value, mut limit) = (*element, Fr::MODULUS);
-        value >>= top as u32;
+    /// The elements' bits from `top` on are below the modulus'.
+    pub(crate) fn canonical(elements: &[BigInt<4>], top: usize) -> Result<()> {
+        let mut limit = Fr::MODULUS;
         limit >>= top as u32;
+        limit <<= top as u32;
         ensure!(
-            value < limit,
+            elements.iter().all(|element| *element < limit),
             "overflow canonical: a Poseidon output is outside the canonical decomposition"
         );
         Ok(())
@@ -153,8 +153,8 @@ impl Engine {
         elements.truncate(self.elements());
         let top = self.top(self.q * self.m, COARSE_CANONICAL_BITS);
         let mut u = Vec::with_capacity(self.n);
+        Self::canonical(&elements, top)?;
         for element in &elements {
-            Self::canonical(element, top)?;
             u.extend((0..self.q).map(|j| bits(element, self.m * j, self.m) as u32));
         }
         Ok((elements, u))
@@ -183,7 +183,7 @@ impl Engine {
         Parameters::of(3)?.permute(&mut state);
         let element = state[0].into_bigint();
         let fb = self.fine_bits();
-        Self::canonical(&element, self.top(fb + self.s, PLACE_CANONICAL_BITS))?;
+        Self::canonical(&[element], self.top(fb + self.s, PLACE_CANONICAL_BITS))?;
         let fine = bits(&element, 0, fb);
         let dither = bits(&element, fb, self.s) as u64;
         let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);

@@ -37,7 +37,7 @@ const INV: u64 = FrConfig::INV & MASK;
 const C: Limbs = quotient();
 
 const fn quotient() -> Limbs {
-    assert!(INV < 1 << (BITS - 2));
+    const { assert!(INV < 1 << (BITS - 2)) };
     let (mut limbs, mut out, mut carry, mut k) = ([0u64; LIMBS + 1], [0u64; LIMBS], 1u128, 0);
     while k < LIMBS {
         carry += R[k] as u128 * INV as u128;
@@ -310,10 +310,10 @@ impl Sum {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn product(mut self, a: &Lanes, b: &Lanes) -> Sum {
-        for i in 0..LIMBS {
-            for j in 0..LIMBS {
-                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a[i], b[j]);
-                self.high[i + j] = _mm512_madd52hi_epu64(self.high[i + j], a[i], b[j]);
+        for (i, a) in a.iter().enumerate() {
+            for (j, b) in b.iter().enumerate() {
+                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], *a, *b);
+                self.high[i + j] = _mm512_madd52hi_epu64(self.high[i + j], *a, *b);
             }
         }
         self

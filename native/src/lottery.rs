@@ -85,9 +85,7 @@ impl Lottery {
             .collect();
         let mut elements = Parameters::of(17)?.blocks(key, Fr::from(0u64), &xs);
         elements.truncate(count);
-        for element in &elements {
-            Engine::canonical(element, top(self.q * self.m, self.c))?;
-        }
+        Engine::canonical(&elements, top(self.q * self.m, self.c))?;
         Ok(elements)
     }
 

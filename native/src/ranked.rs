@@ -154,9 +154,7 @@ impl Ranked {
             (&coarse_elements, self.q * self.m),
             (&fine_elements, PER * self.fine_bits()),
         ] {
-            for element in elements {
-                Engine::canonical(element, top(used, self.c))?;
-            }
+            Engine::canonical(elements, top(used, self.c))?;
         }
         Ok([coarse_elements, fine_elements])
     }
@@ -198,18 +196,14 @@ impl Ranked {
         }
     }
 
-    /// One more than the R-th largest reach, by counting: the same steps for all data, unlike a selection by comparison.
-    fn entry(&self, reach: &[i64], steps: i64) -> i64 {
-        let (least, most) = (self.bounds[0], self.bounds[self.bounds.len() - 1] + steps);
-        let mut counts = vec![0usize; (most - least + 1) as usize];
-        for x in reach {
-            counts[(x - least) as usize] += 1;
-        }
+    /// One more than the R-th largest reach, of how often each occurs from `least` on: the same steps for all data, unlike a
+    /// selection by comparison.
+    fn entry(&self, counts: &[u32], least: i64) -> i64 {
         let (mut above, mut last) = (0, 0);
         for (value, count) in counts.iter().enumerate().rev() {
-            let here = above < self.r && above + count >= self.r;
+            let here = above < self.r && above + *count as usize >= self.r;
             last += usize::from(here) * value;
-            above += count;
+            above += *count as usize;
         }
         last as i64 + least + 1
     }
@@ -219,7 +213,7 @@ impl Ranked {
         ensure!(w.len() == self.n, "{} scores for a capacity of {}", w.len(), self.n);
         ensure!((0..=1 << self.c).contains(&steps), "H is out of range");
         ensure!(
-            w.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
+            w.iter().fold(0, |all, x| all | x.unsigned_abs()) < SCORE_LIMIT as u64, // a power of 2
             "a score is out of range"
         );
         let [coarse_elements, fine_elements] = self.elements(key, shard)?;
@@ -227,15 +221,28 @@ impl Ranked {
         for e in &coarse_elements {
             u.extend((0..self.q).map(|j| window(&e.0, self.m * j, self.m)));
         }
+        let (least, most) = (self.bounds[0], self.bounds[self.bounds.len() - 1] + steps);
+        let mut counts = vec![0u32; (most - least + 1) as usize];
         let reach: Vec<i64> = w
             .iter()
             .zip(&u)
-            .map(|(&x, &u)| (x >> self.c).clamp(0, steps) + self.bounds[u as usize])
+            .map(|(&x, &u)| {
+                let reach = (x >> self.c).clamp(0, steps) + self.bounds[u as usize];
+                counts[(reach - least) as usize] += 1;
+                reach
+            })
             .collect();
-        let entry = self.entry(&reach, steps);
-        let full = (0..self.n).filter(|&i| reach[i] >= entry).map(|i| (i, true));
-        let edge = (0..self.n).filter(|&i| reach[i] == entry - 1).map(|i| (i, false));
+        let entry = self.entry(&counts, least);
+        let (mut full, mut edge) = (Vec::with_capacity(self.r), Vec::with_capacity(self.r));
+        for (slot, reach) in reach.into_iter().enumerate() {
+            if reach >= entry {
+                full.push((slot, true));
+            } else if reach == entry - 1 {
+                edge.push((slot, false));
+            }
+        }
         let places: Vec<Place> = full
+            .into_iter()
             .chain(edge)
             .take(self.r)
             .enumerate()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+
 from ragseal.backends.scores import commit_scores
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel import fixedpoint
@@ -93,7 +95,7 @@ class EmbeddingCommitter:
         return self._commit(offer, embedding)
 
     def _commit(self, offer: PrepareJob, embedding: bytes) -> Fixed:
-        e = decode_embedding(embedding)
+        e = np.frombuffer(embedding, dtype=np.int8)
         blinder = derived_scalar(offer.blinding, offer.canonical, embedding)
         head, last = _split(embedding_generators(self._group, len(e)))
         return embedding, blinder, commit_scores(self._group, head, last, e, blinder)

@@ -6,7 +6,7 @@ Rows of the circuit are attacked one by one in tests/circuits/test_lottery_attac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,8 +56,11 @@ class Fewer:
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self._real.answer(key, w, hmax, 1)
 
-    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
-        return self._real.hints(key, w, hmax, 1)
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
+        return self._real.shard_hints(key, w, hmax, 1)
+
+    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
+        return self._real.threshold(key, w, hmax)
 
 
 def test_fewer_prizes_are_drawn_than_the_policy_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_client_refuses_a_record_of_another_query_commitment() -> None:
     world = AttackWorld()
     world.commit()
     record = world.ask("alice")
-    client.check_record(GROUP, world.policy, record.signed, record)
+    client.check_record(GROUP, world.manifest.policy, record.signed, record)
     request = record.signed.request
     for change in (
         {"c_e": embedding_commitment(GROUP, GENERATORS, [1] * DIMENSION, 3)},
@@ -82,7 +82,7 @@ def test_client_refuses_a_record_of_another_query_commitment() -> None:
     ):
         other = replace(record, signed=replace(record.signed, request=replace(request, **change)))
         with pytest.raises(AttestationError, match="a request different from the one this account signed"):
-            client.check_record(GROUP, world.policy, record.signed, other)
+            client.check_record(GROUP, world.manifest.policy, record.signed, other)
 
 
 def test_client_refuses_a_commitment_to_another_e() -> None:

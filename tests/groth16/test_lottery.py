@@ -42,7 +42,7 @@ class Proven:
         key, engine = noise_key(seed, beacon, ctx), open_engine(view.cls)
         scores = np.array(w, dtype=np.int64)
         self.returned = engine.answer(key, scores, WIDTH, prizes)
-        self.h = engine.hints(key, scores, WIDTH, prizes)
+        (self.h,) = engine.shard_hints(key, scores, WIDTH, prizes)
         t_commit = statement.places_commitment(view.cls, salt, self.returned)
         rho, self.rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
         self.c_w = GROUP.msm(view.scores.y + view.scores.b, field.pack([*w, rho]))
