@@ -181,7 +181,9 @@ def test_an_honest_window_with_coins_passes(tmp_path: Path) -> None:
 
 def test_the_coins_of_one_shard_for_all_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of several slots would be hidden in one piece: with eta instead of eta^m."""
-    monkeypatch.setattr(thinning, "coin_context", lambda manifest, beacon, tenant, _: coin_context(manifest, beacon, tenant))
+    monkeypatch.setattr(
+        thinning, "coin_context", lambda manifest, beacon, tenant, _: coin_context(manifest, beacon, tenant)
+    )
     with sharded(tmp_path, coins=True) as window:
         asked(window)
         window.end_window()

@@ -17,10 +17,11 @@ NODE = shutil.which("node")
 SCRIPT = Path(__file__).with_name("vectors.mjs")
 #: What needs curve arithmetic, a noise table or the accountants: read by Python and Rust.
 ELSEWHERE = {
-    "points", "msm", "generators", "fold-points", "added-up", "fold", "unfold", "opening", "prove-opening",
-    "squared-norm", "prove-squared-norm", "groth16", "verifying-key", "index-file", "embedding-commitment", "score-commitment",
-    "record", "receipt", "openings", "block", "block-batch", "noise-table", "noise-masses", "check-noise-table",
-    "row-noise", "slot-noise", "select", "select-ranked", "epsilon", "audit", "full-blocks", "proof-file", "seal",
+    "added-up", "points", "msm", "generators", "fold-points", "fold", "unfold", "opening", "prove-opening",
+    "squared-norm", "prove-squared-norm", "groth16", "verifying-key", "index-file", "embedding-commitment",
+    "score-commitment", "record", "receipt", "openings", "block", "block-batch", "noise-table", "noise-masses",
+    "check-noise-table", "row-noise", "slot-noise", "select", "select-ranked", "epsilon", "audit",
+    "full-blocks", "proof-file", "seal",
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
