@@ -36,7 +36,7 @@ test-fast: setup  ## the tests that take seconds: what runs while one works
 # Each worker reads every test file.  In a new checkout one process does it first, while Rust compiles, so that Python
 # compiles them once: 36 s of processor time that each worker would take.
 test: setup  ## the whole test suite, Python and Rust
-	@mkdir -p var; (cd native && cargo test --release --quiet) >var/cargo-test.log 2>&1 & rust=$$!; \
+	@mkdir -p var; (cd native && cargo test --release --lib --quiet) >var/cargo-test.log 2>&1 & rust=$$!; \
 		{ $(BIN)/python -m pytest -q --collect-only >var/collected.log 2>&1 || { tail -n 40 var/collected.log; false; }; } && \
 		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
 		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))

@@ -4,7 +4,8 @@
 use crate::curve::{Pt, G1};
 use crate::ensure;
 use crate::error::Result;
-use crate::msm::{bucket_sum, fixed_base, msm_int};
+use crate::fixed_base::fixed_base;
+use crate::msm::{bucket_sum, msm_int};
 use ark_bn254::{g1::Config, Fr};
 use ark_ec::short_weierstrass::Projective;
 use rayon::prelude::*;

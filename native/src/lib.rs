@@ -9,8 +9,11 @@ pub mod curve;
 pub mod encoding;
 pub mod engine;
 pub mod error;
+mod filter;
+pub mod fixed_base;
 pub mod folding;
 pub mod generators;
+mod grain;
 #[cfg(lanes)]
 #[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 mod lanes;
@@ -30,6 +33,8 @@ pub mod scores;
 pub mod setup;
 pub mod snarkjs;
 pub mod solver;
+#[cfg(test)]
+mod vectors;
 pub mod verify;
 pub mod wide;
 pub mod witness;

@@ -1,104 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Poseidon over BN254's scalar field with circomlib's parameters, widths 2 to 17.
 //!
-//! Constants come from the Grain LFSR.  A partial round puts one element through the S-box and all through the matrix:
+//! A partial round puts one element through the S-box and all through the matrix:
 //! seen from that element it is a linear filter.  With the others in the filter's coordinates (controller form, once per
 //! width) they are the last values of one sequence, and a round is two inner products, each reduced once.  The products
 //! inside pairs of neighbours, which both take, are those of the round before last but for the newest and the oldest.
 
 use crate::ensure;
 use crate::error::Result;
+use crate::filter::{apply, column, controller, multiply, solve, Matrix};
+use crate::grain::{cauchy, Grain};
 #[cfg(lanes)]
 use crate::lanes;
-use crate::wide::{cross, dot, pairs, Row};
+use crate::wide::{cross, pairs, Row};
 use ark_bn254::Fr;
-use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
+use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-const FULL_HALF: usize = 4;
+pub const FULL_HALF: usize = 4;
 const PARTIAL: [usize; 16] = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68];
 pub const MAX_WIDTH: usize = 17;
 const MAX_PARTIAL: usize = 70;
 /// So few blocks are faster one by one than eight at once.
 #[cfg(lanes)]
 const LEAST_LANES: usize = 2;
-
-/// Self-shrinking Grain LFSR of the Poseidon paper, appendix F.
-struct Grain {
-    state: [bool; 80],
-    at: usize,
-}
-
-impl Grain {
-    fn new(width: usize, partial: usize) -> Self {
-        let mut seed = Vec::with_capacity(80);
-        let fields = [
-            (1, 2),
-            (0, 4),
-            (254, 12),
-            (width, 12),
-            (2 * FULL_HALF, 10),
-            (partial, 10),
-        ];
-        for (value, len) in fields {
-            seed.extend((0..len).rev().map(|i| value >> i & 1 == 1));
-        }
-        seed.resize(80, true);
-        let mut grain = Grain {
-            state: seed.try_into().expect("eighty bits"),
-            at: 0,
-        };
-        for _ in 0..160 {
-            grain.step();
-        }
-        grain
-    }
-
-    fn step(&mut self) -> bool {
-        let tap = |k: usize| self.state[(self.at + k) % 80];
-        let new = tap(62) ^ tap(51) ^ tap(38) ^ tap(23) ^ tap(13) ^ tap(0);
-        self.state[self.at] = new;
-        self.at = (self.at + 1) % 80;
-        new
-    }
-
-    fn bit(&mut self) -> bool {
-        while !self.step() {
-            self.step();
-        }
-        self.step()
-    }
-
-    fn draw(&mut self) -> BigInt<4> {
-        let mut n = BigInt::<4>::default();
-        for _ in 0..254 {
-            n <<= 1u32;
-            n.0[0] |= self.bit() as u64;
-        }
-        n
-    }
-
-    /// Round constants reject values >= r.
-    fn constant(&mut self) -> Fr {
-        loop {
-            if let Some(x) = Fr::from_bigint(self.draw()) {
-                return x;
-            }
-        }
-    }
-
-    /// Matrix elements are reduced.
-    fn reduced(&mut self) -> Fr {
-        let mut n = self.draw();
-        if n >= Fr::MODULUS {
-            n.sub_with_borrow(&Fr::MODULUS);
-        }
-        Fr::from_bigint(n).expect("below r")
-    }
-}
-
-type Matrix = Vec<Vec<Fr>>;
 
 /// Everything one width needs.
 pub struct Parameters {
@@ -135,98 +61,6 @@ fn apply_rows(matrix: &Rows, state: &[Fr], out: &mut [Fr]) {
     for (o, row) in out.iter_mut().zip(matrix) {
         *o = row.dot(state, &cross, None);
     }
-}
-
-/// The matrix of a width: the first Cauchy matrix that the generator gives.
-fn cauchy(width: usize, grain: &mut Grain) -> Matrix {
-    loop {
-        let points: Vec<Fr> = (0..2 * width).map(|_| grain.reduced()).collect();
-        let distinct = (0..points.len()).all(|i| !points[..i].contains(&points[i]));
-        let (xs, ys) = points.split_at(width);
-        let entries: Option<Matrix> = xs
-            .iter()
-            .map(|x| ys.iter().map(|y| (*x + y).inverse()).collect())
-            .collect();
-        if let (true, Some(matrix)) = (distinct, entries) {
-            return matrix;
-        }
-    }
-}
-
-fn multiply(a: &Matrix, b: &Matrix) -> Matrix {
-    let n = b[0].len();
-    a.iter()
-        .map(|row| {
-            (0..n)
-                .map(|j| row.iter().zip(b).map(|(x, r)| *x * r[j]).sum())
-                .collect()
-        })
-        .collect()
-}
-
-/// Solve q x = w by elimination.  The minors of these Cauchy matrices are invertible.
-fn solve(q: &[Vec<Fr>], w: &[Fr]) -> Vec<Fr> {
-    let n = w.len();
-    let mut a: Matrix = q
-        .iter()
-        .zip(w)
-        .map(|(row, x)| row.iter().copied().chain([*x]).collect())
-        .collect();
-    for i in 0..n {
-        let pivot = (i..n).find(|&k| a[k][i] != Fr::ZERO).expect("minor is invertible");
-        a.swap(i, pivot);
-        let inverse = a[i][i].inverse().expect("pivot is not zero");
-        a[i].iter_mut().skip(i).for_each(|x| *x *= inverse);
-        let row = a[i].clone();
-        for (k, other) in a.iter_mut().enumerate() {
-            let factor = other[i];
-            if k != i && factor != Fr::ZERO {
-                for (x, y) in other.iter_mut().zip(&row).skip(i) {
-                    *x -= factor * y;
-                }
-            }
-        }
-    }
-    a.iter().map(|row| row[n]).collect()
-}
-
-fn column(matrix: &Matrix, j: usize) -> Vec<Fr> {
-    matrix.iter().map(|row| row[j]).collect()
-}
-
-fn apply(matrix: &Matrix, state: &[Fr], out: &mut [Fr]) {
-    for (o, row) in out.iter_mut().zip(matrix) {
-        *o = dot(row, state);
-    }
-}
-
-/// Controller form of u' = A u + b x: the feedback -a_1 .. -a_n and the basis P with u = P (h_t, .., h_(t-n+1)), where
-/// h_(t+1) = x - a_1 h_t - .. - a_n h_(t-n+1) and a_i are the coefficients of A's characteristic polynomial.
-fn controller(a: &Matrix, b: &[Fr]) -> (Vec<Fr>, Matrix) {
-    let n = b.len();
-    let times = |v: &[Fr]| {
-        let mut out = vec![Fr::ZERO; n];
-        apply(a, v, &mut out);
-        out
-    };
-    let mut krylov = vec![b.to_vec()];
-    for k in 0..n {
-        krylov.push(times(&krylov[k]));
-    }
-    let matrix: Matrix = (0..n).map(|i| (0..n).map(|k| krylov[k][i]).collect()).collect();
-    // krylov[n] = sum_k g_k krylov[k]: g_(n-i) = -a_i.
-    let mut feedback = solve(&matrix, &krylov[n]);
-    feedback.reverse();
-    let mut columns = vec![b.to_vec()];
-    for i in 0..n - 1 {
-        let mut next = times(&columns[i]);
-        for (x, y) in next.iter_mut().zip(b) {
-            *x -= feedback[i] * y;
-        }
-        columns.push(next);
-    }
-    let basis = (0..n).map(|i| (0..n).map(|k| columns[k][i]).collect()).collect();
-    (feedback, basis)
 }
 
 impl Parameters {

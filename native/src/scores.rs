@@ -3,7 +3,8 @@
 
 use crate::curve::{Pt, G1};
 use crate::error::Result;
-use crate::msm::{msm_int, FixedBase};
+use crate::fixed_base::FixedBase;
+use crate::msm::msm_int;
 use crate::{bail, ensure};
 use ark_bn254::g1::Config;
 use ark_bn254::Fr;

@@ -4,8 +4,8 @@
 use crate::curve::{Pt, G1, G2};
 use crate::ensure;
 use crate::error::Result;
+use crate::fixed_base::FixedBase;
 use crate::linear::Forms;
-use crate::msm::FixedBase;
 use crate::r1cs::R1cs;
 use crate::scalars;
 use crate::verify::VerifyingKey;

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POLICY = (
     'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
 )
-QUERIES = {"alice": ["how are log files rotated?", "which note is number seven?"], "carol": ["archives of old logs"]}
+QUERIES = {"alice": "how are log files rotated?", "carol": "archives of old logs"}  #: of one batch
 
 pytestmark = [
     pytest.mark.slow,
@@ -111,17 +111,16 @@ def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, buil
         assert "native module is not installed" in " ".join(said.split())
         plain.run("prover", "commit", "--policy", "policy.toml", "--window", "w1", "--yes-epsilon-is", "1000")
         with plain.running("prover", "serve", "--listen", provider) as log:
-            for account, queries in QUERIES.items():
-                for query in queries:
-                    answer, _ = plain.run(
-                        "client", "ask", query, "--state", account, "--provider", provider, "--log-key", log_key,
-                        patience=90,
-                    )  # fmt: skip
-                    assert answer["checked"]
+            for account, query in QUERIES.items():
+                answer, _ = plain.run(
+                    "client", "ask", query, "--state", account, "--provider", provider, "--log-key", log_key,
+                    patience=90,
+                )  # fmt: skip
+                assert answer["checked"]
             plain.run("prover", "close", "--provider", provider)
             report, _ = auditor.run(
                 "verifier", "audit", "--provider", provider, "--log-key", log_key, "--out", "report"
             )
             assert "slow path" in " ".join(log.read_text().split())
     assert report["line"].startswith("PASS epsilon_audit="), report
-    assert report["records"] == 3
+    assert report["records"] == len(QUERIES)

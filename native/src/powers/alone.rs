@@ -6,7 +6,7 @@ use crate::container::{write_atomically, Writer};
 use crate::encoding::{put_g1_raw, put_g2_raw, G1_BYTES, G2_BYTES};
 use crate::ensure;
 use crate::error::Result;
-use crate::msm::FixedBase;
+use crate::fixed_base::FixedBase;
 use crate::scalars;
 use crate::setup::{lagrange, root_of_unity};
 use crate::zkey::base_modulus;

@@ -296,7 +296,7 @@ pub fn scale_all<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::msm::fixed_base;
+    use crate::fixed_base::fixed_base;
     use ark_bn254::{g1::Config, G1Projective};
     use ark_ec::PrimeGroup;
     use ark_ff::UniformRand;

@@ -8,7 +8,7 @@ use crate::curve::{Pt, G1};
 use crate::encoding::{g1_raw, g2_raw, put_g1_raw, put_g2_raw, G1_BYTES, G2_BYTES};
 use crate::ensure;
 use crate::error::{Error, Result};
-use crate::msm::FixedBase;
+use crate::fixed_base::FixedBase;
 use crate::scalars;
 use crate::zkey::points_g1;
 use ark_bn254::{g1, g2, Fr, G1Projective, G2Projective};

@@ -3,16 +3,16 @@
 //!
 //! An output must come out as it stands there, and what has a reason must be refused.
 
+use crate::curve::{Pt, G1};
+use crate::encoding as enc;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::poseidon::Parameters;
+use crate::ranked::Ranked;
+use crate::verify::{Proof, VerifyingKey};
+use crate::{folding, generators, msm};
 use ark_bn254::{g1::Config, Fr};
 use ark_ff::PrimeField;
-use ragseal_native::curve::{Pt, G1};
-use ragseal_native::encoding as enc;
-use ragseal_native::engine::Engine;
-use ragseal_native::error::{Error, Result};
-use ragseal_native::poseidon::Parameters;
-use ragseal_native::ranked::Ranked;
-use ragseal_native::verify::{Proof, VerifyingKey};
-use ragseal_native::{folding, generators, msm};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
