@@ -101,7 +101,9 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
     whole = whole_index(cls, plan.shards) if isinstance(cls, ShardedClass) else cls
-    gain = max(1, gain_of_return(whole, lo, hi, RETURN, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
+    # An empty slot is listed in K of shards N cases, a document e^R times as often at most.
+    allowed = RETURN + math.log(plan.shards)
+    gain = max(1, gain_of_return(whole, lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
     if isinstance(cls, LotteryClass):  # its return sets no limit, what it compares does
         gain = min(gain, (cls.room - 1) // (hi + score_limit(MAX_DIMENSION)))
     return (
