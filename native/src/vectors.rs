@@ -3,8 +3,6 @@
 //!
 //! An output must come out as it stands there, and what has a reason must be refused.
 
-use ark_bn254::{g1::Config, Fr};
-use ark_ff::PrimeField;
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
 use crate::engine::Engine;
@@ -13,6 +11,8 @@ use crate::poseidon::Parameters;
 use crate::ranked::Ranked;
 use crate::verify::{Proof, VerifyingKey};
 use crate::{folding, generators, msm};
+use ark_bn254::{g1::Config, Fr};
+use ark_ff::PrimeField;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
