@@ -22,7 +22,9 @@ from ragseal.prover.attestation import retrieval
 from ragseal.prover.attestation.batch_openings import BatchOpenings
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.columns import make_version
+from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.index import Columns, Version
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.storage import fsck
 from ragseal.verifier.outcome import Verdict
 from tests.attacks.checks import LINK, RECORD_SHARDS, THRESHOLDS, without
@@ -70,6 +72,24 @@ def test_an_honest_window_passes(tmp_path: Path) -> None:
         finally:
             provider.close()
         window.restart_after_stop()
+
+
+@pytest.mark.parametrize("coins", [False, True], ids=["plain", "coins"])
+def test_an_honest_window_of_a_live_index_passes(coins: bool, tmp_path: Path) -> None:
+    """Each tick has columns, and with coins proofs, of every shard; a document that was put is in the next version."""
+    with sharded(tmp_path, coins=coins, version_every=60) as window:
+        first = asked(window)
+        state, made = window.provider.state, scene.Document("acme-late", "acme report of the late shift")
+        shape = IndexShape(SHARDS * SHARDED.N, scene.DIMENSION)
+        apply(state, "acme", [Put(made)], scene.embed_with(scene.TRIGRAMS), window.provider.environment.draw, shape)
+        window.clock.now += 60
+        window.call(window.server.serving.ticks.step())
+        second = asked(window)
+        assert [window.window.number_of(one.record.signed.request.index_digest) for one in (*first, *second)] == [1, 2]
+        window.end_window()
+        verdict = window.audited()
+        assert verdict.verdict == "PASS", verdict.line()
+        assert verdict.steps[3].evidence["versions_checked"] == 2
 
 
 # --- another index in one shard --------------------------------------------------------------------------------------
