@@ -152,9 +152,9 @@ def leak_wire() -> None:
     """An opening whose first announcement is the seed of the window."""
     real = proofs.ProofBatch
 
-    def telling(manifest: bytes, entries: Any, links: Any, hints: Any) -> Any:
+    def telling(manifest: bytes, entries: Any, *openings: Any) -> Any:
         first = replace(entries[0], proof=(_LEAKED[0] * 8)[:256])
-        return real(manifest, (first, *entries[1:]), links, hints)
+        return real(manifest, (first, *entries[1:]), *openings)
 
     proofs.ProofBatch = telling  # type: ignore[misc, assignment]
 

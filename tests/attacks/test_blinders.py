@@ -118,7 +118,7 @@ def test_nothing_is_used_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "instead", "message"),
     [
-        (retrieval, "scalar", lambda draw: R - 5, "a blinder was used twice"),
+        (retrieval, "scalars", lambda draw, count: [R - 5] * count, "a blinder was used twice"),
         (batch_openings, "packed_scalars", lambda draw, n: scalars.pack(range(1, n + 1)), "a nonce was used twice"),
     ],
     ids=["blinder", "nonce"],

@@ -137,4 +137,4 @@ def test_another_number_of_commitments(name: str) -> None:
     world.tamper_batch = lambda batch: replace(
         batch, entries=(batch.entries[0], replace(entry, c_h=parts), *batch.entries[2:])
     )
-    refused(world, 8, "points, and the class has")
+    refused(world, 8, f"a record over 1 shards has 1 proofs, {len(entry.c_h) // POINT_BYTES} commitments to hints each")

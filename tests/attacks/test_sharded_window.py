@@ -8,6 +8,7 @@ together in tests/groth16/test_sharded.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +157,14 @@ def test_a_record_over_another_number_of_shards_is_refused(
     shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the account that gets the answer, and by the auditor before it looks at any proof."""
-    real = retrieval.scores_commitments
+    real = retrieval.respond
 
-    def cut(*given: Any) -> bytes:
+    def cut(*given: Any) -> Any:
         made = real(*given)
-        return (made + made)[: shards * POINT_BYTES]
+        return replace(made, c_y=(made.c_y + made.c_y)[: shards * POINT_BYTES])
 
     with sharded(tmp_path) as window:
-        monkeypatch.setattr(retrieval, "scores_commitments", cut)
+        monkeypatch.setattr(retrieval, "respond", cut)
         with pytest.raises(AttestationError, match=f"scores of {shards} shards, the window's indices have 3"):
             asked(window)
         window.end_window()

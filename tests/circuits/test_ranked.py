@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import circuit_of, load_classes, ranked_sources
+from ragseal.circuits.circuit import circuit_of, one_index_classes, ranked_sources
 from ragseal.circuits.search import complete_ranked, count_rows, fill_ranked
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK, RANKED_LAWS
@@ -115,7 +115,7 @@ def test_the_formula_is_the_compilers(setting: RankedSetting) -> None:
     assert (rows.constraints, rows.public) == (built.constraints, built.public)
 
 
-CLASSES = {name: cls for name, cls in load_classes().items() if isinstance(cls, RankedClass)}
+CLASSES = {name: cls for name, cls in one_index_classes().items() if isinstance(cls, RankedClass)}
 DOMAINS = {"tiny": 14, "mini": 15, "small": 16, "base": 17, "large": 18}
 #: Slots that were asked for, by domain and results.
 LEAST = {("small", 10): 7000, ("large", 10): 30000, ("small", 50): 6500, ("large", 50): 29000, ("small", 128): 5184}

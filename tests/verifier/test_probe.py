@@ -43,8 +43,8 @@ class LessNoise:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def answer(self, key: int, w: Scores, hmax: int) -> tuple[Returned, ...]:
-        return self._real.answer(key, w * self._factor, hmax * self._factor)
+    def answer(self, key: int, w: Scores, hmax: int, *prizes: int) -> tuple[Returned, ...]:
+        return self._real.answer(key, w * self._factor, hmax * self._factor, *prizes)
 
 
 class Scene(Live):
