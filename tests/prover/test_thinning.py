@@ -85,7 +85,7 @@ def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tin
             statement = ThinningStatement(
                 coin_key.digest, key.digest, digest, manifest.coin.c_coin, context, HIDDEN, placed.columns, file.columns
             )
-            verify_thinning(group, statement, coin_key, key.scores, file)
+            verify_thinning(group, [statement], coin_key, key.scores, file)
             hides = np.array(hidden_slots(secrets.coin_limbs, context, tiny.N, HIDDEN))
             version = secrets.versions[one.tenant]
             assert hides.any()
