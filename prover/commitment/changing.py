@@ -71,8 +71,8 @@ def change(
     for tenant, count in counts.items():
         if count > shape.places:
             raise CommitmentError(
-                f"tenant {tenant!r} has {count} documents, {made.shards} x class {cls.name!r} has {shape.places} places: "
-                "nothing was changed; take a larger class, or more shards"
+                f"tenant {tenant!r} has {count} documents, {made.shards} x class {cls.name!r} has {shape.places} "
+                "places: nothing was changed; take a larger class, or more shards"
             )
     rows = {tenant: _rows(state, tenant, embedder, anew, progress) for tenant in counts}
     _write(state.directory / NEXT, made)

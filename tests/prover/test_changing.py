@@ -107,7 +107,7 @@ def test_another_class_alone_keeps_the_vectors(state: State) -> None:
 def test_too_many_documents_change_nothing(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     before, settings = contents(state), (state.directory / SETTINGS).read_bytes()
     monkeypatch.setattr(IndexShape, "places", COUNT - 2)
-    with pytest.raises(CommitmentError, match=r"has 19 documents, 1 x class 'small' has 18 places: nothing was changed"):
+    with pytest.raises(CommitmentError, match=r"19 documents, 1 x class 'small' has 18 places: nothing was changed"):
         change(state)
     assert contents(state) == before
     assert (state.directory / SETTINGS).read_bytes() == settings
