@@ -37,9 +37,15 @@ SHARDED, SHARDS = load_classes()["sharded-tiny-two"], 3
 COLUMNS = POINT_BYTES * scene.DIMENSION  #: bytes of a shard's
 
 
-def sharded(folder: Path, **options: Any) -> Any:
-    """A window over three shards, of which an account of acme may ask four questions."""
-    texts = {"texts": lambda tenant: scene.documents(tenant, 300), "tenants": {"acme": ["alice"], "globex": ["carol"]}}
+def sharded(folder: Path, documents: int = SHARDS * SHARDED.N, **options: Any) -> Any:
+    """A window over three shards, of which an account of acme may ask four questions.
+
+    By default every slot has a document, so that a slot that another index would return has a text to open, too.
+    """
+    texts = {
+        "texts": lambda tenant: scene.documents(tenant, documents),
+        "tenants": {"acme": ["alice"], "globex": ["carol"]},
+    }
     return live(folder, kind=scene.Kind(SHARDED, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
 
 
@@ -78,7 +84,7 @@ def test_an_honest_window_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("coins", [False, True], ids=["plain", "coins"])
 def test_an_honest_window_of_a_live_index_passes(coins: bool, tmp_path: Path) -> None:
     """Each tick has columns, and with coins proofs, of every shard; a document that was put is in the next version."""
-    with sharded(tmp_path, coins=coins, version_every=60) as window:
+    with sharded(tmp_path, documents=300, coins=coins, version_every=60) as window:
         first = asked(window)
         state, made = window.provider.state, scene.Document("acme-late", "acme report of the late shift")
         shape = IndexShape(SHARDS * SHARDED.N, scene.DIMENSION)

@@ -18,9 +18,9 @@ from ragseal.embedder.interface import Role, Vectors
 from ragseal.kernel import statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.prover.attestation.batch_openings import hint_blinders
+from ragseal.prover.attestation.batch_openings import hint_blinders, threshold_blinder
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
-from ragseal.prover.attestation.retrieval import decode_embedding
+from ragseal.prover.attestation.retrieval import decode_embedding, score_blinders
 from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
 from tests import apart
 from tests.apart import be, wide
@@ -103,10 +103,16 @@ def test_scalars_of_a_draw() -> None:
 
 
 def test_blinder_of_hints() -> None:
-    """B.8: rho' is derived from a secret of the record and from the hints."""
+    """B.8: rho' is derived from a secret of the record, the shard's number and the hints; rho_v, from the threshold."""
     packed = be(3) + be(4)
     names = ("hint-blinder", "bound-blinder")
-    assert hint_blinders(5, packed, 2) == [wide(name, be(5), packed) for name in names]
+    for shard in (0, 258):
+        want = [wide(name, be(5), be(shard, 2), packed) for name in names]
+        assert hint_blinders(5, packed, 2, shard) == want
+    assert hint_blinders(5, packed, 2) == hint_blinders(5, packed, 2, 0)
+    assert threshold_blinder(5, (3, 4)) == wide("threshold-blinder", be(5), packed)
+    assert score_blinders(5, 1) == [5]
+    assert score_blinders(5, 2) == [wide("shard-blinder", be(5), be(shard, 2)) for shard in range(2)]
 
 
 def test_native_poseidon_commitments() -> None:
