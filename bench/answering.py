@@ -23,7 +23,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
-from ragseal.backends.scores import commit_scores, score_matrix
+from ragseal.backends.scores import commit_scores
 from ragseal.circuits import search
 from ragseal.kernel import field, signature
 from ragseal.kernel.classes import AttestationClass
@@ -31,6 +31,7 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.noise import scale_of
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover.attestation import retrieval
+from ragseal.prover.commitment.index import Columns
 
 LARGE = 100_000
 
@@ -82,7 +83,7 @@ def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[st
     signer, engine = Ed25519PrivateKey.generate(), open_engine(cls)
     points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
     key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
-    version: Any = SimpleNamespace(in_force=SimpleNamespace(scored=score_matrix(matrix), points=points[:-64]))
+    version: Any = SimpleNamespace(in_force=Columns(matrix, (0,) * matrix.shape[1], points[:-64]))
     scale = scale_of(cls.law) << cls.step_bits
     lo, hi = 4839, 11290
     gain = 3 * scale // (hi - lo)

@@ -144,7 +144,7 @@ RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)
 
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
-WORKER_PROOF = Check(statements.Proving, "check")
+WORKER_PROOF = Check(statements.ShardProving, "check")
 WORKER_OPENING = Check(by_workers.ByWorkers, "_check")
 STOPPED_MEANWHILE = Check(worker_proofs.Proofs, "_require_working")
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
-from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, one_index_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
@@ -39,7 +39,7 @@ from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = load_classes()
+CLASSES: dict[str, AttestationClass] = one_index_classes()
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 
@@ -67,7 +67,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
-    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
+    monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
     monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (1.0,)})
 
 
