@@ -24,7 +24,7 @@ from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_hints import sharded_hints
-from ragseal.kernel.sharded_mechanism import ShardedSelection, select_sharded
+from ragseal.kernel.sharded_mechanism import select_sharded
 from ragseal.kernel.statement import Returned
 
 Scores = npt.NDArray[np.int64]
@@ -42,11 +42,39 @@ class Engine(Protocol):
         ``prizes``: the policy's under the lottery; 0 of another law.
         """
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> Sequence[bytes]:
-        """The hint vector h of every shard, packed: megabytes each, so it is computed when it is asked for."""
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> ShardHints:
+        """What the proofs of every shard open."""
 
-    def threshold(self, key: int, w: Scores, hmax: int, /) -> tuple[int, int] | None:
-        """(v*, i*) where shards share one; None of an index that is one."""
+
+class ShardHints(Sequence[bytes]):
+    """The hint vector h of every shard of a query, packed, and the threshold that they share.
+
+    Vectors are megabytes each: one is computed whenever it is asked for.
+    """
+
+    def __init__(self, shards: int, of: Callable[[int], bytes], threshold: tuple[int, int] | None = None) -> None:
+        """
+        Args:
+            of: the vector of one shard.
+            threshold: (v*, i*); None of an index that is one, where it is among the hints.
+        """
+        self._shards, self._of = range(shards), of
+        self.threshold = threshold
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    @overload
+    def __getitem__(self, shard: int) -> bytes: ...
+    @overload
+    def __getitem__(self, shard: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, shard: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(shard, slice):
+            return [self._of(at) for at in self._shards[shard]]
+        return self._of(self._shards[shard])
+
+    def __repr__(self) -> str:
+        return f"ShardHints({len(self)})"
 
 
 class OneIndex(ABC):
@@ -56,13 +84,9 @@ class OneIndex(ABC):
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
         """The hint vector h, packed."""
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> Sequence[bytes]:
-        """That of the one index."""
-        return (self.hints(key, w, hmax, prizes),)
-
-    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
-        """None: it is among the hints."""
-        return None
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
+        """Those of the one index."""
+        return ShardHints(1, lambda _: self.hints(key, w, hmax, prizes))
 
 
 class ReferenceEngine(OneIndex):
@@ -159,20 +183,20 @@ class ReferenceShardedEngine:
     def __init__(self, cls: ShardedClass) -> None:
         self._cls = cls
 
-    def _select(self, key: int, w: Scores, hmax: int) -> tuple[ShardedSelection, list[list[int]]]:
-        scores = [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
-        return select_sharded(self._cls, key, scores, hmax), scores
-
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
-        return self._select(key, w, hmax)[0].returned
+        return select_sharded(self._cls, key, self._scores(w), hmax).returned
 
-    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
-        found, _ = self._select(key, w, hmax)
-        return found.threshold, found.threshold_slot
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
+        scores = self._scores(w)
+        found = select_sharded(self._cls, key, scores, hmax)
+        return ShardHints(
+            len(scores),
+            lambda shard: field.pack(sharded_hints(self._cls, found, shard, scores[shard], hmax)),
+            (found.threshold, found.threshold_slot),
+        )
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
-        found, scores = self._select(key, w, hmax)
-        return [field.pack(sharded_hints(self._cls, found, shard, own, hmax)) for shard, own in enumerate(scores)]
+    def _scores(self, w: Scores) -> list[list[int]]:
+        return [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
 
 
 class NativeLotteryEngine(OneIndex):
@@ -203,12 +227,13 @@ class ShardedEngine:
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self.select(key, w, hmax).returned
 
-    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
-        found = self.select(key, w, hmax)
-        return found.threshold, found.threshold_slot
-
-    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
-        return ShardHints(self, key, np.reshape(w, (-1, self._slots)), hmax, self.select(key, w, hmax))
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
+        shards, found = np.reshape(w, (-1, self._slots)), self.select(key, w, hmax)
+        return ShardHints(
+            len(shards),
+            lambda shard: self.hints(key, shards[shard], hmax, (shard, len(shards)), found),
+            (found.threshold, found.threshold_slot),
+        )
 
     def select(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
@@ -230,29 +255,6 @@ class ShardedEngine:
             return self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed)
         except native.NativeError as error:
             raise _named(error) from None
-
-
-class ShardHints(Sequence[bytes]):
-    """The hint vectors of a query's shards, each computed whenever it is asked for."""
-
-    def __init__(self, engine: ShardedEngine, key: int, w: Scores, steps: int, answer: ShardedAnswer) -> None:
-        self._engine, self._key, self._w, self._steps, self._answer = engine, key, w, steps, answer
-
-    def __len__(self) -> int:
-        return len(self._w)
-
-    @overload
-    def __getitem__(self, shard: int) -> bytes: ...
-    @overload
-    def __getitem__(self, shard: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, shard: int | slice) -> bytes | Sequence[bytes]:
-        if isinstance(shard, slice):
-            return [self[at] for at in range(*shard.indices(len(self)))]
-        place = range(len(self))[shard], len(self)
-        return self._engine.hints(self._key, self._w[place[0]], self._steps, place, self._answer)
-
-    def __repr__(self) -> str:
-        return f"ShardHints({len(self)})"
 
 
 @dataclass(frozen=True, slots=True)

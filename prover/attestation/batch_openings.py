@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ragseal.backends.mechanism import ShardHints
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
@@ -67,8 +68,7 @@ class BatchOpenings:
     key: KeyView
     items: Sequence[BatchItem]
     cases: Sequence[Case]  #: of the items, in their order
-    packed_hints: Callable[[Window, Case], Sequence[bytes]]  #: of every shard
-    threshold: Callable[[Window, Case], tuple[int, int] | None]  #: (v*, i*) where shards share one
+    packed_hints: Callable[[Window, Case], ShardHints]  #: of every shard, and (v*, i*) where they share one
     draw: Draw
     turns: Turns
     window: Window
@@ -121,7 +121,7 @@ class BatchOpenings:
         committed = [c_v for item in self.items for c_v in item.entry.c_v]
 
         def witness(case: Case) -> list[int]:
-            found = self.threshold(self.window, case)
+            found = self.packed_hints(self.window, case).threshold
             if found is None:
                 raise ProofError("an index of shards has a threshold")
             return [*found, threshold_blinder(case.kept.rho_hint, found)]

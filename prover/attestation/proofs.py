@@ -275,7 +275,6 @@ class Proofs:
             items,
             cases,
             self._statements.hints,
-            self._statements.threshold,
             self._draw,
             self._turns,
             window,

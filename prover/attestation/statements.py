@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragseal.backends.mechanism import Engine, Scores
+from ragseal.backends.mechanism import Engine, Scores, ShardHints
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.views import committed_threshold
@@ -126,14 +126,13 @@ class Statements:
             key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
         )
 
-    def hints(self, window: Window, case: Case) -> Sequence[bytes]:
+    def hints(self, window: Window, case: Case) -> ShardHints:
         """The packed hints of every shard of a record, megabytes each; they are never stored."""
-        prizes = window.manifest.policy.prizes(self.key(window).cls)
-        return self._engine.shard_hints(case.key, self._scores(window, case), case.statement.hmax, prizes)
+        return self._hints(window, case, self._scores(window, case))
 
-    def threshold(self, window: Window, case: Case) -> tuple[int, int] | None:
-        """(v*, i*) of a record whose index is shards."""
-        return self._engine.threshold(case.key, self._scores(window, case), case.statement.hmax)
+    def _hints(self, window: Window, case: Case, scores: Scores) -> ShardHints:
+        prizes = window.manifest.policy.prizes(self.key(window).cls)
+        return self._engine.shard_hints(case.key, scores, case.statement.hmax, prizes)
 
     def _scores(self, window: Window, case: Case) -> Scores:
         return record_scores(window.manifest.policy, self.key(window).cls, case.version, case.kept)
@@ -155,10 +154,11 @@ class Statements:
         rhos, c_w = kept.shard_rhos, split_points(self.c_w(window, case.record))
         statements = statements_of(key.cls, case.statement, policy.shards)
         with _named(case):
-            hints, threshold = self.hints(window, case), self.threshold(window, case)
+            w = self._scores(window, case)
+            hints = self._hints(window, case, w)
+        threshold, scores = hints.threshold, np.reshape(w, (len(statements), -1))
         rho_v = 0 if threshold is None else threshold_blinder(kept.rho_hint, threshold)
         c_v = committed_threshold(self._group, key, threshold, rho_v)
-        scores = np.reshape(self._scores(window, case), (len(statements), -1))
 
         def shard(at: int) -> ShardProving:
             with _named(case):

@@ -64,18 +64,18 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
     prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
-    threshold, hints = engine.threshold(noise_key, w, hmax), engine.shard_hints(noise_key, w, hmax, prizes)
+    hints = engine.shard_hints(noise_key, w, hmax, prizes)
     t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, prizes))
     common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit)
     if prizes:
         common = LotteryStatement(common.c_seed, beacon, ctx, hmax, t_commit, prizes)
-    c_v = committed_threshold(group, key, threshold, rho_v)
+    c_v = committed_threshold(group, key, hints.threshold, rho_v)
     for stated, own, h in zip(
         statements_of(cls, common, len(hints)), np.reshape(w, (len(hints), -1)), hints, strict=True
     ):
         clear, integers = (*stated.clear(), alpha, beta), tuple(int(x) for x in own)
         blind = (rho + scaled_blinder(rho_hints, beta) + (rho_v if c_v else 0)) % R
-        proof = backend.prove(assign_attestation(cls, clear, integers, h, blind, seed, t_salt, threshold))
+        proof = backend.prove(assign_attestation(cls, clear, integers, h, blind, seed, t_salt, hints.threshold))
         c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
         key.verify(clear, c_w, key.hint_bases.commit(group, h, rho_hints) + c_v, proof)
 

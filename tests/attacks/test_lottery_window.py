@@ -6,14 +6,14 @@ Rows of the circuit are attacked one by one in tests/circuits/test_lottery_attac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.rounding import upward
-from ragseal.backends.mechanism import Engine, Scores
+from ragseal.backends.mechanism import Engine, Scores, ShardHints
 from ragseal.kernel.statement import Returned
 from ragseal.prover.attestation import statements
 from tests.attacks.checks import PRIZES, without
@@ -56,11 +56,8 @@ class Fewer:
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self._real.answer(key, w, hmax, 1)
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> Sequence[bytes]:
+    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
         return self._real.shard_hints(key, w, hmax, 1)
-
-    def threshold(self, key: int, w: Scores, hmax: int) -> tuple[int, int] | None:
-        return self._real.threshold(key, w, hmax)
 
 
 def test_fewer_prizes_are_drawn_than_the_policy_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
