@@ -13,7 +13,7 @@ import numpy as np
 
 from ragseal.backends.group import NativeGroup
 from ragseal.backends.mechanism import Engine, NativeEngine
-from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_scores, committer
+from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_shards, committer
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.statement import Returned
@@ -66,6 +66,5 @@ def respond(
     e = np.frombuffer(embedding, dtype=np.int8).tolist()
     w = gain * (rows.scores(e).astype(np.int64) - lo)
     returned = engine.answer(key, w, hmax, prizes)
-    pairs = zip(columns, rhos, strict=True)
-    c_y = b"".join(commit_scores(group, own, bases, e, rho) for own, rho in pairs)
+    c_y = commit_shards(group, columns, bases, e, rhos)
     return Response(returned, tuple(int(w[one.slot]) for one in returned), c_y)

@@ -15,6 +15,7 @@ from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import attestation, field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.params import MAX_SHARDS
 
 if TYPE_CHECKING:
     from ragseal_native import Committer
@@ -54,11 +55,19 @@ def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
     return NativeScores(matrix) if available() else NumpyScores(matrix)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64 * MAX_SHARDS)  # of as many indices
 def committer(columns: bytes, b: bytes) -> Committer:
     """Columns and B, checked, for commitments under them; kept for the next query."""
     with native_errors():
         return native.Committer(columns, b)
+
+
+def commit_shards(
+    group: Group, columns: Sequence[bytes], bases: ScoreBases, e: Sequence[int], rhos: Sequence[int]
+) -> bytes:
+    """C_y of every shard, in order: of its columns, with a blinder of its own."""
+    pairs = zip(columns, rhos, strict=True)
+    return b"".join(commit_scores(group, own, bases, e, rho) for own, rho in pairs)
 
 
 def commit_scores(

@@ -373,6 +373,18 @@ def verify_columns(group: Group, bases: ScoreBases, key_digest: bytes, count: in
     verify_opening(group, "columns", context, [relation], bases.capacity + 1, file.opening)
 
 
+def shard_columns(columns: bytes, dimension: int, shards: int) -> list[bytes]:
+    """The column commitments of every shard of an index, in order.
+
+    Raises:
+        CommitmentError: another number of columns.
+    """
+    size = POINT_BYTES * dimension
+    if len(columns) != size * shards:
+        raise CommitmentError("it has another number of columns than the policy has dimensions and shards")
+    return [columns[at : at + size] for at in range(0, len(columns), size)]
+
+
 # --- texts and registry ----------------------------------------------------------------------------------------------
 
 

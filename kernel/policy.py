@@ -335,18 +335,27 @@ def check_policy(
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
 
 
-def check_shards(policy: Policy, cls: AttestationClass) -> None:
+def require_shards(cls: AttestationClass, shards: int) -> None:
     """An index has as many shards as its class proves one threshold for.
 
     Raises:
-        PolicyError: too many, several of a class that is one index, or of a claim whose histograms are one index.
+        PolicyError: too many, none, or several of a class that is one index.
     """
     most = cls.S if isinstance(cls, ShardedClass) else 1
-    if policy.shards > most:
+    if not 1 <= shards <= most:
         raise PolicyError(
             f"class {cls.name!r} is for {'one index' if most == 1 else f'at most {most} shards'}, not for "
-            f"{policy.shards} shards: the nearest is shards = {most}"
+            f"{shards} shards: the nearest is shards = {max(1, min(shards, most))}"
         )
+
+
+def check_shards(policy: Policy, cls: AttestationClass) -> None:
+    """A policy's shards are its class's and its claim's.
+
+    Raises:
+        PolicyError: as :func:`require_shards`, or a claim whose histograms are one index.
+    """
+    require_shards(cls, policy.shards)
     if policy.answers and isinstance(cls, ShardedClass):
         raise PolicyError(f"the claim {ANSWERS} counts the keywords of one index: name a class that is not for shards")
 

@@ -9,6 +9,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote
 from ragseal.prover.account_commands import accounts
@@ -93,7 +94,7 @@ def init(
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
     keys = [Ed25519PrivateKey.generate() if uri is None else load_token_key(uri) for uri in (provider_token, log_token)]
-    assembly.require_shards(assembly.circuit_class(class_name), shards)
+    require_shards(assembly.circuit_class(class_name), shards)
     load_embedder(embedder)
     create(directory, Settings(origin, class_name, embedder, shards), *keys)
     with State(directory) as state:

@@ -31,7 +31,6 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.prover.backends import Backends
@@ -66,14 +65,6 @@ def circuit_class(name: str) -> AttestationClass:
     if name not in classes:
         raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]
-
-
-def require_shards(cls: AttestationClass, shards: int) -> None:
-    """Raises PolicyError: a class has no index of so many shards."""
-    most = cls.S if isinstance(cls, ShardedClass) else 1
-    if not 1 <= shards <= most:
-        said = f"1 to {most} shards" if most > 1 else "one index: only classes whose name begins sharded- have shards"
-        raise PolicyError(f"class {cls.name!r} is for {said}, not for {shards}")
 
 
 def build_directory() -> Path:

@@ -11,6 +11,7 @@ import click
 
 from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
+from ragseal.kernel.policy import require_shards
 from ragseal.prover import assembly
 from ragseal.prover.commitment import changing
 from ragseal.prover.options import STATE
@@ -44,7 +45,7 @@ def change(directory: Path, class_name: str | None, shards: int | None, embedder
             embedder=embedder or known.embedder,
             shards=known.shards if shards is None else shards,
         )
-        assembly.require_shards(assembly.circuit_class(made.class_name), made.shards)
+        require_shards(assembly.circuit_class(made.class_name), made.shards)
         cls, reading = assembly.circuit_class(made.class_name), load_embedder(made.embedder)
         with named_bars() as progress:
             counts = changing.change(state, made, cls, reading, secrets.token_bytes, progress)

@@ -65,6 +65,20 @@ impl Ranges {
         Ok(())
     }
 
+    /// T's slots as the circuits hold them, 2 id + flag each, and chunks of their distances; `bits` of such a value.
+    pub fn returned(&mut self, ids: &[usize], flags: &[bool], bits: usize) -> Result<(Vec<u64>, Vec<u64>)> {
+        let packed: Vec<u64> = ids
+            .iter()
+            .zip(flags)
+            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
+            .collect();
+        let (count, mut gaps) = (bits.div_ceil(self.c), Vec::new());
+        for pair in packed.windows(2) {
+            self.low(i128::from(pair[1] - pair[0] - 1), count, &mut gaps)?;
+        }
+        Ok((packed, gaps))
+    }
+
     /// Chunks of a value in [0, 2^width) exactly; a narrow highest chunk is looked up scaled as well.
     pub fn exact(&mut self, value: u128, width: usize, out: &mut Vec<u64>) -> Result<()> {
         let count = width.div_ceil(self.c);

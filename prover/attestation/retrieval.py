@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ragseal.backends.mechanism import Engine, Scores
 from ragseal.backends.poseidon import places_commitment
 from ragseal.backends.response import respond
-from ragseal.backends.scores import commit_scores
+from ragseal.backends.scores import commit_shards
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, field
 from ragseal.kernel.attestation import SignedRequest
@@ -108,16 +108,6 @@ def score_blinders(rho: int, shards: int) -> list[int]:
     return [challenge("shard-blinder", field.to_bytes(rho), shard.to_bytes(2, "big")) for shard in range(shards)]
 
 
-def scores_commitments(group: Group, key: KeyView, version: Version, e: Sequence[int], rho: int) -> bytes:
-    """C_y of every shard, in order."""
-    size = POINT_BYTES * version.matrix.shape[1]
-    points = version.in_force.shard_points(size)
-    blinders = score_blinders(rho, len(points))
-    return b"".join(
-        commit_scores(group, own, key.scores, e, blinder) for own, blinder in zip(points, blinders, strict=True)
-    )
-
-
 def answer_query(
     group: Group,
     engine: Engine,
@@ -136,7 +126,7 @@ def answer_query(
     """
     rho, rho_hint, t_salt = scalars(draw, 3)
     held, line = version.in_force, (policy.lo, policy.gain)
-    columns = held.shard_points(POINT_BYTES * policy.dimension)
+    columns = held.shard_points
     rhos = score_blinders(rho, len(columns))
     hmax, prizes = policy.hmax(key.cls), policy.prizes(key.cls)
     found = respond(group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, hmax, rhos, prizes)
@@ -190,7 +180,9 @@ def record_commitment(group: Group, key: KeyView, version: Version, policy: Poli
     """C_y of a record, from what was kept for it."""
     if policy.answers:
         return histogram_commitment(group, key, kept.counts, kept.rho)
-    return scores_commitments(group, key, version, decode_embedding(kept.embedding), kept.rho)
+    columns = version.in_force.shard_points
+    rhos = score_blinders(kept.rho, len(columns))
+    return commit_shards(group, columns, key.scores, decode_embedding(kept.embedding), rhos)
 
 
 def answer_counts(

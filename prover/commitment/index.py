@@ -12,7 +12,6 @@ import hmac
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import field as field_
 from functools import cached_property
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from ragseal.backends.scores import ScoreMatrix, score_matrix
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
-from ragseal.kernel.commitment import IndexFile, TenantIndex, text_leaf
+from ragseal.kernel.commitment import IndexFile, TenantIndex, shard_columns, text_leaf
 from ragseal.kernel.emptied import EmptiedFile, plain_entry
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.slot_text import SlotText
@@ -86,16 +85,15 @@ class Columns:
     matrix: Matrix  #: (slots, d), of all shards one after the other
     blinders: tuple[int, ...]  #: beta_j, one for a column of a shard
     points: bytes  #: C_j, 64 bytes each, in the same order
-    _cut: dict[int, tuple[bytes, ...]] = field_(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Columns({self.matrix.shape})"
 
-    def shard_points(self, size: int) -> tuple[bytes, ...]:
-        """The column commitments of every shard, ``size`` bytes each; the same objects whenever they are asked for."""
-        if size not in self._cut:
-            self._cut[size] = tuple(self.points[at : at + size] for at in range(0, len(self.points), size))
-        return self._cut[size]
+    @cached_property
+    def shard_points(self) -> list[bytes]:
+        """The column commitments of every shard; the same objects whenever they are asked for."""
+        dimension = self.matrix.shape[1]
+        return shard_columns(self.points, dimension, len(self.blinders) // dimension)
 
     @cached_property
     def scored(self) -> ScoreMatrix:

@@ -12,9 +12,9 @@ import itertools
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context, hidden_slots
-from ragseal.kernel.commitment import Thinning
+from ragseal.kernel.commitment import Thinning, shard_columns
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
 from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.index import Thinned, Version
@@ -70,10 +70,10 @@ def thin_version(
     hidden = [hidden_slots(seed, context, capacity, manifest.policy.hidden) for context in contexts]
     together = list(itertools.chain.from_iterable(hidden))
     blinders, span = prove_span(group, key, thin(version.matrix, together), draw)
+    placed, thinned = (shard_columns(of, dimension, len(shards)) for of in (version.public.columns, span.columns))
     made = []
     for shard, matrix in enumerate(shards):
         own = slice(shard * dimension, (shard + 1) * dimension)
-        columns = slice(own.start * POINT_BYTES, own.stop * POINT_BYTES)
         statement = ThinningStatement(
             thinning_key=backend.key.digest,
             attestation_key=key.digest,
@@ -81,8 +81,8 @@ def thin_version(
             c_coin=manifest.coin.c_coin,
             context=contexts[shard],
             hidden=manifest.policy.hidden,
-            placed=version.public.columns[columns],
-            thinned=span.columns[columns],
+            placed=placed[shard],
+            thinned=thinned[shard],
         )
         secrets = ThinningSecrets(
             seed=seed,

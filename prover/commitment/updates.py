@@ -16,8 +16,9 @@ from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import thin
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
+from ragseal.kernel.commitment import shard_columns
 from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import SlotText
@@ -122,7 +123,9 @@ def _version(
     matrix = thin(matrix, placed.thinned.hidden)
     blinders, file = prove_span(tools.group, tools.key, matrix, tools.draw, former.in_force)
     dimension, capacity, made = matrix.shape[1], tools.key.cls.N, []
-    for shard, rows in enumerate(shards_of(matrix, capacity)):
+    shards = shards_of(matrix, capacity)
+    columns = shard_columns(file.columns, dimension, len(shards))
+    for shard, rows in enumerate(shards):
         own = slice(shard * dimension, (shard + 1) * dimension)
         statement = EmptiedStatement(
             thinning_key=tools.thinning.key.digest,
@@ -132,7 +135,7 @@ def _version(
             c_coin=manifest.coin.c_coin,
             context=coin_context(*throw, placed.tenant, shard),
             hidden=manifest.policy.hidden,
-            columns=file.columns[own.start * POINT_BYTES : own.stop * POINT_BYTES],
+            columns=columns[shard],
         )
         secrets = EmptiedSecrets(
             seed=window.coin_limbs,

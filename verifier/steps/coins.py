@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
-from ragseal.kernel.commitment import ThinnedIndex, Thinning
-from ragseal.kernel.errors import AttestationError, ConfigurationError
+from ragseal.kernel.commitment import ThinnedIndex, Thinning, shard_columns
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
 from ragseal.verifier.evidence import (
     ASK_AGAIN,
@@ -136,9 +136,8 @@ def check_thinned(
     for one in thinning.tenants:
         file = _thinned_file(window, one, evidence)
         with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):
-            columns_due = POINT_BYTES * manifest.policy.dimension
-            if len(file.columns) != columns_due * manifest.policy.shards:
-                raise AttestationError("it has another number of columns than the policy has dimensions and shards")
+            size = manifest.policy.dimension, manifest.policy.shards
+            pairs = zip(shard_columns(placed[one.tenant], *size), shard_columns(file.columns, *size), strict=True)
             statements = [
                 ThinningStatement(
                     thinning_key=thinning_key.digest,
@@ -147,10 +146,10 @@ def check_thinned(
                     c_coin=manifest.coin.c_coin,
                     context=coin_context(throw.manifest, throw.beacon, one.tenant, shard),
                     hidden=manifest.policy.hidden,
-                    placed=placed[one.tenant][columns_due * shard : columns_due * (shard + 1)],
-                    thinned=file.columns[columns_due * shard : columns_due * (shard + 1)],
+                    placed=before,
+                    thinned=after,
                 )
-                for shard in range(manifest.policy.shards)
+                for shard, (before, after) in enumerate(pairs)
             ]
             verify_thinning(group, statements, thinning_key, key.scores, file)
         columns[one.tenant] = file.columns

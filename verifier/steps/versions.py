@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
-from ragseal.kernel.commitment import IndexFile, verify_columns
+from ragseal.kernel.commitment import IndexFile, shard_columns, verify_columns
 from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry, verify_emptied
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.thinning import ThinningKey
@@ -191,9 +191,6 @@ def _emptied(
     if file.entry(line.tenant, line.text_root) != line:
         raise Undecided(f"{whose}it is not the one that the log names", DELIVER_AGAIN, tenant=line.tenant)
     with held(whose, tenant=line.tenant):
-        due = POINT_BYTES * manifest.policy.dimension
-        if len(file.columns) != due * manifest.policy.shards:
-            raise AttestationError("it has another number of columns than the policy has dimensions and shards")
         statements = [
             EmptiedStatement(
                 thinning_key=thinning_key.digest,
@@ -203,9 +200,11 @@ def _emptied(
                 c_coin=manifest.coin.c_coin,
                 context=coin_context(throw.manifest, throw.beacon, line.tenant, shard),
                 hidden=manifest.policy.hidden,
-                columns=file.columns[due * shard : due * (shard + 1)],
+                columns=columns,
             )
-            for shard in range(manifest.policy.shards)
+            for shard, columns in enumerate(
+                shard_columns(file.columns, manifest.policy.dimension, manifest.policy.shards)
+            )
         ]
         verify_emptied(group, statements, thinning_key, key.scores, file)
     return file.columns

@@ -66,21 +66,12 @@ impl Engine {
         let mut mz = vec![0u64; self.least.len()];
         let p = self.places(chosen, &x, hmax, &mut ranges, &mut mc, &mut mz)?;
 
-        let (mut isc, mut vt, mut tdc) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut isc, mut vt) = (Vec::new(), Vec::new());
         ranges.exact(chosen.threshold_slot as u128, self.slot_bits(), &mut isc)?;
         isc.pop();
         ranges.low(i128::from(vs - 1 - self.bounds[chosen.theta - 1]), 2, &mut vt)?;
         // 2 id + flag: L + 1 bits.
-        let returned: Vec<u64> = chosen
-            .ids
-            .iter()
-            .zip(&chosen.flags)
-            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
-            .collect();
-        let returned_chunks = (self.slot_bits() + 1).div_ceil(c);
-        for pair in returned.windows(2) {
-            ranges.low(i128::from(pair[1] - pair[0] - 1), returned_chunks, &mut tdc)?;
-        }
+        let (returned, tdc) = ranges.returned(&chosen.ids, &chosen.flags, self.slot_bits() + 1)?;
         let first = (1 << self.m) - self.grid + 1;
 
         let small = |values: &[u64]| values.iter().map(|&v| Fr::from(v)).collect::<Vec<_>>();

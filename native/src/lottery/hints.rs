@@ -166,21 +166,12 @@ impl Lottery {
 
     /// Threshold, theta, the number of prizes and T.
     fn closing(&self, chosen: &Selection, ranges: &mut Ranges) -> Result<Vec<Fr>> {
-        let (theta, mut above, mut low, mut gaps) = (chosen.theta as i64, Vec::new(), Vec::new(), Vec::new());
+        let (theta, mut above, mut low) = (chosen.theta as i64, Vec::new(), Vec::new());
         ranges.low((chosen.threshold - theta).into(), DISTANCE_CHUNKS, &mut above)?;
         ranges.exact(chosen.threshold_slot as u128, self.id_bits, &mut low)?;
         low.pop();
         ranges.look((self.first_prize(chosen.prizes) - chosen.theta) as u128)?;
-        let returned: Vec<u64> = chosen
-            .ids
-            .iter()
-            .zip(&chosen.flags)
-            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
-            .collect();
-        let chunks = (self.id_bits + 1).div_ceil(self.c);
-        for pair in returned.windows(2) {
-            ranges.low(i128::from(pair[1] - pair[0] - 1), chunks, &mut gaps)?;
-        }
+        let (returned, gaps) = ranges.returned(&chosen.ids, &chosen.flags, self.id_bits + 1)?;
         let mut out = vec![
             signed(chosen.threshold.into()),
             Fr::from(above[0]),

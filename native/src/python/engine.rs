@@ -39,6 +39,17 @@ fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
         .collect())
 }
 
+/// The class's parameters of these names.
+fn shape(params: &HashMap<String, usize>, names: [&str; 7]) -> Result<[usize; 7]> {
+    let mut found = [0; 7];
+    for (slot, name) in found.iter_mut().zip(names) {
+        *slot = *params
+            .get(name)
+            .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
+    }
+    Ok(found)
+}
+
 /// What [`scores::respond`] found.
 fn response(
     py: Python<'_>,
@@ -56,12 +67,7 @@ fn response(
 impl Engine {
     #[new]
     fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let mut shape = [0usize; 7];
-        for (slot, name) in shape.iter_mut().zip(["N", "K", "R", "m", "q", "c", "s"]) {
-            *slot = *params
-                .get(name)
-                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
-        }
+        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "s"])?;
         Ok(Engine(engine::Engine::new(shape, bounds, cumulative(&cdf)?, grid)?))
     }
 
@@ -117,12 +123,7 @@ pub struct RankedEngine(ranked::Ranked);
 impl RankedEngine {
     #[new]
     fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let mut shape = [0usize; 7];
-        for (slot, name) in shape.iter_mut().zip(["N", "K", "R", "m", "q", "c", "bits"]) {
-            *slot = *params
-                .get(name)
-                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
-        }
+        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "bits"])?;
         let narrow = |b: &Vec<u8>| <[u8; 16]>::try_from(b.as_slice()).map(u128::from_be_bytes);
         let least: std::result::Result<Vec<u128>, _> = cdf.iter().map(narrow).collect();
         let least = least.map_err(|_| Error("a cumulative count has 16 bytes".into()))?;
@@ -237,12 +238,7 @@ pub struct LotteryEngine(lottery::Lottery);
 impl LotteryEngine {
     #[new]
     fn new(params: HashMap<String, usize>, grid: usize) -> PyResult<Self> {
-        let mut shape = [0usize; 7];
-        for (slot, name) in shape.iter_mut().zip(["N", "K", "R", "m", "q", "c", "prizes"]) {
-            *slot = *params
-                .get(name)
-                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
-        }
+        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "prizes"])?;
         Ok(LotteryEngine(lottery::Lottery::new(shape, grid)?))
     }
 

@@ -278,18 +278,8 @@ impl Ranked {
 
     /// Entry, threshold, theta and T.
     fn closing(&self, chosen: &Selection, ranges: &mut Ranges) -> Result<Vec<Fr>> {
-        let mut gaps = Vec::new();
         let low = self.threshold_chunks(chosen, chosen.threshold_slot, ranges)?;
-        let returned: Vec<u64> = chosen
-            .ids
-            .iter()
-            .zip(&chosen.flags)
-            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
-            .collect();
-        let chunks = (self.id_bits + 1).div_ceil(self.c);
-        for pair in returned.windows(2) {
-            ranges.low(i128::from(pair[1] - pair[0] - 1), chunks, &mut gaps)?;
-        }
+        let (returned, gaps) = ranges.returned(&chosen.ids, &chosen.flags, self.id_bits + 1)?;
         let mut out = vec![
             signed(chosen.entry.into()),
             signed(chosen.threshold.into()),
