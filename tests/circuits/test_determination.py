@@ -9,25 +9,22 @@ values lie in their ranges has tests of its own.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from ragseal.circuits.circuit import sources
 from ragseal.kernel import statement
+from tests.circuits.determination import (
+    DERIVED,
+    QUOTIENT,
+    check_quotients,
+    check_sources,
+    check_what_follows,
+    group_wires,
+)
 from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import R1cs
 
 pytestmark = pytest.mark.slow
-
-#: The wires that a prover assigns: fractions and inverses.
-QUOTIENT = r"(.*\.)?f([A-Z0-9]\w*)?(\[\d+\])*"
-#: Made from challenges by linear rows and products: sums of fractions, and beta times something known.
-DERIVED = (
-    r"beta2|(.*\.)?beta[A-Z]\w*(\[\d+\])?"
-    r"|(.*\.)?(part\[\d+\]|range)|(.*\.)?\w*[tT]otal\.out|slots\.(coarse|opening)|(coarse|range|noise)Table"
-)
 
 
 def loose(r1cs: R1cs, without: set[int]) -> set[int]:
@@ -40,28 +37,18 @@ def loose(r1cs: R1cs, without: set[int]) -> set[int]:
     return set(range(1, r1cs.wires)) - known - reached - exempt - challenge
 
 
-def group_wires(r1cs: R1cs, name: str) -> set[int]:
-    return {w for w in r1cs.inputs if r1cs.names[w].split("[")[0] == name}
-
-
 def test_everything_is_determined_without_a_challenge(setting: Setting) -> None:
     assert loose(setting.r1cs, set()) == set()
 
 
 def test_exempt_wires_follow_from_quotients(setting: Setting) -> None:
     """Given the quotients, sums and products with beta have one value each: no free wire hides behind their names."""
-    r1cs = setting.r1cs
-    quotients = {w for w in r1cs.named(QUOTIENT) if w not in r1cs.inputs}
-    known = set(r1cs.inputs) | quotients
-    reached = {w for _, w in r1cs.plan(known, r1cs.factor_rows(quotients))}
-    assert known | reached == set(range(1, r1cs.wires))
+    check_what_follows(setting.r1cs)
 
 
 def test_every_quotient_has_one_defining_row(setting: Setting) -> None:
     """f * (denominator) = numerator, with f nowhere else but in sums: one product row each."""
-    r1cs = setting.r1cs
-    for w in r1cs.named(QUOTIENT) - set(r1cs.inputs):
-        assert len(r1cs.factor_rows([w])) == 1, r1cs.names[w]
+    check_quotients(setting.r1cs)
 
 
 @pytest.mark.parametrize("private", ["s_hi", "s_lo"])
@@ -80,11 +67,4 @@ def test_every_commitment_is_needed(tiny: Setting) -> None:
 
 def test_only_quotients_are_assigned_in_the_sources() -> None:
     """`<--` stands for fractions and inverses only, and no circom assert pretends to be a constraint."""
-    for path in sources():
-        text = re.sub(r"//.*", "", Path(path).read_text(encoding="utf-8"))
-        for line in text.splitlines():
-            assert "assert" not in line, f"{path.name}: {line}"
-            assert "-->" not in line, f"{path.name}: {line}"
-            if "<--" in line:
-                target = line.split("<--")[0].strip().removeprefix("signal ").split("[")[0]
-                assert re.fullmatch(QUOTIENT, target), f"{path.name}: {line}"
+    check_sources(sources())

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
-import re
 from collections.abc import Callable
 
 import pytest
@@ -24,10 +23,17 @@ from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.lottery_statement import CLEAR_NAMES, LotteryLayout
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK
 from ragseal.kernel.ranked_statement import bounds_of
+from tests.circuits.determination import (
+    DERIVED,
+    check_quotients,
+    check_sources,
+    check_what_follows,
+    group_wires,
+    loose_of_places,
+)
 from tests.circuits.lottery_drafts import WIDTH, LotteryDraft, LotterySetting, lottery_tiny
 from tests.circuits.r1cs import R1cs
 from tests.circuits.scene import CACHE
-from tests.circuits.test_determination import DERIVED, QUOTIENT, group_wires
 from tests.circuits.test_independence import without_rows_of
 
 pytestmark = pytest.mark.slow
@@ -158,14 +164,8 @@ _MADE = DERIVED + r"|limits\.range|place\[\d+\]\.f\w*|coarseTable"  #: made from
 
 
 def loose(r1cs: R1cs, without: set[int]) -> set[int]:
-    """As in test_ranked: wires that challenge-free rows leave open when ``without`` is not known."""
-    exempt = {w for w in r1cs.named(f"{QUOTIENT}|{_MADE}|scaledBound.*") if w not in r1cs.inputs}
-    challenge = {r1cs.wire_of["alpha"], r1cs.wire_of["beta"]} | group_wires(r1cs, "scaledBound")
-    dropped = {i for w in exempt | challenge for i in r1cs.rows_of[w]}
-    dropped |= {i for i, (a, b, c) in enumerate(r1cs.rows) if a and b and not c}
-    known = set(r1cs.inputs) - challenge - without
-    reached = {w for _, w in r1cs.plan(known, dropped)}
-    return set(range(1, r1cs.wires)) - known - reached - exempt - challenge
+    """As :func:`loose_of_places`."""
+    return loose_of_places(r1cs, without, _MADE)
 
 
 def test_everything_is_determined_without_a_challenge(setting: LotterySetting) -> None:
@@ -173,12 +173,8 @@ def test_everything_is_determined_without_a_challenge(setting: LotterySetting) -
 
 
 def test_quotients_have_one_defining_row_and_all_else_follows(setting: LotterySetting) -> None:
-    r1cs = setting.r1cs
-    quotients = {w for w in r1cs.named(QUOTIENT) if w not in r1cs.inputs}
-    for w in quotients:
-        assert len(r1cs.factor_rows([w])) == 1, r1cs.names[w]
-    known = set(r1cs.inputs) | quotients
-    assert known | {w for _, w in r1cs.plan(known, r1cs.factor_rows(quotients))} == set(range(1, r1cs.wires))
+    check_quotients(setting.r1cs)
+    check_what_follows(setting.r1cs)
 
 
 def test_every_input_but_the_blinder_is_used_and_every_row_solved(setting: LotterySetting) -> None:
@@ -203,13 +199,7 @@ def test_every_commitment_is_needed(tiny: LotterySetting) -> None:
 
 
 def test_only_quotients_are_assigned_in_the_sources() -> None:
-    for path in lottery_sources():
-        for line in re.sub(r"//.*", "", path.read_text(encoding="utf-8")).splitlines():
-            assert "assert" not in line, f"{path.name}: {line}"
-            assert "-->" not in line, f"{path.name}: {line}"
-            if "<--" in line:
-                target = line.split("<--")[0].strip().removeprefix("signal ").split("[")[0]
-                assert re.fullmatch(QUOTIENT, target), f"{path.name}: {line}"
+    check_sources(lottery_sources())
 
 
 def test_a_commitment_has_one_opening(tiny: LotterySetting, tmp_path: object) -> None:

@@ -207,21 +207,24 @@ def test_a_prize_is_moved_to_another_slot(tiny: LotterySetting) -> None:
     assert_only_rule(tiny, d.inputs(), {row}, {wire})
 
 
+def redraw(d: LotteryDraft, choice: list[int], drawn: int) -> None:
+    """Everything as it is with so many prizes, but for theta, which keeps to those of the policy."""
+    least = d.first_prize
+    d.choice, d.drawn = choice, drawn
+    d.read_elements()
+    d.choose()
+    d.fill({p.slot for p in d.places if d.value(p.slot) >= d.threshold} | {i for i, u in enumerate(d.u) if u >= least})
+    d.theta = min(d.threshold, least)
+    d.settle_bits()
+    d.settle_distances()
+
+
 @pytest.mark.parametrize("number", [2, 1])
 def test_the_number_of_prizes_is_not_the_policys(tiny: LotterySetting, number: int) -> None:
     """With fewer prizes than the policy has, an empty slot returns less often than the bound of a return says."""
 
     def forge(d: LotteryDraft) -> list[str] | None:
-        least = d.first_prize
-        d.choice, d.drawn = [int(j == number) for j in (1, 2, 3)], number
-        d.read_elements()
-        d.choose()
-        d.fill(
-            {p.slot for p in d.places if d.value(p.slot) >= d.threshold} | {i for i, u in enumerate(d.u) if u >= least}
-        )
-        d.theta = min(d.threshold, least)
-        d.settle_bits()
-        d.settle_distances()
+        redraw(d, [int(j == number) for j in (1, 2, 3)], number)
         return []
 
     d, _ = first(tiny, forge)
@@ -234,16 +237,7 @@ def test_two_numbers_of_prizes_at_once(tiny: LotterySetting) -> None:
     def forge(d: LotteryDraft) -> list[str] | None:
         if 253 not in {d.u[i] for i in d.ids} or 255 in d.u:
             return None  # a place with the highest bits, whose prize counts twice, could not say so
-        least = d.first_prize
-        d.choice, d.drawn = [1, 1, 0], 2
-        d.read_elements()
-        d.choose()
-        d.fill(
-            {p.slot for p in d.places if d.value(p.slot) >= d.threshold} | {i for i, u in enumerate(d.u) if u >= least}
-        )
-        d.theta = min(d.threshold, least)
-        d.settle_bits()
-        d.settle_distances()
+        redraw(d, [1, 1, 0], 2)
         return []
 
     d, _ = first(tiny, forge)

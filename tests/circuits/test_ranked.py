@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import re
 from collections.abc import Callable
 
 import pytest
@@ -20,10 +19,17 @@ from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.ranked_statement import RankedLayout, bounds_of
 from ragseal.kernel.statement import CLEAR, CLEAR_NAMES
+from tests.circuits.determination import (
+    DERIVED,
+    check_quotients,
+    check_sources,
+    check_what_follows,
+    group_wires,
+    loose_of_places,
+)
 from tests.circuits.r1cs import R1cs
 from tests.circuits.ranked_drafts import RankedDraft, RankedSetting
 from tests.circuits.scene import CACHE, compiled, ranked_probe, ranked_tiny
-from tests.circuits.test_determination import DERIVED, QUOTIENT, group_wires
 
 pytestmark = pytest.mark.slow
 
@@ -163,18 +169,8 @@ _MADE = DERIVED + r"|limits\.range|place\[\d+\]\.f\w*"  #: made from challenges 
 
 
 def loose(r1cs: R1cs, without: set[int]) -> set[int]:
-    """Wires that challenge-free rows leave open when ``without`` is not known, quotients and their like left out.
-
-    A row whose product is 0 determines nothing: one factor may be 0 already.
-    """
-    exempt = {w for w in r1cs.named(f"{QUOTIENT}|{_MADE}|scaledBound.*") if w not in r1cs.inputs}
-    scaled = group_wires(r1cs, "scaledBound")
-    challenge = {r1cs.wire_of["alpha"], r1cs.wire_of["beta"]} | scaled
-    dropped = {i for w in exempt | challenge for i in r1cs.rows_of[w]}
-    dropped |= {i for i, (a, b, c) in enumerate(r1cs.rows) if a and b and not c}
-    known = set(r1cs.inputs) - challenge - without
-    reached = {w for _, w in r1cs.plan(known, dropped)}
-    return set(range(1, r1cs.wires)) - known - reached - exempt - challenge
+    """As :func:`loose_of_places`."""
+    return loose_of_places(r1cs, without, _MADE)
 
 
 def test_everything_is_determined_without_a_challenge(setting: RankedSetting) -> None:
@@ -183,16 +179,11 @@ def test_everything_is_determined_without_a_challenge(setting: RankedSetting) ->
 
 
 def test_every_quotient_has_one_defining_row(setting: RankedSetting) -> None:
-    r1cs = setting.r1cs
-    for w in r1cs.named(QUOTIENT) - set(r1cs.inputs):
-        assert len(r1cs.factor_rows([w])) == 1, r1cs.names[w]
+    check_quotients(setting.r1cs)
 
 
 def test_exempt_wires_follow_from_quotients(setting: RankedSetting) -> None:
-    r1cs = setting.r1cs
-    quotients = {w for w in r1cs.named(QUOTIENT) if w not in r1cs.inputs}
-    known = set(r1cs.inputs) | quotients
-    assert known | {w for _, w in r1cs.plan(known, r1cs.factor_rows(quotients))} == set(range(1, r1cs.wires))
+    check_what_follows(setting.r1cs)
 
 
 def test_every_commitment_is_needed(tiny: RankedSetting) -> None:
@@ -208,11 +199,4 @@ def test_every_commitment_is_needed(tiny: RankedSetting) -> None:
 
 
 def test_only_quotients_are_assigned_in_the_sources() -> None:
-    for path in ranked_sources():
-        text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
-        for line in text.splitlines():
-            assert "assert" not in line, f"{path.name}: {line}"
-            assert "-->" not in line, f"{path.name}: {line}"
-            if "<--" in line:
-                target = line.split("<--")[0].strip().removeprefix("signal ").split("[")[0]
-                assert re.fullmatch(QUOTIENT, target), f"{path.name}: {line}"
+    check_sources(ranked_sources())

@@ -8,7 +8,6 @@ circuit rejects it, and accepts it once the rows of that rule are dropped.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -26,11 +25,18 @@ from ragseal.kernel.ranked_mechanism import at_threshold, open_places
 from ragseal.kernel.sharded_mechanism import ShardedSelection
 from ragseal.kernel.sharded_statement import CLEAR_NAMES, THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import Returned
+from tests.circuits.determination import (
+    DERIVED,
+    check_quotients,
+    check_sources,
+    check_what_follows,
+    group_wires,
+    loose_of_places,
+)
 from tests.circuits.r1cs import R1cs
 from tests.circuits.rules import assert_only_rule, boolean_row, fractions
 from tests.circuits.scene import CACHE, compiled
 from tests.circuits.sharded_scene import STEPS, ShardedRecord, edited, group_of, sharded_record, sharded_tiny
-from tests.circuits.test_determination import DERIVED, QUOTIENT, group_wires
 
 pytestmark = pytest.mark.slow
 
@@ -82,23 +88,14 @@ _MADE = DERIVED + r"|limits\.range|place\[\d+\]\.f\w*|inside\[\d+\]\.f\w*"  #: m
 
 
 def loose(r1cs: R1cs, without: set[int]) -> set[int]:
-    """As in test_ranked: wires that challenge-free rows leave open when ``without`` is not known."""
-    exempt = {w for w in r1cs.named(f"{QUOTIENT}|{_MADE}|scaledBound.*") if w not in r1cs.inputs}
-    challenge = {r1cs.wire_of["alpha"], r1cs.wire_of["beta"]} | group_wires(r1cs, "scaledBound")
-    dropped = {i for w in exempt | challenge for i in r1cs.rows_of[w]}
-    dropped |= {i for i, (a, b, c) in enumerate(r1cs.rows) if a and b and not c}
-    known = set(r1cs.inputs) - challenge - without
-    reached = {w for _, w in r1cs.plan(known, dropped)}
-    return set(range(1, r1cs.wires)) - known - reached - exempt - challenge
+    """As :func:`loose_of_places`."""
+    return loose_of_places(r1cs, without, _MADE)
 
 
 def test_everything_is_determined_without_a_challenge(tiny: Setting) -> None:
     assert loose(tiny.r1cs, set()) == set()
-    quotients = {w for w in tiny.r1cs.named(QUOTIENT) if w not in tiny.r1cs.inputs}
-    assert all(len(tiny.r1cs.factor_rows([w])) == 1 for w in quotients)
-    known = set(tiny.r1cs.inputs) | quotients
-    followed = {w for _, w in tiny.r1cs.plan(known, tiny.r1cs.factor_rows(quotients))}
-    assert known | followed == set(range(1, tiny.r1cs.wires))
+    check_quotients(tiny.r1cs)
+    check_what_follows(tiny.r1cs)
 
 
 @pytest.mark.parametrize("name", ["w", "returned", "insideBelow", "insideBeyond", "insideLow", "entry", *THRESHOLD])
@@ -110,13 +107,7 @@ def test_every_commitment_is_needed(tiny: Setting, name: str) -> None:
 
 
 def test_only_quotients_are_assigned_in_the_sources() -> None:
-    for path in sharded_sources():
-        for line in re.sub(r"//.*", "", path.read_text(encoding="utf-8")).splitlines():
-            assert "assert" not in line, f"{path.name}: {line}"
-            assert "-->" not in line, f"{path.name}: {line}"
-            if "<--" in line:
-                target = line.split("<--")[0].strip().removeprefix("signal ").split("[")[0]
-                assert re.fullmatch(QUOTIENT, target), f"{path.name}: {line}"
+    check_sources(sharded_sources())
 
 
 def test_public_signals_stand_in_layout_order(tiny: Setting) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.backends.mechanism import ShardHints
+from ragseal.backends.mechanism import ShardedEngine
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -113,14 +113,14 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
     assert thresholds is not None
     slot_base = thresholds.points[POINT_BYTES : 2 * POINT_BYTES]
     at = {"shard": 0, "lied": 0}
-    hints, commit, assign = ShardHints.__getitem__, HintBases.commit, statements.assign_attestation
+    hints, commit, assign = ShardedEngine.hints, HintBases.commit, statements.assign_attestation
 
-    def lied_hints(self: Any, shard: int) -> Any:
-        at["shard"], at["lied"] = shard, 0 if (self._answer.threshold_slot + 1) // SHARDED.N else 1
-        if shard != at["lied"]:
-            return hints(self, shard)
-        answer = replace(self._answer, threshold_slot=self._answer.threshold_slot + 1)
-        return hints(ShardHints(self._engine, self._key, self._w, self._steps, answer), shard)
+    def lied_hints(self: ShardedEngine, *query: Any) -> bytes:
+        *others, (shard, shards), answer = query
+        at["shard"], at["lied"] = shard, 0 if (answer.threshold_slot + 1) // SHARDED.N else 1
+        if shard == at["lied"]:
+            answer = replace(answer, threshold_slot=answer.threshold_slot + 1)
+        return hints(self, *others, (shard, shards), answer)
 
     def lied_commit(self: HintBases, *given: Any) -> bytes:
         own = commit(self, *given)
@@ -132,7 +132,7 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
         v, slot = named["threshold"]
         return assign(*given, **{**named, "threshold": (v, slot + (at["shard"] == at["lied"]))})
 
-    patched.setattr(ShardHints, "__getitem__", lied_hints)
+    patched.setattr(ShardedEngine, "hints", lied_hints)
     patched.setattr(HintBases, "commit", lied_commit)
     patched.setattr(statements, "assign_attestation", lied_assign)
     patched.setattr(proofs, "verify_hints", lambda *_: None)  # the provider's own look
