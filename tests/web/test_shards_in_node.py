@@ -113,7 +113,8 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
     assert thresholds is not None
     slot_base = thresholds.points[POINT_BYTES : 2 * POINT_BYTES]
     at = {"shard": 0, "lied": 0}
-    hints, commit, assign = ShardedEngine.hints, HintBases.commit, statements.assign_attestation
+    hints: Any = ShardedEngine.hints
+    commit, assign = HintBases.commit, statements.assign_attestation
 
     def lied_hints(self: ShardedEngine, *query: Any) -> bytes:
         *others, (shard, shards), answer = query
