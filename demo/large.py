@@ -9,14 +9,13 @@ random vector has a cosine of about 0 with any question, so it comes back by noi
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ragseal.circuits.circuit import load_sharded_classes
-from ragseal.demo.scenario import Scenario, stdlib_scenario
+from ragseal.demo.scenario import Scenario, first_questions, stdlib_scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.commitment.corpora import Document
@@ -33,12 +32,7 @@ BLOCK = 10_000  #: vectors made at a time
 def large_scenario(folder: Path) -> Scenario:
     """The tenant's docstrings and accounts, the first ASKED questions of each, and how many shards hold SLOTS."""
     plan = stdlib_scenario(folder, CLASS)
-    asked: Counter[str] = Counter()
-    queries = []
-    for query in plan.queries:
-        asked[query.account] += 1
-        if query.tenant == TENANT and asked[query.account] <= ASKED:
-            queries.append(query)
+    queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
     shards = -(-SLOTS // load_sharded_classes()[CLASS].N)
     return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards)

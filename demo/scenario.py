@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -52,13 +52,18 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
 def answers_scenario(folder: Path) -> Scenario:
     """The same corpora, whose accounts get answers in words: the first ANSWERED questions of each."""
     plan = stdlib_scenario(folder, ANSWERS_CLASS)
+    return replace(plan, queries=first_questions(plan.queries, ANSWERED), answers=True)
+
+
+def first_questions(queries: Iterable[DemoQuery], count: int) -> list[DemoQuery]:
+    """The first so many of each account, in their order."""
     asked: Counter[str] = Counter()
-    queries = []
-    for query in plan.queries:
+    kept = []
+    for query in queries:
         asked[query.account] += 1
-        if asked[query.account] <= ANSWERED:
-            queries.append(query)
-    return replace(plan, queries=queries, answers=True)
+        if asked[query.account] <= count:
+            kept.append(query)
+    return kept
 
 
 def smallest_class(documents: int) -> str:

@@ -127,7 +127,7 @@ interface Item {
   readonly threshold: readonly G1Point[];
 }
 
-/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.2, A.15.3. */
+/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
 function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
   const { shards } = basis.window.manifest.policy;
   return Array.from({ length: shards }, (_, shard) => (basis.key.sharded ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
