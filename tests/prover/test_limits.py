@@ -142,13 +142,13 @@ def test_openings_take_turns_with_proofs(tmp_path: Path, monkeypatch: pytest.Mon
             for number in range(3):
                 await alice.ask(f"question {number}")
             making, held = serving.proofs, []
-            hints, verify = making._statements.hints, proofs.verify_link
+            hints, verify = making._statements._hints, proofs.verify_link
 
             def watched(*arguments: Any) -> Any:
                 held.append(making._turns._taken)
                 return hints(*arguments)
 
-            monkeypatch.setattr(making._statements, "hints", watched)
+            monkeypatch.setattr(making._statements, "_hints", watched)
             monkeypatch.setattr(
                 proofs, "verify_link", lambda *rest: (held.append(making._turns._taken), verify(*rest))[1]
             )
