@@ -13,9 +13,14 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
+        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
+        "verifier/test_batch_word.py", "attacks/test_estimate.py",
+    ],
+    "kernel/link_list.py": [
         "kernel/test_lists.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
         "verifier/test_batch_word.py", "attacks/test_estimate.py",
     ],
+    "kernel/estimate_class.py": ["kernel/test_lists.py", "kernel/test_certificate.py", "circuits/test_estimate.py"],
     "kernel/encoding.py": [
         "kernel/test_codecs.py", "kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py",
     ],

@@ -31,6 +31,7 @@ from ragseal.kernel import (
     enrolment,
     field,
     folding,
+    link_list,
     opening,
     thinning,
 )
@@ -258,17 +259,17 @@ PROVIDER_ONE_AWAY = Guard(EmbeddingCommitter, "_fix", "the embedding sent is not
 BLOCK_PAIRING = Both((Check(EstimateView, "verify_batch"), Check(EstimateView, "verify")))
 BLOCK_NORM = Check(certificate, "verify_squared_norm")
 BLOCK_OPENING = Check(certificate, "verify_products")
-LINKS_SIGNED = Check(certificate.SignedLinks, "verify")
+LINKS_SIGNED = Check(link_list.SignedLinks, "verify")
 LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
 LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about records different")
 COALITION = Check(verification, "check_coalition")
 
 
-def _free_if_spanning(self: certificate.Listing, a: int, b: int) -> int:
+def _free_if_spanning(self: link_list.Listing, a: int, b: int) -> int:
     return -1 if (a, b) in self.links else int(self.component is None)
 
 
-LINKS_BETWEEN_COMPONENTS = Check(certificate.Listing, "sign", _free_if_spanning)
+LINKS_BETWEEN_COMPONENTS = Check(link_list.Listing, "sign", _free_if_spanning)
 
 # --- the thinned index -----------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from ragseal.groth16.assignments import assign_block
-from ragseal.kernel import certificate, field
-from ragseal.kernel.certificate import Block, BlockBatch, LinkList, TenantLinks, pack_links
+from ragseal.kernel import certificate, estimate_class, field, link_list
+from ragseal.kernel.certificate import Block, BlockBatch
 from ragseal.kernel.errors import LedgerError, ProofError
+from ragseal.kernel.link_list import LinkList, TenantLinks, pack_links
 from ragseal.kernel.params import R
 from ragseal.verifier.evidence import Auditor, newest_links
 from ragseal.verifier.outcome import Verdict
@@ -184,7 +185,7 @@ def test_one_product_changed() -> None:
 
 def test_one_product_changed_and_the_form_with_it() -> None:
     def forged(case: Case) -> None:
-        made = certificate.quadratic_form(case.clear[3 : 3 + SIZE.n], case.norms, case.products)
+        made = estimate_class.quadratic_form(case.clear[3 : 3 + SIZE.n], case.norms, case.products)
         shift = field.pack([1, (made - case.form) % R])
         case.c_s = GROUP.msm(case.c_s + backend().key.form, shift)
 
@@ -273,7 +274,7 @@ def restate(change: Callable[[TenantLinks], TenantLinks]) -> Callable[[LinkList]
     "change",
     [
         lambda one: replace(one, records=one.records - 1, packed=pack_links([])),
-        lambda one: replace(one, records_digest=certificate.records_digest([bytes(32)] * one.records)),
+        lambda one: replace(one, records_digest=link_list.records_digest([bytes(32)] * one.records)),
     ],
     ids=["a_record_left_out", "another_tenants_record_put_in"],
 )
@@ -396,7 +397,7 @@ def test_sample_is_the_auditors() -> None:
 def certificate_block(world: World, ranks: tuple[int, ...]) -> Block:
     scope = certificate.Scope(SIZE, backend().key.digest, world.digest, bytes(32), NORTH, world.manifest.policy)
     c_e = [one.signed.request.c_e for one, _ in world.estimator.records(NORTH)]
-    return certificate.make_block(scope, ranks, c_e, certificate.Listing(frozenset(LINKED)))
+    return certificate.make_block(scope, ranks, c_e, link_list.Listing(frozenset(LINKED)))
 
 
 def test_the_list_is_kept_before_a_block_is_asked_for() -> None:
