@@ -43,7 +43,8 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
-        "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "attacks/test_columns.py",
+        "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_columns.py",
     ],
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
@@ -77,14 +78,22 @@ TESTS: dict[str, list[str]] = {
     ],
     "verifier/steps/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
     "verifier/steps/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
-    "verifier/steps/log.py": ["verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_meanwhile.py"],
+    "verifier/steps/log.py": [
+        "verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "verifier/test_meanwhile.py",
+    ],
     "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
     "verifier/steps/receipts.py": [
         "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
         "verifier/test_verification.py", "attacks/test_outsiders.py",
     ],
-    "verifier/steps/beacon.py": ["verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "attacks/test_windows.py"],
-    "verifier/participant.py": ["verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_beacon_order.py"],
+    "verifier/steps/beacon.py": [
+        "verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_windows.py",
+    ],
+    "verifier/participant.py": [
+        "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_beacon_order.py",
+    ],
     "verifier/steps/manifest.py": [
         "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
     ],
@@ -106,7 +115,8 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/proofs.py": ["verifier/test_batch_word.py", "verifier/test_proofs.py", "attacks/test_batches.py"],
     "verifier/steps/estimate.py": [
         "verifier/test_estimation.py", "attacks/test_links_cover.py", "verifier/test_hashed.py",
-        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py", "attacks/test_outsiders.py",
+        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "attacks/test_outsiders.py",
     ],
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/verification.py": [
@@ -123,7 +133,10 @@ TESTS: dict[str, list[str]] = {
     "verifier/limits.py": ["verifier/test_service.py"],
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
-    "verifier/state.py": ["verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "attacks/test_files.py"],
+    "verifier/state.py": [
+        "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_files.py",
+    ],
     "verifier/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": [
         "client/test_announced.py", "client/test_opening.py", "client/test_sealed.py", "client/test_signed_lies.py",
@@ -161,7 +174,9 @@ TESTS: dict[str, list[str]] = {
     "runtime/limits.py": ["attacks/test_exhaustion.py"],
     "runtime/peers.py": ["attacks/test_exhaustion.py"],
     "runtime/statuses.py": ["ledger/test_service.py", "runtime/test_rpc_tls.py", "verifier/test_remote.py"],
-    "runtime/durable.py": ["attacks/test_exhaustion.py", "ledger/test_log.py", "ledger/test_log_damage.py", "crash/test_storage.py"],
+    "runtime/durable.py": [
+        "attacks/test_exhaustion.py", "ledger/test_log.py", "ledger/test_log_damage.py", "crash/test_storage.py",
+    ],
     "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
     "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
     "prover/storage/loaded.py": ["attacks/test_provider_load.py"],
