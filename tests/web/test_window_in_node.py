@@ -26,8 +26,9 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
+from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.test_batches import rerandomised
-from tests.attacks.world import AttackWorld, machine, make_tenant, policy, queried
+from tests.attacks.world import AttackWorld, queried
 from tests.simulator import key_of
 from tests.web.published import NODE, PROGRAM, ROOT, Published, publish
 
