@@ -185,7 +185,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
 
 
 def test_an_honest_window_holds_and_says_what_it_does_not_show(honest: Published) -> None:
-    said = honest.check()
+    said = honest.check_alone()
     assert (said.state, said.proven, said.exit, said.bad) == ("good", 3, 0, {})
     assert list(said.of("good")) == [
         "checkpoint", "entries", "tiles", "messages", "manifest", "opening and closing", "beacon", "index versions",
@@ -218,7 +218,7 @@ def test_an_honest_window_of_a_ranked_class_holds(name: str, tmp_path: Path) -> 
 def test_what_is_changed_does_not_hold(change: str, copied: Published) -> None:
     action, step, match = CHANGES[change]
     action(copied)
-    said = copied.check()
+    said = copied.check_alone()
     assert (said.state, said.exit) == ("bad", 1)
     (found,) = [line for line in said.lines if line["state"] == "bad"]
     assert found["step"] == step
@@ -229,7 +229,7 @@ def test_what_is_changed_does_not_hold(change: str, copied: Published) -> None:
 @pytest.mark.parametrize("pattern", [BUNDLE, KEY, COLUMNS, BATCH])
 def test_what_is_missing_is_never_said_to_hold(pattern: str, copied: Published) -> None:
     files(copied, pattern)[0].unlink()
-    said = copied.check()
+    said = copied.check_alone()
     assert (said.state, said.exit, said.bad, said.proven) == ("open", 3, {}, 0)
     assert any("is not among the files" in text for text in said.of("open").values())
 
