@@ -40,10 +40,13 @@ class NumpyScores:
 
 
 class NativeScores:
-    """Reads 8 bits an entry, with all cores."""
+    """Reads 8 bits an entry, with all cores, where the matrix lies: nobody may write to it any more."""
 
     def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
-        self.rows = native.ScoreMatrix(matrix.tobytes(), matrix.shape[1])
+        rows = np.ascontiguousarray(matrix, dtype=np.int8)
+        rows.flags.writeable = False
+        with native_errors():
+            self.rows = native.ScoreMatrix(rows.view(np.uint8).data, matrix.shape[1])
 
     def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
         with native_errors():

@@ -149,6 +149,20 @@ def run_accounts(
     """
     state = folder / ("with-embedder" if serve else "table")
     make_state(state, class_name, clients, 1_000_000, count=documents, version_every=version_every)
+    return ask_provider(folder, state, clients, seconds, processes, serve, arguments, meanwhile)
+
+
+def ask_provider(
+    folder: Path,
+    state: Path,
+    clients: int,
+    seconds: float,
+    processes: int = 1,
+    serve: bool = False,
+    arguments: Sequence[str] = (),
+    meanwhile: Callable[[Path], None] | None = None,
+) -> Ran:
+    """As :func:`run_accounts`, on a state folder that is there."""
     with Process(state, *arguments, serve=serve) as provider:
         address = provider.wait_until_ready()
 

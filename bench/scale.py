@@ -27,6 +27,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
+from ragseal.backends.scores import NativeScores
 from ragseal.circuits.build import default_cache
 from ragseal.circuits.circuit import load_sharded_classes
 from ragseal.kernel import field
@@ -60,8 +61,7 @@ class Index:
         self.cls, self.shards = cls, -(-slots // cls.N)
         rows = vectors(self.shards * cls.N)
         rows[slots:] = 0
-        self.matrix = native.ScoreMatrix(rows.tobytes(), DIMENSION)
-        del rows
+        self.matrix = NativeScores(rows).rows
         points = default_group().hash_to_curve(b"bench columns", DIMENSION + 1)
         # One shard's columns stand for all: a commitment's time does not depend on the points.
         self.committer = native.Committer(points[:-64], points[-64:])

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from bench.asker import AUDITOR_KEY
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.demo.large import nothing_to_embed, synthetic
 from ragseal.embedder import Identity, Vectors, load_embedder, quantise
 from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys
@@ -81,15 +82,28 @@ def table_path() -> Path:
 
 
 def make_state(
-    directory: Path, class_name: str, accounts: int, n_max: int, count: int = 60, version_every: int = 0
+    directory: Path,
+    class_name: str,
+    accounts: int,
+    n_max: int,
+    count: int = 60,
+    version_every: int = 0,
+    shards: int = 1,
+    filled: int = 0,
 ) -> None:
-    """A provider's state with one committed window, as ``init``, ``documents put`` and so on make it."""
+    """A provider's state with one committed window, as ``init``, ``documents put`` and so on make it.
+
+    Args:
+        count: documents that are embedded.
+        version_every: seconds between two versions of the index; 0: there is one.
+        shards: of the class, that the index is.
+        filled: documents with random vectors, beside them.
+    """
     cls = load_classes()[class_name]
     built = build(cls, CACHE / "build")
     keys = make_keys(built.r1cs, cls, class_digest(cls), CACHE / "keys")
-    create(
-        directory, Settings(ORIGIN, class_name, "minilm"), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    )
+    settings = Settings(ORIGIN, class_name, "minilm", shards)
+    create(directory, settings, Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate())
     state = State(directory)
     try:
         tools = assembly.assemble(state, lambda _: None)
@@ -98,7 +112,9 @@ def make_state(
         texts = [Document(f"report-{i}", f"report {i} speaks of topic {i * 7 % 64}") for i in range(count)]
         embedder, draw = tools.embedder, Environment().draw
         embed = lambda wanted: quantise(embedder.embed(list(wanted)))  # noqa: E731
-        documents.apply(state, TENANT, map(Put, texts), embed, draw, IndexShape(cls.N, embedder.dimension))
+        shape = IndexShape(shards * cls.N, embedder.dimension)
+        documents.apply(state, TENANT, map(Put, texts), embed, draw, shape)
+        documents.apply(state, TENANT, synthetic(filled, shape.dimension), nothing_to_embed, draw, shape)
         names = account_names(accounts)
         public = [registry.Registration(name, TENANT, signature.public_bytes(account_key(name))) for name in names]
         registry.add_accounts(state, public)
@@ -111,7 +127,7 @@ def make_state(
             "class": cls.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": n_max, "k_max": 2,
             "delta": "1/1000000", "version_every": f"{version_every}s" if version_every else 0,
         }  # fmt: skip
-        binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.environment.clock()))
+        binding = Binding(cls, class_digest(cls), embedder.dimension, int(provider.environment.clock()), shards=shards)
         provider.commit(read_policy(values, binding, assembly.advertised_epsilon), "w1")
     finally:
         provider.close()

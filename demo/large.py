@@ -44,11 +44,12 @@ def fill(provider: Path, embedder: Embedder) -> int:
         found = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (TENANT,))
         count = SLOTS - int(found[0][0])
         shape = shape_of(state, embedder)
-        apply(state, TENANT, _synthetic(count, embedder.dimension), _nothing_to_embed, secrets.token_bytes, shape)
+        apply(state, TENANT, synthetic(count, embedder.dimension), nothing_to_embed, secrets.token_bytes, shape)
     return count
 
 
-def _synthetic(count: int, dimension: int) -> Iterator[Put]:
+def synthetic(count: int, dimension: int) -> Iterator[Put]:
+    """Documents that nothing is embedded for: a random unit vector, and a text that says so."""
     random = np.random.default_rng(22)
     for start in range(0, count, BLOCK):
         rows = random.standard_normal((min(BLOCK, count - start), dimension), dtype=np.float32)
@@ -57,5 +58,5 @@ def _synthetic(count: int, dimension: int) -> Iterator[Put]:
             yield Put(Document(f"synthetic-{number}", f"Synthetic document {number}: a random vector."), row)
 
 
-def _nothing_to_embed(texts: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+def nothing_to_embed(texts: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
     return np.zeros((0, 0), dtype=np.int8)

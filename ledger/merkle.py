@@ -9,7 +9,7 @@ log on disk, the trees in memory (texts, registry) and a slow reference in the t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ragseal.kernel.errors import LedgerError
 
@@ -206,22 +206,31 @@ class Frontier:
         return node
 
 
+def _hashes(level: bytes, first: int) -> Iterator[bytes]:
+    """Every second hash of those that lie one behind the other, from the first or the second on."""
+    return (level[at : at + HASH_SIZE] for at in range(first * HASH_SIZE, len(level), 2 * HASH_SIZE))
+
+
 class MerkleTree:
     """A tree in memory over entries (bytes, hashed with :func:`leaf_hash`): texts of an index, the account registry."""
 
     __slots__ = ("_levels",)
 
     def __init__(self, entries: Iterable[bytes]) -> None:
-        level = [leaf_hash(entry) for entry in entries]
-        # _levels[h][j] is the root of the leaves [j 2^h, (j+1) 2^h), of those that there are
+        level = b"".join(map(leaf_hash, entries))
+        # Hash j of _levels[h] is the root of the leaves [j 2^h, (j+1) 2^h), of those that there are.  Hashes lie one
+        # behind the other: a million of them as objects would take three times as much.
         self._levels = [level]
-        while len(level) > 1:
-            odd = level[-1:] if len(level) & 1 else []
-            level = [node_hash(level[j], level[j + 1]) for j in range(0, len(level) - 1, 2)] + odd
+        while len(level) > HASH_SIZE:
+            odd = level[-HASH_SIZE:] if len(level) // HASH_SIZE & 1 else b""
+            level = b"".join(map(node_hash, _hashes(level, 0), _hashes(level, 1))) + odd
             self._levels.append(level)
 
     def __len__(self) -> int:
-        return len(self._levels[0])
+        return len(self._levels[0]) // HASH_SIZE
+
+    def _hash(self, height: int, j: int) -> bytes:
+        return self._levels[height][HASH_SIZE * j : HASH_SIZE * (j + 1)]
 
     def range_root(self, start: int, end: int) -> bytes:
         """Root of leaves [start, end), a range of RFC 9162: it starts at a multiple of its largest perfect subtree."""
@@ -230,7 +239,7 @@ class MerkleTree:
         parts: list[bytes] = []
         while start < end:
             height = (end - start).bit_length() - 1
-            parts.append(self._levels[height][start >> height])
+            parts.append(self._hash(height, start >> height))
             start += 1 << height
         if not parts:
             return EMPTY_ROOT
@@ -251,9 +260,9 @@ class MerkleTree:
         if size < len(self) or not 0 <= index < size:
             return inclusion_path(index, size, self.range_root)
         siblings = []  # of the whole tree they lie ready
-        for level in self._levels:
-            if index ^ 1 < len(level):
-                siblings.append(level[index ^ 1])
+        for height in range(len(self._levels)):
+            if sibling := self._hash(height, index ^ 1):
+                siblings.append(sibling)
             index >>= 1
         return siblings
 

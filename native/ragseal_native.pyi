@@ -78,7 +78,9 @@ def poseidon_permute(state: list[bytes]) -> list[bytes]:
 class ScoreMatrix:
     """A row-major int8 matrix of d columns."""
 
-    def __init__(self, matrix: bytes, d: int) -> None: ...
+    def __init__(self, matrix: bytes | memoryview, d: int) -> None:
+        """Holds the buffer and reads it, without a copy.  NativeError unless it is contiguous and for reading only."""
+
     def scores(self, e: bytes) -> bytes:
         """<row, e> of every row, exactly: int8 entries in, little-endian int32 out."""
 

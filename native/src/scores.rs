@@ -20,8 +20,13 @@ const WIDE: usize = 64;
 
 /// A row-major int8 matrix.
 pub struct ScoreMatrix {
-    rows: Vec<i8>,
+    rows: Box<dyn Entries>,
     d: usize,
+}
+
+/// Memory that somebody else may own: an index is too large to be held twice.
+pub trait Entries: Send + Sync {
+    fn entries(&self) -> &[i8];
 }
 
 #[inline(always)]
@@ -78,24 +83,22 @@ fn products_here(rows: &[i8], e: &[i16], out: &mut [i32]) {
 }
 
 impl ScoreMatrix {
-    pub fn new(matrix: &[u8], d: usize) -> Result<Self> {
+    pub fn new(rows: Box<dyn Entries>, d: usize) -> Result<Self> {
         ensure!(
-            (1..=MAX_DIMENSION).contains(&d) && matrix.len() % d == 0,
+            (1..=MAX_DIMENSION).contains(&d) && rows.entries().len() % d == 0,
             "the matrix does not consist of rows of {d} entries"
         );
-        Ok(ScoreMatrix {
-            rows: matrix.iter().map(|b| *b as i8).collect(),
-            d,
-        })
+        Ok(ScoreMatrix { rows, d })
     }
 
     /// <E_i, e> of every row, for int8 entries of e.
     pub fn scores(&self, e: &[u8]) -> Result<Vec<i32>> {
         ensure!(e.len() == self.d, "{} entries of e, {} expected", e.len(), self.d);
         let e: Vec<i16> = e.iter().map(|b| i16::from(*b as i8)).collect();
-        let mut out = vec![0i32; self.rows.len() / self.d];
+        let rows = self.rows.entries();
+        let mut out = vec![0i32; rows.len() / self.d];
         out.par_chunks_mut(ROWS)
-            .zip(self.rows.par_chunks(ROWS * self.d))
+            .zip(rows.par_chunks(ROWS * self.d))
             .for_each(|(out, rows)| products_here(rows, &e, out));
         Ok(out)
     }
@@ -172,6 +175,16 @@ mod tests {
         assert!(committer.commit(&e[1..], &Fr::from(1u64)).is_err());
     }
 
+    impl Entries for Vec<i8> {
+        fn entries(&self) -> &[i8] {
+            self
+        }
+    }
+
+    fn over(matrix: &[u8], d: usize) -> Result<ScoreMatrix> {
+        ScoreMatrix::new(Box::new(matrix.iter().map(|b| *b as i8).collect::<Vec<_>>()), d)
+    }
+
     #[test]
     fn exact_at_the_extremes() {
         for d in [1usize, 3, 16, 31, 64, 384, 4096] {
@@ -183,7 +196,7 @@ mod tests {
                     vec![127; d],
                     (0..d).map(|i| (i * 37 % 256) as u8).collect(),
                 ] {
-                    let got = ScoreMatrix::new(&matrix, d).unwrap().scores(&e).unwrap();
+                    let got = over(&matrix, d).unwrap().scores(&e).unwrap();
                     let int = |b: &u8| i64::from(*b as i8);
                     for (row, y) in matrix.chunks_exact(d).zip(&got) {
                         let want: i64 = row.iter().zip(&e).map(|(a, b)| int(a) * int(b)).sum();
@@ -193,8 +206,8 @@ mod tests {
                 }
             }
         }
-        assert!(ScoreMatrix::new(&[0; 5], 2).is_err());
-        assert!(ScoreMatrix::new(&[0; 4], 0).is_err());
-        assert!(ScoreMatrix::new(&[0; 4], 2).unwrap().scores(&[0; 3]).is_err());
+        assert!(over(&[0; 5], 2).is_err());
+        assert!(over(&[0; 4], 0).is_err());
+        assert!(over(&[0; 4], 2).unwrap().scores(&[0; 3]).is_err());
     }
 }

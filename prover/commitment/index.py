@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -191,7 +192,8 @@ def slot_salt(secret: bytes, slot: int) -> bytes:
 
 def text_tree(secret: bytes, texts: Mapping[int, SlotText], capacity: int) -> MerkleTree:
     """The Merkle tree over salted hashes of what the slots hold."""
-    return MerkleTree(text_leaf(slot_salt(secret, slot), slot, texts.get(slot)) for slot in range(capacity))
+    contents = enumerate(slots.by_slot(texts, capacity))
+    return MerkleTree(text_leaf(slot_salt(secret, slot), slot, content) for slot, content in contents)
 
 
 def save_version(state: State, manifest: bytes, version: Version) -> str:
@@ -229,16 +231,16 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
-    texts, rows = slots.load(state, manifest, tenant, number)
+    own = slots.Slots(state, manifest, tenant, number)
     if number:
-        matrix = slots.assembled(rows, _shape(state, manifest, tenant))
+        matrix = slots.load_matrix(own, _shape(state, manifest, tenant))
     else:
         matrix = _load_matrix(state.windows_directory / name)
     emptied = EmptiedFile.decode(public) if number and coined else None
     return Version(
         tenant=tenant,
         matrix=matrix,
-        texts=texts,
+        texts=slots.load_texts(own, len(matrix)),
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public) if emptied is None else emptied.index,
@@ -272,13 +274,17 @@ def _shape(state: State, manifest: bytes, tenant: str) -> tuple[int, int]:
 
 
 def _load_matrix(path: Path) -> Matrix:
-    return np.array(_mapped(path))  # in memory: the file may be overwritten while it is used
+    return _read(path, None)  # in memory: the file may be overwritten while it is used
 
 
 def _mapped(path: Path) -> Matrix:
     """A stored matrix, read only as far as it is used."""
+    return _read(path, "r")
+
+
+def _read(path: Path, mode: Literal["r"] | None) -> Matrix:
     try:
-        matrix: Matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        matrix: Matrix = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
     if matrix.ndim != 2 or matrix.dtype != np.int8:

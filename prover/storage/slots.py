@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +24,12 @@ from ragseal.prover.storage.state import State
 
 Matrix = npt.NDArray[np.int8]
 _Row = tuple[str, str, bytes, bytes]  #: id, text, metadata, vector
+
+PART = 4096  #: rows that are read at a time
+OVERHEAD = 300  #: bytes of memory that a slot's text takes beside its characters
+IN_MEMORY = 1 << 26  #: bytes of texts of a version that are held in memory, so that answers do not look them up
+_TEXT = "document, text, metadata"
+_LIVES = "manifest = ?1 AND tenant = ?2 AND number <= ?3 AND (until IS NULL OR until > ?3)"
 
 
 def store(
@@ -44,31 +53,132 @@ def withdraw(db: sqlite3.Connection, manifest: bytes, number: int) -> None:
     db.execute("UPDATE version_texts SET until = NULL WHERE manifest = ? AND until >= ?", (manifest, number))
 
 
-def load(state: State, manifest: bytes, tenant: str, number: int) -> tuple[dict[int, SlotText], dict[int, bytes]]:
-    """By slot what can be read of a version, and the vectors.
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The filled slots of one version, as the database has them."""
+
+    state: State
+    manifest: bytes
+    tenant: str
+    number: int
+
+    def each(self, columns: str) -> Iterator[tuple[Any, ...]]:
+        """The slot and these columns of every one, in order; a part at a time is in memory."""
+        query = f"SELECT slot, {columns} FROM version_texts WHERE {_LIVES} AND slot > ?4 ORDER BY slot LIMIT {PART}"
+        last = -1
+        while part := self.state.rows(query, (*self._own, last)):
+            yield from part
+            last = part[-1][0]
+
+    def one(self, slot: int) -> SlotText | None:
+        """What can be read of a slot; None: nothing is in it.  Raises CommitmentError as :func:`stored`."""
+        query = f"SELECT document, text, metadata FROM version_texts WHERE {_LIVES} AND slot = ?4"
+        found = self.state.row(query, (*self._own, slot))
+        return None if found is None else stored(*found)
+
+    def size(self) -> int:
+        """Bytes of memory that it takes to hold what can be read."""
+        query = f"SELECT TOTAL(LENGTH(text) + LENGTH(metadata) + {OVERHEAD}) FROM version_texts WHERE {_LIVES}"
+        found = self.state.row(query, self._own)
+        return int(found[0]) if found else 0
+
+    @property
+    def _own(self) -> tuple[bytes, str, int]:
+        return self.manifest, self.tenant, self.number
+
+
+class StoredTexts(Mapping[int, SlotText]):
+    """What can be read of a version's slots, looked up whenever it is asked for: memory does not grow with texts.
+
+    Once the window is retired, nothing can be read any more.
+    """
+
+    def __init__(self, slots: Slots, filled: npt.NDArray[np.bool_]) -> None:
+        """``filled``: one a slot, whether something is in it."""
+        self._slots, self._filled = slots, filled
+
+    def __getitem__(self, slot: int) -> SlotText:
+        found = self._slots.one(slot) if slot in self else None
+        if found is None:
+            raise KeyError(slot)
+        return found
+
+    def __contains__(self, slot: object) -> bool:
+        return isinstance(slot, int) and 0 <= slot < len(self._filled) and bool(self._filled[slot])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._filled).tolist())
+
+    def __len__(self) -> int:
+        return int(self._filled.sum())
+
+    def items(self) -> ItemsView[int, SlotText]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[SlotText]:
+        return _Values(self)
+
+    def in_order(self) -> Iterator[tuple[int, SlotText]]:
+        """All of them, by slot; a part at a time is in memory."""
+        for slot, *columns in self._slots.each(_TEXT):
+            yield slot, stored(*columns)
+
+
+class _Items(ItemsView[int, SlotText]):
+    def __init__(self, texts: StoredTexts) -> None:
+        super().__init__(texts)
+        self._texts = texts
+
+    def __iter__(self) -> Iterator[tuple[int, SlotText]]:
+        return self._texts.in_order()
+
+
+class _Values(ValuesView[SlotText]):
+    def __init__(self, texts: StoredTexts) -> None:
+        super().__init__(texts)
+        self._texts = texts
+
+    def __iter__(self) -> Iterator[SlotText]:
+        return (content for _, content in self._texts.in_order())
+
+
+def load_texts(slots: Slots, capacity: int) -> Mapping[int, SlotText]:
+    """By slot what can be read of a version: in memory, where it is not too much for that.
 
     Raises:
-        CommitmentError: as :func:`stored`.
+        CommitmentError: as :func:`stored`; a slot does not fit.
     """
-    query = (
-        "SELECT slot, document, text, metadata, row FROM version_texts "
-        "WHERE manifest = ?1 AND tenant = ?2 AND number <= ?3 AND (until IS NULL OR until > ?3)"
-    )
-    texts, rows = dict[int, SlotText](), dict[int, bytes]()
-    for slot, document, text, metadata, row in state.rows(query, (manifest, tenant, number)):
-        texts[slot] = stored(document, text, metadata)
-        rows[slot] = row
-    return texts, rows
+    if slots.size() <= IN_MEMORY:
+        return {slot: stored(*columns) for slot, *columns in slots.each(_TEXT)}
+    filled = np.zeros(capacity, dtype=np.bool_)
+    for slot, _ in slots.each("number"):
+        if not 0 <= slot < capacity:
+            raise CommitmentError(f"stored slot {slot} does not fit an index of {capacity}: restore a backup")
+        filled[slot] = True
+    return StoredTexts(slots, filled)
 
 
-def assembled(rows: Mapping[int, bytes], shape: tuple[int, int]) -> Matrix:
-    """The matrix with these vectors, empty slots zero.
+def by_slot(texts: Mapping[int, SlotText], capacity: int) -> Iterator[SlotText | None]:
+    """What every slot of an index holds, one after the other."""
+    if not isinstance(texts, StoredTexts):
+        yield from map(texts.get, range(capacity))
+        return
+    at = 0
+    for slot, content in texts.in_order():
+        yield from repeat(None, slot - at)
+        yield content
+        at = slot + 1
+    yield from repeat(None, capacity - at)
+
+
+def load_matrix(slots: Slots, shape: tuple[int, int]) -> Matrix:
+    """The matrix of a version, empty slots zero.
 
     Raises:
         CommitmentError: a slot or a vector does not fit.
     """
     matrix = np.zeros(shape, dtype=np.int8)
-    for slot, row in rows.items():
+    for slot, row in slots.each("row"):
         if not 0 <= slot < shape[0] or len(row) != shape[1]:
             raise CommitmentError(
                 f"the stored vector of slot {slot} does not fit an index of {shape}: restore a backup"

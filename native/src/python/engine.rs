@@ -9,6 +9,7 @@ use crate::lottery;
 use crate::ranked;
 use crate::scores;
 use crate::{bail, ensure};
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
@@ -279,15 +280,33 @@ impl LotteryEngine {
     }
 }
 
+/// A buffer of Python's.
+struct Shared(PyBuffer<u8>);
+
+impl scores::Entries for Shared {
+    fn entries(&self) -> &[i8] {
+        if self.0.len_bytes() == 0 {
+            return &[]; // of which Python need not name a place
+        }
+        // SAFETY: the buffer is contiguous and stays where it is as long as it is held, which is as long as this borrow; it was
+        // exported for reading only.
+        unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
+    }
+}
+
 /// A row-major int8 matrix whose products with a vector are exact.
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct ScoreMatrix(scores::ScoreMatrix);
 
 #[pymethods]
 impl ScoreMatrix {
+    /// Reads the buffer as long as it lives, and keeps its owner alive.
     #[new]
-    fn new(py: Python<'_>, matrix: &[u8], d: usize) -> PyResult<Self> {
-        Ok(ScoreMatrix(detached(py, || scores::ScoreMatrix::new(matrix, d))?))
+    fn new(matrix: PyBuffer<u8>, d: usize) -> PyResult<Self> {
+        if !matrix.readonly() || !matrix.is_c_contiguous() {
+            return Err(Error("a matrix is a contiguous buffer that nobody writes to".into()).into());
+        }
+        Ok(ScoreMatrix(scores::ScoreMatrix::new(Box::new(Shared(matrix)), d)?))
     }
 
     /// <row, e> for every row, as little-endian int32.
