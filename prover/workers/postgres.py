@@ -19,11 +19,17 @@ from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.printable import printable
 from ragseal.prover.keys.keyring import DIGEST_DIGITS
 from ragseal.prover.randomness import Draw
-from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
+from ragseal.prover.workers.interface import (
+    StoppingError,
+    UnreachedError,
+    Work,
+    WorkersStatus,
+    WorkResult,
+    places_for,
+)
 from ragseal.prover.workers.rows import DROPPED_DAYS, Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import ID_BYTES, MAX_RESULT, RowKey
 
-PLACES = 16  #: assignments under way
 LOOK = 0.25  #: seconds between two looks for results
 AWAY = 5.0  #: seconds between two attempts to reach the database
 PATIENCE = 60.0  #: seconds in which no worker takes anything, until the engine is in trouble
@@ -115,7 +121,7 @@ class PostgresWorkers:
 
     @property
     def places(self) -> int:
-        return PLACES
+        return places_for(self._alive)
 
     def start(self) -> None:
         with self._mutex:
@@ -321,7 +327,7 @@ class PostgresWorkers:
         with self._mutex:
             self._barred.add(worker)
             self._dropped = [*self._dropped, f"{shown}: {printable(reason[:500])}"][-KEPT:]
-            self._bad = self._bad + 1 if self._given - self._given_then <= PLACES else 1
+            self._bad = self._bad + 1 if self._given - self._given_then <= self.places else 1
             self._given_then = self._given
             if self._bad >= BAD:
                 self._unmet[""] = (
