@@ -220,16 +220,16 @@ class Proofs:
             with self._turns:
                 self._require_working(key.digest)
                 one = made.shard(shard)
-                known = None if made.shards == 1 else self._made.find(*place, one)
-                if known is not None:
-                    return one.c_h, known
+                proof = self._made.find(*place, one) if made.shards > 1 else None
+                if proof is not None:
+                    return one.c_h, proof
                 if workers is None:
                     proof = own().prove(one.assignment)
                     one.check(proof)
             if workers is not None:
-                proof = checked_proof(
-                    workers, self._turns, own, key.cls.name, key.digest, one.assignment, one.check, asked
-                )
+                circuit, assignment = key.cls.name, one.assignment
+                proof = checked_proof(workers, self._turns, own, circuit, key.digest, assignment, one.check, asked)
+            assert proof is not None
             if made.shards > 1:
                 with self._state.transaction() as db:
                     self._require_working(key.digest)  # in here, as for the whole entry
