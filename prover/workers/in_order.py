@@ -77,4 +77,5 @@ class InOrder:
     def stop(self) -> None:
         """Begin nothing any more; does not wait."""
         for job in self._crew.stop():
-            job.made.cancel()
+            if job.made.cancel():
+                job.made.set_running_or_notify_cancel()  # else whoever waits for it is not woken

@@ -32,7 +32,8 @@ from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
 CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
 MOST = 1024  #: nodes with a worker: as many assignments are under way at once
 LOOK = 2.0  #: seconds between two looks at the cluster's nodes
-SOON = 0.1  #: seconds between two looks at what actors have answered
+SOON = 0.1  #: seconds until an answer that was just asked for is waited for, at most
+FULL = 0.05  #: seconds for which answers of MOST nodes are gathered, of fewer shorter: a look costs by each of them
 ALIVE = 10.0  #: seconds between two signs of life of an actor
 SIGNS = 10.0  #: of life a second, at most, of all actors together: each is a call like an assignment's
 LEAVE = 2.0  #: seconds for saying goodbye
@@ -124,7 +125,10 @@ class Answers:
                 self._some.wait()
                 continue
             try:
-                there = self._ray.wait(refs, num_returns=len(refs), timeout=SOON)[0]
+                if not self._ray.wait(refs, num_returns=1, timeout=SOON)[0]:
+                    continue
+                time.sleep(FULL * len(refs) / MOST)
+                there = self._ray.wait(refs, num_returns=len(refs), timeout=0)[0]
             except Exception:  # Ray raises what it likes; who asks for the answer hears why
                 there = refs
                 time.sleep(SOON)
@@ -166,6 +170,8 @@ class Bridge:
                     self._left(said["row"])
                 else:
                     node.jobs.put((said["worker"], said["row"], body))
+                    if self._by_worker.get(said["worker"]) is not node:  # it ended meanwhile
+                        self._empty(node)
         self.leave()
 
     def leave(self) -> None:
@@ -215,15 +221,19 @@ class Bridge:
                 why = str(error) if isinstance(error, GoneError) else type(error).__name__
                 self.tell({"say": "gone", **node.told, "why": why})
             self._by_worker.pop(node.name, None)
-            with suppress(queue.Empty):
-                while True:
-                    job = node.jobs.get_nowait()
-                    if job is not None:
-                        self._left(job[1])
+            self._empty(node)
             with suppress(Exception):
                 self._ray.kill(node.actor)
             wait = LEAST_WAIT if time.monotonic() - began > LONGEST_WAIT else min(2 * wait, LONGEST_WAIT)
             time.sleep(wait)
+
+    def _empty(self, node: Node) -> None:
+        """Nobody proves what it was given."""
+        with suppress(queue.Empty):
+            while True:
+                job = node.jobs.get_nowait()
+                if job is not None:
+                    self._left(job[1])
 
     def _one_actor(self, node: Node) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

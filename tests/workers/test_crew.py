@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 
 import pytest
 
@@ -103,12 +102,11 @@ def test_a_crew_that_has_not_begun_keeps_its_jobs_and_one_that_stops_gives_them_
 
 def test_threads_without_a_job_end(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew_module, "IDLE", 0.1)
-    crew = crew_in(room)
-    room.go.release(2)
-    crew.submit(room.work)
-    until(lambda: not crew._threads and room.most == 1)
-    crew.submit(room.work)
-    until(lambda: room.go.acquire(blocking=False) is False and room.inside == 0)
+    crew, done = crew_in(room), list[int]()
+    for number in range(2):  # the second one needs a new thread
+        crew.submit(lambda number=number: done.append(number))
+        until(lambda number=number: done[number:] and not crew._threads)
+    assert done == [0, 1]
 
 
 def test_places_of_zero_are_one(room: Room) -> None:
@@ -166,6 +164,19 @@ def test_who_stops_ends_all_who_ask(room: Room) -> None:
     assert room.most == 2
 
 
+def test_who_stops_ends_those_whose_results_were_not_begun(room: Room) -> None:
+    pool = InOrder(lambda: room.places, "test")
+    first = InBackground(lambda: list(pool.results(room.work, range(2), lambda: None)))
+    until(lambda: room.inside == 2)
+    second = InBackground(lambda: list(pool.results(room.work, range(2), lambda: None)))
+    until(lambda: len(pool._crew._line) == 2)
+    time.sleep(0.1)  # it waits for the first of them, with nothing more to hand in
+    pool.stop()
+    assert isinstance(second.outcome(5), StoppingError)
+    room.go.release(2)
+    assert first.outcome() == [0, 1], "what is under way is finished"
+
+
 def test_what_fails_is_raised_where_its_result_would_be(room: Room) -> None:
     pool, begun = InOrder(lambda: 1, "test"), list[int]()
 
@@ -181,4 +192,3 @@ def test_what_fails_is_raised_where_its_result_would_be(room: Room) -> None:
         next(found)
     time.sleep(0.1)
     assert begun == [0, 1], "something was begun for nobody"
-    assert not Future[int]().done()
