@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.workers.process import receive, send
@@ -41,6 +41,7 @@ CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
 START = 60.0  #: seconds until an actor that does not come up is told of
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
 NAME_BYTES = 8  #: of chance in a worker's name
+OVER = "it was dropped, or its node is no more"
 LONGEST_ANSWER = 1 << 18  #: bytes of an actor's answer that are handed on; results and lists of keys are shorter
 
 
@@ -235,7 +236,8 @@ class Bridge:
                 if job is not None:
                     self._left(job[1])
 
-    def _one_actor(self, node: Node) -> None:
+    def _one_actor(self, node: Node) -> NoReturn:
+        """Raises GoneError, or what Ray raises: it ends in no other way."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         node.name = f"{_plain(node.host)}-{secrets.token_hex(NAME_BYTES)}"
@@ -264,6 +266,7 @@ class Bridge:
                         self._proved(node, row, sealed)
                     else:  # it was for the one before
                         self._left(row)
+        raise GoneError(OVER)
 
     def _proved(self, node: Node, row: str, sealed: bytes) -> None:
         try:
@@ -285,7 +288,7 @@ class Bridge:
             self.tell({"say": "gone", **node.told, "why": why})
             node.wakes.wait()
         if not self._answers.forget(ref):
-            raise GoneError("it was dropped, or its node is no more")
+            raise GoneError(OVER)
         try:
             made = self._ray.get(ref)
         except NoBytesError:

@@ -51,6 +51,14 @@ def test_two_hundred_nodes_prove_at_once_and_places_follow_them(
         assert time.monotonic() - began < 10
 
 
+def test_nodes_that_have_nothing_to_prove_are_missed_as_well(tmp_path: Path) -> None:
+    with many_nodes(tmp_path, 30, 0.1) as cluster:
+        until(lambda: cluster.workers.status().workers == 30)
+        cluster.grow_to(2)
+        until(lambda: cluster.workers.status().workers == 2, 10)
+        assert cluster.workers.prove(WORK).proof
+
+
 def test_who_waits_in_line_costs_nothing_and_is_told_at_once(tmp_path: Path) -> None:
     with many_nodes(tmp_path, 1, 3.0) as cluster:
         workers = cluster.workers
