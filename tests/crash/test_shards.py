@@ -103,6 +103,14 @@ def test_a_killed_provider_makes_only_what_is_missing(folder: Path, engine: str,
         assert not fsck.examine(provider, True).findings, "each of its proofs holds"
 
 
+def test_no_more_records_are_half_proven_than_keep_the_workers_busy(folder: Path) -> None:
+    with opened(folder) as provider:
+        assert provider.new_proofs(None)._records_at_once() == 1
+        for places, records in ((1, 2), (2, 2), (16, 7)):
+            workers = Scripted(engine_of(provider).gives, places=places)
+            assert provider.new_proofs(workers)._records_at_once() == records
+
+
 def test_a_statement_is_the_same_after_a_restart(folder: Path) -> None:
     """C_h and C_v come of derived blinders, else no proof of before would hold."""
 

@@ -81,7 +81,7 @@ def test_no_job_is_left_behind_by_threads_that_are_too_many(room: Room) -> None:
     until(lambda: crew._idle == 8)
     room.places = 1
     crew.submit(lambda: done.append(1))  # each of the eight may be woken for it
-    until(lambda: done == [1])
+    until(lambda: done == [1], 10)
     until(lambda: len(crew._threads) == 1)
 
 
