@@ -10,7 +10,6 @@ records, which come on top, are what ``bench.workers`` calls feeding.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import secrets
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.experiment import RESULTS, machine, save
-from bench.workers import processor_seconds
 from ragseal.prover.workers.crew import Crew
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers
 from ragseal.prover.workers.postgres import PostgresWorkers
@@ -32,9 +30,14 @@ from ragseal.prover.workers.sealed_rows import RowKey
 from tests.workers.crowd import Crowd
 from tests.workers.many_nodes import many_nodes
 
-TINY, BASE = 214_000, 2_000_000  #: bytes of an assignment, about as they are
-PROOF = 1.7  #: seconds, of class base on a node of two cores
-FLAT_OUT = 0.0
+#: What a worker has to do: a name, bytes of an assignment, and seconds of a proof on two cores.
+KINDS = (
+    ("tiny, flat out", 214_000, 0.0),
+    ("tiny, 1.7 s", 214_000, 1.7),
+    ("small, 1.1 s", 1_744_000, 1.1),
+    ("base, 1.7 s", 3_595_000, 1.7),
+)
+FEW = 500  #: workers: with more, the assignments of class base would be gigabytes
 
 
 def resident() -> float:
@@ -42,7 +45,9 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-def measured(workers: Workers, size: int, busy: Callable[[], int], wanted: int, seconds: float) -> dict[str, float]:
+def measured(
+    workers: Workers, size: int, proof: float, busy: Callable[[], int], wanted: int, seconds: float
+) -> dict[str, float]:
     """The provider's side at work, once all workers are there.
 
     Args:
@@ -66,7 +71,7 @@ def measured(workers: Workers, size: int, busy: Callable[[], int], wanted: int, 
     before = resident()
     for _ in range(workers.places):
         crew.submit(job)
-    time.sleep(2 * PROOF + wanted / 200)  # until the first ones are through
+    time.sleep(2 * proof + 2)  # until the first ones are through
     began, made, spent, seen = time.monotonic(), done[0], time.process_time(), list[int]()
     while time.monotonic() < began + seconds:
         time.sleep(0.1)
@@ -85,7 +90,7 @@ def measured(workers: Workers, size: int, busy: Callable[[], int], wanted: int, 
 
 def on_ray(nodes: int, size: int, proof: float, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, many_nodes(Path(folder), nodes, proof) as cluster:
-        return measured(cluster.workers, size, lambda: cluster.told.proving, nodes, seconds)
+        return measured(cluster.workers, size, proof, lambda: cluster.told.proving, nodes, seconds)
 
 
 def _crowd(uri: str, key: bytes, size: int, proof: float, proving: Any, stop: Event) -> None:
@@ -113,17 +118,13 @@ def crowd_behind(uri: str, key: RowKey, size: int, proof: float) -> Iterator[Cal
         process.join(20)
 
 
-def behind_postgres(uri: str, server: int, workers: int, size: int, proof: float, seconds: float) -> dict[str, float]:
-    """``server``: the process of the database, whose share is told apart."""
+def behind_postgres(uri: str, workers: int, size: int, proof: float, seconds: float) -> dict[str, float]:
     key = RowKey(secrets.token_bytes(32))
     engine = PostgresWorkers(uri, key, bytes(32))
     engine.start()
     try:
         with crowd_behind(uri, key, workers, proof) as busy:
-            spent, began = processor_seconds([server]), time.monotonic()
-            found = measured(engine, size, busy, workers, seconds)
-            cores = (processor_seconds([server]) - spent) / (time.monotonic() - began)
-            return {**found, "cores_of_the_database_and_of_who_asks_for_the_workers": round(cores, 2)}
+            return measured(engine, size, proof, busy, workers, seconds)
     finally:
         engine.close()
 
@@ -137,25 +138,16 @@ def main() -> None:
     given = options.parse_args()
     counts, seconds = [int(one) for one in given.workers.split(",")], given.seconds
     found: dict[str, Any] = {"load_of_the_machine": os.getloadavg()[0], "ray": {}, "postgres": {}}
-    cases = [(f"{n} workers, {name}", n, size, proof) for n in counts for name, size, proof in (
-        ("proofs of 1.7 s, 214 KB", TINY, PROOF), ("flat out, 214 KB", TINY, FLAT_OUT),
-        ("proofs of 1.7 s, 2 MB", BASE, PROOF),
-    )]  # fmt: skip
+    cases = [(f"{n}: {name}", n, size, proof) for n in counts for name, size, proof in KINDS[: 4 if n < FEW else 3]]
     for name, count, size, proof in cases:
         found["ray"][name] = on_ray(count, size, proof, seconds)
-        print(name, found["ray"][name], flush=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="ragseal-pg-") as data,
-        pgserver.get_server(data) as server,
-    ):
+        print("ray", name, found["ray"][name], flush=True)
+    with tempfile.TemporaryDirectory(prefix="ragseal-pg-") as data, pgserver.get_server(data) as server:
         for name, count, size, proof in cases:
-            if proof == FLAT_OUT:  # a crowd of workers in one thread would be what is measured
-                continue
-            pid = server.get_pid() or 0
-            found["postgres"][name] = behind_postgres(server.get_uri(), pid, count, size, proof, seconds)
-            print(name, found["postgres"][name], flush=True)
+            if proof:  # else the workers, which stand in one thread, would be what is measured
+                found["postgres"][name] = behind_postgres(server.get_uri(), count, size, proof, seconds)
+                print("postgres", name, found["postgres"][name], flush=True)
     save(RESULTS / "many_workers.json", {"machine": machine(), "seconds": seconds, **found})
-    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":
