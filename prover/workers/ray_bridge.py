@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragseal.kernel.errors import AuditError
+from ragseal.prover.workers.interface import MOST_PLACES
 from ragseal.prover.workers.process import receive, send
 from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
 
 CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
-MOST = 1024  #: nodes with a worker: as many assignments are under way at once
 LOOK = 2.0  #: seconds between two looks at the cluster's nodes
 SOON = 0.1  #: seconds until an answer that was just asked for is waited for, at most
-FULL = 0.05  #: seconds for which answers of MOST nodes are gathered, of fewer shorter: a look costs by each of them
+FULL = 0.05  #: seconds for which answers of MOST_PLACES nodes are gathered, of fewer shorter: a look costs by each
 ALIVE = 10.0  #: seconds between two signs of life of an actor
 SIGNS = 10.0  #: of life a second, at most, of all actors together: each is a call like an assignment's
 LEAVE = 2.0  #: seconds for saying goodbye
@@ -128,7 +128,7 @@ class Answers:
             try:
                 if not self._ray.wait(refs, num_returns=1, timeout=SOON)[0]:
                     continue
-                time.sleep(FULL * len(refs) / MOST)
+                time.sleep(FULL * len(refs) / MOST_PLACES)
                 there = self._ray.wait(refs, num_returns=len(refs), timeout=0)[0]
             except Exception:  # Ray raises what it likes; who asks for the answer hears why
                 there = refs
@@ -197,7 +197,8 @@ class Bridge:
                     node.end()
                     del self._nodes[identity]
             for identity, one in alive.items():
-                if identity not in self._nodes and len(self._nodes) < MOST and one["Resources"].get("CPU", 0) >= CPUS:
+                proves = one["Resources"].get("CPU", 0) >= CPUS
+                if identity not in self._nodes and len(self._nodes) < MOST_PLACES and proves:
                     node = self._nodes[identity] = Node(identity, str(one["NodeManagerHostname"])[:64])
                     threading.Thread(target=self._keep, args=(node,), daemon=True).start()
             self.tell({"say": "cluster", "nodes": list(self._nodes)})

@@ -40,7 +40,6 @@ class Told:
     most: int = 0  #: at once, so far
     done: int = 0
     waits: int = 0  #: calls of Ray's that wait, at once, at most
-    processor: float = 0.0  #: seconds, of the bridge and the nodes
 
 
 # --- in the bridge's process -----------------------------------------------------------------------------------------
@@ -135,7 +134,6 @@ def stand_in(folder: Path) -> ModuleType:
 
     def tell() -> None:
         while True:
-            clock.told.processor = time.process_time()
             (folder / "told.new").write_text(json.dumps(asdict(clock.told)))
             (folder / "told.new").rename(folder / "told")
             time.sleep(0.02)
