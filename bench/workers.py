@@ -151,7 +151,7 @@ def of_engine(workers: Workers, count: int, work: Work, seconds: float, roots: S
     try:
         workers.start()
         if not isinstance(workers, LocalWorkers):  # whose processes start with the first assignment
-            until(lambda: workers.status().workers == count)
+            until(lambda: workers.status().workers == count, 180)  # a busy machine takes Ray long
         return rate(workers.prove, work, workers.places, seconds, roots)
     finally:
         workers.close()
