@@ -53,6 +53,8 @@ while receive(channel) is not None:
     send(channel, WorkResult(name, bytes(256), "").encode())
 """
 
+APART = 10.0  #: seconds between two starts of nodes: one of two that start at once on one machine may die of it
+
 
 def processor_seconds(roots: Sequence[int]) -> float:
     """Of these processes and of all that they started, as far as they run still."""
@@ -227,6 +229,7 @@ def on_ray(cases: Sequence[Case], count: int, seconds: float) -> dict[str, dict[
         a_cluster(Path(folder)) as cluster,
     ):
         for number in range(1, count):
+            time.sleep(APART)
             cluster.start(f"node-{number}")
         for case in cases:
             held(case, cluster.keys)
