@@ -151,7 +151,7 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
     here = proofs.link_context(context, TENANT, b"i" * 32)
     weights = bench.weights("link", here, len(made))
     linked = opening.prove_opening(
-        group, "link", here, proofs.link_relations(group, bench.generators, bench.columns, key.scores.b, here, items),
+        group, "link", here, proofs.link_relations(bench.generators, bench.columns, key.scores.b, here, items),
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip

@@ -58,14 +58,35 @@ class Relation:
     """``commitments`` (T of them) that open over ``bases``, base j taking witness entry ``slots[j]``.
 
     ``slots`` is a sequence of (start, stop) ranges of the witness, concatenated; their total length is that of bases.
+    Ranges may meet: with factors, several bases that take one entry are added up.
     """
 
     bases: bytes
     slots: tuple[tuple[int, int], ...]
     commitments: tuple[bytes, ...]
+    factors: tuple[int, ...] = ()  #: by which the bases of each range are multiplied, not 0; none: all by 1
+    parts: tuple[int, ...] = (1,)  #: a commitment is the sum of so many points, multiplied by these
 
-    def pick(self, vector: bytes) -> bytes:
-        return b"".join(vector[32 * a : 32 * b] for a, b in self.slots)
+    def pick(self, group: Group, vector: bytes) -> bytes:
+        """The scalar of every base, for the vector's entries."""
+        picked = [vector[32 * a : 32 * b] for a, b in self.slots]
+        if self.factors:
+            picked = [group.combine([part], [factor]) for part, factor in zip(picked, self.factors, strict=True)]
+        return b"".join(picked)
+
+    def spread(self, group: Group, size: int) -> bytes:
+        """One point for every entry of a witness: what the bases that take it add up to, the identity where none does.
+
+        With factors that is a multiplication a base; whoever verifies needs none of them (:meth:`pick`).
+        """
+        if not self.factors:
+            return folding.spread(self.bases, self.slots, size)
+        total, at = bytes(POINT_BYTES * size), 0
+        for (start, stop), factor in zip(self.slots, self.factors, strict=True):
+            end = at + POINT_BYTES * (stop - start)
+            own = folding.spread(self.bases[at:end], ((start, stop),), size)
+            total, at = group.fold(own + total, factor), end
+        return total
 
 
 def powers(chi: int, count: int) -> list[int]:
@@ -90,8 +111,9 @@ def _combined(group: Group, relations: Sequence[Relation], chi: int) -> list[byt
     for relation in relations:
         if not relation.commitments:
             raise ProofError("a batch of no commitments proves nothing")
-        weights = field.pack(powers(chi, len(relation.commitments)))
-        combined.append(group.msm(b"".join(relation.commitments), weights))
+        weights = powers(chi, len(relation.commitments))
+        scalars = field.pack([weight * part % R for weight in weights for part in relation.parts])
+        combined.append(group.msm(b"".join(relation.commitments), scalars))
     return combined
 
 
@@ -111,9 +133,9 @@ def prove_opening(
         raise ProofError("as many nonces as witness entries are needed")
     size = len(witness) // field.FIELD_BYTES
     combined = _combined(group, relations, batching_challenge(use, context))
-    announcements = [group.msm(r.bases, r.pick(nonces)) for r in relations]
+    announcements = [group.msm(r.bases, r.pick(group, nonces)) for r in relations]
     transcript, c = _transcript(use, context, size, combined, announcements)
-    bases = [folding.spread(r.bases, r.slots, size) for r in relations]
+    bases = [r.spread(group, size) for r in relations]
     folds, final = folding.fold(group, use, transcript, bases, group.respond(nonces, c, witness))
     return Opening(tuple(announcements), tuple(folds), tuple(field.unpack(final)))
 
@@ -184,7 +206,7 @@ def verify_opening(
     coefficients, weights = folding.unfold(group, use, transcript, size, count, proof.folds, final)
     closing = [-w % R for w in (weights[0], weights[0] * c, *weights[1:])]
     for k, (relation, statement) in enumerate(zip(relations, combined, strict=True)):
-        own = relation.pick(coefficients)
+        own = relation.pick(group, coefficients)
         if len(relation.bases) // POINT_BYTES != len(own) // field.FIELD_BYTES:
             raise ProofError(f"{use} opening: bases and witness slots differ in number")
         points = (proof.announcements[k], statement, *proof.folds[k::count])

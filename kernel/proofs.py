@@ -17,7 +17,7 @@ from ragseal.kernel.encoding import HASH, NAME, POINT, U32, U64, Blob, Codec, Ma
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.opening import Equations, Opening, Relation, verify_opening
+from ragseal.kernel.opening import Equations, Opening, Relation, powers, verify_opening
 from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.transcript import challenge, nonzero_element, tagged_hash
@@ -196,18 +196,8 @@ def shard_weight(here: bytes) -> int:
     return challenge("opening/link/shards", here)
 
 
-def added_up(group: Group, points: bytes, shards: int, psi: int) -> bytes:
-    """sum_s psi^s P_s, for as many points P_s of every shard, point by point."""
-    size = len(points) // shards
-    parts = [points[at : at + size] for at in range(0, len(points), size)]
-    total = parts[-1]
-    for part in reversed(parts[:-1]):
-        total = group.fold(total + part, psi)
-    return total
-
-
 def link_relations(
-    group: Group, generator_bases: bytes, columns: bytes, b: bytes, here: bytes, items: Sequence[BatchItem]
+    generator_bases: bytes, columns: bytes, b: bytes, here: bytes, items: Sequence[BatchItem]
 ) -> tuple[Relation, Relation]:
     """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (SPEC B.7).
 
@@ -221,14 +211,16 @@ def link_relations(
     shards = len(columns) // (POINT_BYTES * d)
     if len(columns) != POINT_BYTES * d * shards or any(len(i.record.c_y) != POINT_BYTES * shards for i in items):
         raise ProofError("a record has another number of C_y than its index has shards")
-    c_y = [i.record.c_y for i in items]
-    if shards > 1:
-        psi = shard_weight(here)
-        columns = added_up(group, columns, shards, psi)
-        c_y = [added_up(group, one, shards, psi) for one in c_y]
+    weights = tuple(powers(shard_weight(here), shards)) if shards > 1 else (1,)
     return (
         Relation(generator_bases, ((0, d + 1),), tuple(i.record.signed.request.c_e for i in items)),
-        Relation(columns + b, ((0, d), (d + 1, d + 2)), tuple(c_y)),
+        Relation(
+            columns + b,
+            (*((0, d) for _ in weights), (d + 1, d + 2)),
+            tuple(i.record.c_y for i in items),
+            (*weights, 1) if shards > 1 else (),
+            weights,
+        ),
     )
 
 
@@ -266,7 +258,7 @@ def verify_link(
     Args:
         later: as in :func:`ragseal.kernel.opening.verify_opening`.
     """
-    relations = link_relations(group, generator_bases, columns, b, context, items)
+    relations = link_relations(generator_bases, columns, b, context, items)
     verify_opening(group, "link", context, relations, len(generator_bases) // POINT_BYTES + 1, proof, later)
 
 

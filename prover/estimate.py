@@ -110,7 +110,7 @@ class Estimates:
             workers: who makes the blocks' Groth16 proofs; None: this process.
         """
         self._workers = workers
-        self._pool = None if workers is None else InOrder(workers.places, "blocks")
+        self._pool = None if workers is None else InOrder(lambda: workers.places, "blocks")
         self._state = state
         self._journal = journal
         self._group = group

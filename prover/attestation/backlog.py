@@ -7,13 +7,15 @@ It keeps nothing: what is queued and what is under way follows from the ledger a
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
+from ragseal.prover.workers.crew import Crew
 from ragseal.prover.workers.interface import HERE, StoppingError, UnreachedError, Workers
 from ragseal.runtime.face import when
 
@@ -27,17 +29,20 @@ log = logging.getLogger("ragseal.provider")
 class Backlog:
     """Proves what is submitted.  Methods may be called from any thread."""
 
-    def __init__(self, prove: Callable[[bytes, int], object], workers: Workers | None) -> None:
+    def __init__(
+        self, prove: Callable[[bytes, int], object], workers: Workers | None, places: Callable[[], int] = lambda: 1
+    ) -> None:
         """
         Args:
             prove: one record; UnreachedError where it is to be tried again.
-            workers: who makes the proofs; None: the process itself, one after the other.
+            workers: who makes the proofs; None: the process itself.
+            places: how many records are proven at once; asked as it goes.
         """
         self._prove, self._workers = prove, workers
-        self._jobs: queue.Queue[Job | None] = queue.Queue()
-        self._threads: list[threading.Thread] = []
+        self._crew: Crew[Callable[[], None]] = Crew(places, "proofs", begun=False)
         self._stopping = threading.Event()
         self._mutex = threading.Lock()
+        self._own = threading.local()  #: of each thread: how long it waits where no worker is reached
         self._left = 0  #: queued or under way
         self._since, self._made = 0.0, 0  #: when the backlog began, monotonic, and how many of it are done
         self._rate = 0.0  #: proofs a second
@@ -48,47 +53,44 @@ class Backlog:
             if not self._left:
                 self._since, self._made = time.monotonic(), 0
             self._left += 1
-        self._jobs.put((manifest, seq))
+        self._line((manifest, seq))
+
+    def _line(self, job: Job) -> None:
+        with suppress(StoppingError):  # it is made after the next start
+            self._crew.submit(partial(self._run, job))
 
     def start(self, jobs: Iterable[Job]) -> None:
         """Begin, with what a restart left unproven."""
         for job in jobs:
             self.submit(*job)
-        for number in range(1 if self._workers is None else self._workers.places):
-            thread = threading.Thread(target=self._run, name=f"proofs-{number}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._crew.begin()
 
     def stop(self, timeout: float = 60.0) -> None:
         """Let each thread finish the proof at hand; what is queued is made after the next start."""
         self._stopping.set()
-        for _ in self._threads:
-            self._jobs.put(None)
-        end = time.monotonic() + timeout
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        self._threads = []
+        self._crew.stop()
+        self._crew.join(timeout)
 
-    def _run(self) -> None:
-        wait = LEAST_WAIT
-        while (job := self._jobs.get()) is not None and not self._stopping.is_set():
-            try:
-                self._prove(*job)
-                wait = LEAST_WAIT
-            except StoppingError:
-                return
-            except UnreachedError:  # the engine has said so
-                self._jobs.put(job)
-                self._stopping.wait(wait)
-                wait = min(2 * wait, LONGEST_WAIT)
-                continue
-            except AuditError as error:
-                log.error("no proof of record %d: %s", job[1], error)
-            except Exception as error:  # the worker must outlive a bug; details could hold secrets
-                log.error("no proof of record %d: %s", job[1], type(error).__name__)
-            with self._mutex:
-                self._left, self._made = self._left - 1, self._made + 1
-                self._rate = self._made / max(time.monotonic() - self._since, 1e-3)
+    def _run(self, job: Job) -> None:
+        try:
+            self._prove(*job)
+            self._own.wait = LEAST_WAIT
+        except StoppingError:
+            self._crew.stop()
+            return
+        except UnreachedError:  # the engine has said so
+            self._line(job)
+            wait = getattr(self._own, "wait", LEAST_WAIT)
+            self._stopping.wait(wait)
+            self._own.wait = min(2 * wait, LONGEST_WAIT)
+            return
+        except AuditError as error:
+            log.error("no proof of record %d: %s", job[1], error)
+        except Exception as error:  # the backlog must outlive a bug; details could hold secrets
+            log.error("no proof of record %d: %s", job[1], type(error).__name__)
+        with self._mutex:
+            self._left, self._made = self._left - 1, self._made + 1
+            self._rate = self._made / max(time.monotonic() - self._since, 1e-3)
 
     def status(self, now: float) -> dict[str, Any]:
         """How much is left, how fast it goes, and when it is done: for ``status``, and for metrics.

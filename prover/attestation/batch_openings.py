@@ -156,7 +156,7 @@ class BatchOpenings:
             cases,
             dimension + 2,
             lambda case: [*decode_embedding(case.kept.embedding), case.kept.blinder, self._added_rho(here, case.kept)],
-            lambda: proofs.link_relations(self.group, generators, columns, b, here, own),
+            lambda: proofs.link_relations(generators, columns, b, here, own),
             lambda opening: proofs.verify_link(self.group, generators, columns, b, here, own, opening),
         )
 

@@ -25,6 +25,7 @@ from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.batch_openings import BatchOpenings, Case
 from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
+from ragseal.prover.attestation.shard_proofs import ShardProofs
 from ragseal.prover.attestation.statements import Statements
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.commitment.index import Version
@@ -76,13 +77,25 @@ class Proofs:
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
+        self._made = ShardProofs(state)
         self._delivered: OrderedDict[tuple[bytes, tuple[int, ...]], bytes] = OrderedDict()
         self._workers = workers
-        places = 1 if workers is None else workers.places
-        self._asking, self._shards = InOrder(places, "asked"), InOrder(places, "shard")
+        self._asking, self._shards = InOrder(self._records_at_once, "asked"), InOrder(self._proofs_at_once, "shard")
         self._mutex = threading.Lock()
         self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
-        self.backlog = Backlog(lambda manifest, seq: self.prove(manifest, seq, asked=False), workers)
+        self.backlog = Backlog(
+            lambda manifest, seq: self.prove(manifest, seq, asked=False), workers, self._records_at_once
+        )
+
+    def _proofs_at_once(self) -> int:
+        return 1 if self._workers is None else self._workers.places
+
+    def _records_at_once(self) -> int:
+        """As many as keep the workers busy: more of them would lie here half proven, with the scores of all shards."""
+        shards = self._state.settings.shards
+        if self._workers is None or shards == 1:
+            return self._proofs_at_once()
+        return self._proofs_at_once() // shards + 2  # the one that ends, and the one that begins
 
     # --- one record ---
 
@@ -179,6 +192,7 @@ class Proofs:
         with self._state.transaction() as db:
             self._require_working(key_digest)  # in here: no other record's proof can fail between look and entry
             db.execute("INSERT INTO proofs VALUES (?, ?, ?)", (manifest, seq, entry.encode()))
+            self._made.forget(db, manifest, seq)
         return entry
 
     def _require_working(self, key_digest: bytes) -> None:
@@ -204,14 +218,24 @@ class Proofs:
             made = self._statements.proving(window, secrets, case)
 
         def proven(shard: int) -> tuple[bytes, bytes]:
+            place = window.digest, made.seq, shard
             with self._turns:
                 self._require_working(key.digest)
                 one = made.shard(shard)
+                proof = self._made.find(*place, one) if made.shards > 1 else None
+                if proof is not None:
+                    return one.c_h, proof
                 if workers is None:
                     proof = own().prove(one.assignment)
                     one.check(proof)
-                    return one.c_h, proof
-            proof = checked_proof(workers, self._turns, own, key.cls.name, key.digest, one.assignment, one.check, asked)
+            if workers is not None:
+                circuit, assignment = key.cls.name, one.assignment
+                proof = checked_proof(workers, self._turns, own, circuit, key.digest, assignment, one.check, asked)
+            assert proof is not None
+            if made.shards > 1:
+                with self._state.transaction() as db:
+                    self._require_working(key.digest)  # in here, as for the whole entry
+                    self._made.keep(db, *place, proof)
             return one.c_h, proof
 
         if workers is None or made.shards == 1:
@@ -299,7 +323,7 @@ class Proofs:
         self.backlog.start((manifest, seq) for seq in self.missing(manifest or b"", records) if manifest is not None)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Finish the proofs at hand; what is queued is made after the next start."""
+        """Finish the proofs at hand; what is queued is made after the next start, and what a record lacks."""
         self._asking.stop()
         self._shards.stop()
         self.backlog.stop(timeout)

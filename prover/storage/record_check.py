@@ -105,7 +105,10 @@ class RecordCheck:
             elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, manifest.policy.shards):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
-        query = "SELECT seq FROM proofs WHERE manifest = ? AND seq >= ?"
+        query = (
+            "SELECT seq FROM proofs WHERE manifest = ?1 AND seq >= ?2 UNION "
+            "SELECT seq FROM shard_proofs WHERE manifest = ?1 AND seq >= ?2"
+        )
         for (seq,) in self._state.rows(query, (digest, len(self._window.records))):
             yield f"a proof of record {seq} of window {manifest.window!r} is kept, the ledger has no such record"
 

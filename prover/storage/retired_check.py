@@ -21,6 +21,7 @@ _LEFT = {
     "texts": "SELECT COUNT(*) FROM version_texts WHERE manifest = ?",
     "secrets of queries": "SELECT COUNT(*) FROM queries WHERE manifest = ?",
     "embeddings": "SELECT COUNT(*) FROM prepared WHERE manifest = ?",
+    "proofs of shards": "SELECT COUNT(*) FROM shard_proofs WHERE manifest = ?",
     "salts, blinders or matrices": (
         "SELECT COUNT(*) FROM versions WHERE manifest = ? AND (secret <> x'' OR blinders <> x'' OR matrix <> '')"
     ),

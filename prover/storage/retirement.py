@@ -108,7 +108,7 @@ def purge_rows(state: State, manifest: bytes, keep_coin: bool) -> None:
         keep_coin: a later window may carry these coins on (A.11.9).
     """
     with state.transaction() as db:
-        for table in ("version_texts", "queries", "prepared"):
+        for table in ("version_texts", "queries", "prepared", "shard_proofs"):
             db.execute(f"DELETE FROM {table} WHERE manifest = ?", (manifest,))
         db.execute("UPDATE versions SET secret = x'', blinders = x'', matrix = '' WHERE manifest = ?", (manifest,))
         db.execute("UPDATE thinnings SET hidden = x'', blinders = x'' WHERE manifest = ?", (manifest,))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     name TEXT PRIMARY KEY, tenant TEXT NOT NULL, public_key BLOB NOT NULL UNIQUE);
@@ -58,6 +58,9 @@ CREATE TABLE IF NOT EXISTS prepared (
     prepare BLOB PRIMARY KEY, manifest BLOB NOT NULL, embedding BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS proofs (
     manifest BLOB NOT NULL, seq INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (manifest, seq));
+CREATE TABLE IF NOT EXISTS shard_proofs (
+    manifest BLOB NOT NULL, seq INTEGER NOT NULL, shard INTEGER NOT NULL, proof BLOB NOT NULL,
+    PRIMARY KEY (manifest, seq, shard));
 CREATE TABLE IF NOT EXISTS estimates (
     manifest BLOB PRIMARY KEY, links BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS auditors (
@@ -92,6 +95,8 @@ CREATE TABLE IF NOT EXISTS copy_keys (
 CREATE TRIGGER IF NOT EXISTS retired_query BEFORE INSERT ON queries
     WHEN EXISTS (SELECT 1 FROM retirements WHERE manifest = NEW.manifest) BEGIN SELECT RAISE(IGNORE); END;
 CREATE TRIGGER IF NOT EXISTS retired_prepare BEFORE INSERT ON prepared
+    WHEN EXISTS (SELECT 1 FROM retirements WHERE manifest = NEW.manifest) BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER IF NOT EXISTS retired_shard_proof BEFORE INSERT ON shard_proofs
     WHEN EXISTS (SELECT 1 FROM retirements WHERE manifest = NEW.manifest) BEGIN SELECT RAISE(IGNORE); END;
 """
 

@@ -19,6 +19,16 @@ HERE = "here"  #: the engine that has no workers: the provider proves, with ever
 MAX_INPUTS = 1 << 27  #: bytes of one assignment
 PROOF_BYTES = 256
 MAX_FAILURE = 2000  #: bytes
+FEWEST_PLACES = 16  #: so workers that just came are used at once
+MOST_PLACES = 1024  #: each is a thread that holds an assignment, megabytes, whatever a database says of workers
+
+
+def places_for(workers: int) -> int:
+    """How many assignments are worth handing in at once to so many workers on other machines.
+
+    A quarter more than workers, so that who is done has its next one before the result is read and checked.
+    """
+    return max(FEWEST_PLACES, min(workers + workers // 4, MOST_PLACES))
 
 
 class UnreachedError(TransportError):
@@ -82,7 +92,7 @@ class Workers(Protocol):
 
     @property
     def places(self) -> int:
-        """How many assignments are worth handing in at once."""
+        """How many assignments are worth handing in at once; it follows how many workers there are."""
 
     def start(self) -> None:
         """Begin to look for workers; nothing is waited for."""

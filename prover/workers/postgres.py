@@ -19,11 +19,17 @@ from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.printable import printable
 from ragseal.prover.keys.keyring import DIGEST_DIGITS
 from ragseal.prover.randomness import Draw
-from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
+from ragseal.prover.workers.interface import (
+    StoppingError,
+    UnreachedError,
+    Work,
+    WorkersStatus,
+    WorkResult,
+    places_for,
+)
 from ragseal.prover.workers.rows import DROPPED_DAYS, Rows, bytes_of, text_of
 from ragseal.prover.workers.sealed_rows import ID_BYTES, MAX_RESULT, RowKey
 
-PLACES = 16  #: assignments under way
 LOOK = 0.25  #: seconds between two looks for results
 AWAY = 5.0  #: seconds between two attempts to reach the database
 PATIENCE = 60.0  #: seconds in which no worker takes anything, until the engine is in trouble
@@ -94,7 +100,8 @@ class PostgresWorkers:
         Raises:
             ConfigurationError: no connection URI.
         """
-        self._rows, self._looks = Rows(conninfo), Rows(conninfo)
+        self._rows, self._looks, self._puts = Rows(conninfo), Rows(conninfo), Rows(conninfo)
+        self._putting = threading.Lock()
         self._key, self._draw, self._owner = key, draw, provider.hex()
         self._provider = f"{self._owner}:{draw(ID_BYTES).hex()}"  # this run's rows
         self._patience, self._limit = patience, limit
@@ -115,7 +122,7 @@ class PostgresWorkers:
 
     @property
     def places(self) -> int:
-        return PLACES
+        return places_for(self._alive)
 
     def start(self) -> None:
         with self._mutex:
@@ -156,17 +163,12 @@ class PostgresWorkers:
         if not self._closing.is_set():
             self._refuse_shut(folder)
         name, row = self._draw(ID_BYTES), _Row(folder)
-        sealed = self._key.seal_work(name, work, self._draw)
         with self._mutex:
             if self._closing.is_set():
                 raise StoppingError
             self._waiting[name] = row
         try:
-            try:
-                self._rows.run(_PUT, (name, self._key.queue, self._provider, folder, sealed))
-            except AuditError as error:
-                raise UnreachedError(str(error)) from None
-            row.since = time.monotonic()
+            self._put(name, row, work)
             if not row.ended.wait(LONGEST):
                 row.trouble = f"no proof came back in {LONGEST:g} s"
                 self._not_taken(folder, row.trouble)
@@ -185,6 +187,19 @@ class PostgresWorkers:
         except EncodingError as error:
             raise _UnreadableError(str(error)) from None
         return self._of_its_claimant(made, row.worker)
+
+    def _put(self, name: bytes, row: _Row, work: Work) -> None:
+        """One after the other, sealed in its turn: a thousand at once are gigabytes, and take longer than DEADLINE."""
+        with self._putting:
+            if self._closing.is_set():
+                raise StoppingError
+            self._refuse_shut(row.folder)
+            sealed = self._key.seal_work(name, work, self._draw)
+            try:
+                self._puts.run(_PUT, (name, self._key.queue, self._provider, row.folder, sealed))
+            except AuditError as error:
+                raise UnreachedError(str(error)) from None
+        row.since = time.monotonic()
 
     def _of_its_claimant(self, made: WorkResult, claimant: str | None) -> WorkResult:
         """Else a worker that lies goes on under its name, or has an honest one dropped by writing that one's."""
@@ -321,7 +336,7 @@ class PostgresWorkers:
         with self._mutex:
             self._barred.add(worker)
             self._dropped = [*self._dropped, f"{shown}: {printable(reason[:500])}"][-KEPT:]
-            self._bad = self._bad + 1 if self._given - self._given_then <= PLACES else 1
+            self._bad = self._bad + 1 if self._given - self._given_then <= self.places else 1
             self._given_then = self._given
             if self._bad >= BAD:
                 self._unmet[""] = (
@@ -347,7 +362,7 @@ class PostgresWorkers:
         if not self._away:
             with suppress(AuditError):  # else the next start deletes them
                 self._rows.run(_OWN, (self._key.queue, self._provider), AWAY)
-        self._looks.close()
-        self._rows.close()
+        for one in (self._looks, self._puts, self._rows):
+            one.close()
         if self._looker is not None:
             self._looker.join(AWAY)

@@ -23,21 +23,25 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ragseal.kernel.errors import AuditError
+from ragseal.prover.workers.interface import MOST_PLACES
 from ragseal.prover.workers.process import receive, send
 from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
 
 CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
-MOST = 64  #: nodes with a worker: as many assignments are under way at once
-LOOK = 2.0  #: seconds between two looks at the cluster's nodes, and the longest wait for one answer of Ray's
-ALIVE = 10.0  #: seconds between two signs of life of an actor that has nothing to do
+LOOK = 2.0  #: seconds between two looks at the cluster's nodes
+SOON = 0.1  #: seconds until an answer that was just asked for is waited for, at most
+FULL = 0.05  #: seconds for which answers of MOST_PLACES nodes are gathered, of fewer shorter: a look costs by each
+ALIVE = 10.0  #: seconds between two signs of life of an actor
+SIGNS = 10.0  #: of life a second, at most, of all actors together: each is a call like an assignment's
 LEAVE = 2.0  #: seconds for saying goodbye
 CONNECT = 60.0  #: seconds until a cluster that does not answer is given up
 START = 60.0  #: seconds until an actor that does not come up is told of
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until a node whose actor ended gets another one
 NAME_BYTES = 8  #: of chance in a worker's name
+OVER = "it was dropped, or its node is no more"
 LONGEST_ANSWER = 1 << 18  #: bytes of an actor's answer that are handed on; results and lists of keys are shorter
 
 
@@ -74,15 +78,66 @@ class Node:
 
     identity: str
     host: str
-    jobs: queue.Queue[tuple[str, str, bytes]] = field(default_factory=queue.Queue)  #: worker, row, sealed assignment
+    jobs: queue.Queue[tuple[str, str, bytes] | None] = field(default_factory=queue.Queue)  #: worker, row, assignment
     name: str = ""  #: of its present actor
     actor: Any = None
     over: bool = False  #: it was dropped, or is no more
+    wakes: threading.Event = field(default_factory=threading.Event)  #: its answer is there, or it is over
+
+    def end(self) -> None:
+        """Whatever its thread waits for."""
+        self.over = True
+        self.wakes.set()
+        self.jobs.put(None)
 
     @property
     def told(self) -> dict[str, str]:
         """What the provider is told of it."""
         return {"worker": self.name, "node": self.identity, "host": self.host}
+
+
+class Answers:
+    """What actors are asked for, waited for with one call at a time.
+
+    The server of Ray Client has a hundred threads, and a call that waits keeps one of them.
+    """
+
+    def __init__(self, ray: Any) -> None:
+        self._ray, self._mutex, self._some = ray, threading.Lock(), threading.Event()
+        self._waiting: dict[Any, Node] = {}
+
+    def expect(self, ref: Any, node: Node) -> None:
+        """Wake the node once its answer is there."""
+        with self._mutex:
+            self._waiting[ref] = node
+        self._some.set()
+
+    def forget(self, ref: Any) -> bool:
+        """Wake nobody any more; whether the answer is there."""
+        with self._mutex:
+            return self._waiting.pop(ref, None) is None
+
+    def run(self) -> None:
+        while True:
+            with self._mutex:
+                self._some.clear()
+                refs = list(self._waiting)
+            if not refs:
+                self._some.wait()
+                continue
+            try:
+                if not self._ray.wait(refs, num_returns=1, timeout=SOON)[0]:
+                    continue
+                time.sleep(FULL * len(refs) / MOST_PLACES)
+                there = self._ray.wait(refs, num_returns=len(refs), timeout=0)[0]
+            except Exception:  # Ray raises what it likes; who asks for the answer hears why
+                there = refs
+                time.sleep(SOON)
+            with self._mutex:
+                for ref in there:
+                    node = self._waiting.pop(ref, None)
+                    if node is not None:
+                        node.wakes.set()
 
 
 class Bridge:
@@ -94,6 +149,7 @@ class Bridge:
         self._sending = threading.Lock()
         self._nodes: dict[str, Node] = {}
         self._by_worker: dict[str, Node] = {}
+        self._answers = Answers(ray)
 
     def tell(self, what: dict[str, Any], body: bytes = b"") -> None:
         with self._sending:
@@ -115,6 +171,8 @@ class Bridge:
                     self._left(said["row"])
                 else:
                     node.jobs.put((said["worker"], said["row"], body))
+                    if self._by_worker.get(said["worker"]) is not node:  # it ended meanwhile
+                        self._empty(node)
         self.leave()
 
     def leave(self) -> None:
@@ -131,14 +189,16 @@ class Bridge:
 
     def look(self) -> None:
         """Give each node that has a core a worker, as long as the cluster is there."""
+        threading.Thread(target=self._answers.run, daemon=True).start()
         while True:
             alive = {one["NodeID"]: one for one in self._ray.nodes() if one["Alive"]}
             for identity, node in list(self._nodes.items()):
                 if identity not in alive:
-                    node.over = True
+                    node.end()
                     del self._nodes[identity]
             for identity, one in alive.items():
-                if identity not in self._nodes and len(self._nodes) < MOST and one["Resources"].get("CPU", 0) >= CPUS:
+                proves = one["Resources"].get("CPU", 0) >= CPUS
+                if identity not in self._nodes and len(self._nodes) < MOST_PLACES and proves:
                     node = self._nodes[identity] = Node(identity, str(one["NodeManagerHostname"])[:64])
                     threading.Thread(target=self._keep, args=(node,), daemon=True).start()
             self.tell({"say": "cluster", "nodes": list(self._nodes)})
@@ -146,7 +206,7 @@ class Bridge:
 
     def _drop(self, node: Node | None) -> None:
         if node is not None:
-            node.over = True  # it stays in _nodes: a node gets no other actor until Ray itself is started anew on it
+            node.end()  # it stays in _nodes: a node gets no other actor until Ray itself is started anew on it
             with suppress(Exception):
                 self._ray.kill(node.actor)
 
@@ -163,14 +223,22 @@ class Bridge:
                 why = str(error) if isinstance(error, GoneError) else type(error).__name__
                 self.tell({"say": "gone", **node.told, "why": why})
             self._by_worker.pop(node.name, None)
-            with suppress(queue.Empty):
-                self._left(node.jobs.get_nowait()[1])
+            self._empty(node)
             with suppress(Exception):
                 self._ray.kill(node.actor)
             wait = LEAST_WAIT if time.monotonic() - began > LONGEST_WAIT else min(2 * wait, LONGEST_WAIT)
             time.sleep(wait)
 
-    def _one_actor(self, node: Node) -> None:
+    def _empty(self, node: Node) -> None:
+        """Nobody proves what it was given."""
+        with suppress(queue.Empty):
+            while True:
+                job = node.jobs.get_nowait()
+                if job is not None:
+                    self._left(job[1])
+
+    def _one_actor(self, node: Node) -> NoReturn:
+        """Raises GoneError, or what Ray raises: it ends in no other way."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         node.name = f"{_plain(node.host)}-{secrets.token_hex(NAME_BYTES)}"
@@ -188,14 +256,18 @@ class Bridge:
         while not node.over:
             told = self._answer(node, node.actor.ready.remote(), START)
             self.tell({"say": "worker", **node.told}, told)
-            end = time.monotonic() + ALIVE
-            while not node.over and time.monotonic() < end:
+            end = time.monotonic() + max(ALIVE, len(self._nodes) / SIGNS)
+            while not node.over and (left := end - time.monotonic()) > 0:
                 with suppress(queue.Empty):
-                    worker, row, sealed = node.jobs.get(timeout=LOOK)
+                    job = node.jobs.get(timeout=left)
+                    if job is None:
+                        break  # it is over
+                    worker, row, sealed = job
                     if worker == node.name:
                         self._proved(node, row, sealed)
                     else:  # it was for the one before
                         self._left(row)
+        raise GoneError(OVER)
 
     def _proved(self, node: Node, row: str, sealed: bytes) -> None:
         try:
@@ -210,14 +282,14 @@ class Bridge:
 
         What is too long is cut off: the provider drops who gave it, and hears of the other nodes all the same.
         """
-        began, told = time.monotonic(), False
-        while not self._ray.wait([ref], timeout=LOOK)[0]:
-            if node.over:
-                raise GoneError("it was dropped, or its node is no more")
-            if limit is not None and not told and time.monotonic() - began > limit:
-                told = True
-                why = "it does not come up: other jobs may hold the node's cores"
-                self.tell({"say": "gone", **node.told, "why": why})
+        node.wakes.clear()
+        self._answers.expect(ref, node)
+        if not node.over and not node.wakes.wait(limit):
+            why = "it does not come up: other jobs may hold the node's cores"
+            self.tell({"say": "gone", **node.told, "why": why})
+            node.wakes.wait()
+        if not self._answers.forget(ref):
+            raise GoneError(OVER)
         try:
             made = self._ray.get(ref)
         except NoBytesError:

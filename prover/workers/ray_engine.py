@@ -2,7 +2,8 @@
 """The provider's side of workers on a Ray cluster: who proves what, and who is slow, dead or lies.
 
 A process of the provider's speaks with the cluster (``ray_bridge``) and knows no key; here assignments are sealed,
-matched with workers that hold their proving key, and results opened.  A cluster that is away is looked for again.
+matched with workers that hold their proving key (``matching``), and results opened.  A cluster that is away is looked
+for again.
 """
 
 from __future__ import annotations
@@ -16,23 +17,29 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.printable import printable
 from ragseal.prover.keys.keyring import DIGEST_DIGITS
 from ragseal.prover.randomness import Draw
-from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
+from ragseal.prover.workers.interface import (
+    StoppingError,
+    UnreachedError,
+    Work,
+    WorkersStatus,
+    WorkResult,
+    places_for,
+)
 from ragseal.prover.workers.local import child_environment
+from ragseal.prover.workers.matching import Matching, Row
 from ragseal.prover.workers.process import receive, send
 from ragseal.prover.workers.sealed_rows import ID_BYTES, MAX_RESULT, RowKey
 
 PROGRAM = (sys.executable, "-m", "ragseal.prover.workers.ray_bridge")
 #: Tells Ray's makers nothing, and frees cores soon after a kill: for so many seconds Ray waits for who was cut off.
 OF_RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "10"}
-PLACES = 64  #: assignments under way: as many nodes one provider keeps busy
-LOOK = 0.2  #: seconds between two looks whether there is still something to wait for
+LOOK = 0.2  #: seconds between two looks whether those in line have still something to wait for
 GOODBYE = 3.0  #: seconds for the process that speaks with the cluster to end
 AWAY = 5.0  #: seconds between two attempts to reach the cluster
 PATIENCE = 60.0  #: seconds without a worker for an assignment's key, until nobody waits for one
@@ -47,27 +54,6 @@ MOST_NODES = 1024  #: that may be unfit or barred, and keys that one may hold
 log = logging.getLogger("ragseal.provider")
 
 
-@dataclass
-class _Worker:
-    name: str
-    node: str
-    keys: frozenset[str]  #: folders of proving keys, as assignments name them
-    row: bytes | None = None  #: what it proves
-
-
-@dataclass
-class _Row:
-    """An assignment that waits for a worker or has one."""
-
-    name: bytes
-    folder: str
-    worker: str = ""
-    result: bytes | None = None
-    left: str = ""  #: why its worker left it undone
-    given: threading.Event = field(default_factory=threading.Event)
-    ended: threading.Event = field(default_factory=threading.Event)
-
-
 class RayWorkers:
     """Hands assignments to the cluster's nodes, one at a time each."""
 
@@ -79,9 +65,7 @@ class RayWorkers:
         self._address, self._key, self._draw, self._program = address, key, draw, program
         self._patience, self._limit = patience, limit
         self._mutex = threading.Lock()
-        self._workers: dict[str, _Worker] = {}
-        self._line: list[_Row] = []  #: that wait for a worker, in order
-        self._rows: dict[bytes, _Row] = {}  #: that have one
+        self._matching = Matching()
         self._missing: dict[str, float] = {}  #: by key folder: since when it is asked for and no worker holds it
         self._begun = time.monotonic()  #: when the cluster was there first, or again
         self._there = False  #: whether the cluster answered lately
@@ -98,7 +82,7 @@ class RayWorkers:
 
     @property
     def places(self) -> int:
-        return PLACES
+        return places_for(len(self._matching.workers))
 
     def start(self) -> None:
         with self._mutex:
@@ -106,12 +90,13 @@ class RayWorkers:
                 self._begun = time.monotonic()
                 self._keeper = threading.Thread(target=self._keep, name="ray", daemon=True)
                 self._keeper.start()
+                threading.Thread(target=self._watch, name="ray-line", daemon=True).start()
 
     def prove(self, work: Work) -> WorkResult:
         self.start()
         said = ""
         for _ in range(CLAIMS):
-            row = _Row(self._draw(ID_BYTES), f"{work.circuit}-{work.key.hex()[:DIGEST_DIGITS]}")
+            row = Row(self._draw(ID_BYTES), f"{work.circuit}-{work.key.hex()[:DIGEST_DIGITS]}")
             try:
                 self._given(row, work)
                 made = self._result(row)
@@ -124,40 +109,53 @@ class RayWorkers:
 
     # --- one assignment ---
 
-    def _given(self, row: _Row, work: Work) -> None:
+    def _given(self, row: Row, work: Work) -> None:
         """Returns once a worker has it.  Raises UnreachedError or StoppingError."""
-        end = time.monotonic() + LONGEST
         with self._mutex:
-            self._line.append(row)
-            self._match()
-        while not row.given.wait(LOOK):
-            self._refuse(row, end)
+            if self._closing.is_set():
+                raise StoppingError
+            self._refuse_now()
+            self._matching.put(row)
+        if not row.given.wait(LONGEST):
+            with self._mutex:
+                if not row.worker:
+                    self._matching.refuse(row, f"no worker was free in {LONGEST:g} s")
         if self._closing.is_set():
             raise StoppingError
+        if row.refused:
+            raise UnreachedError(row.refused)
         sealed = self._key.seal_work(row.name, work, self._draw)
         self._say({"do": "prove", "row": row.name.hex(), "worker": row.worker}, sealed)
 
-    def _refuse(self, row: _Row, end: float) -> None:
-        """Raises where nobody need wait any longer for a worker."""
-        if self._closing.is_set():
-            raise StoppingError
-        with self._mutex:
-            if row.worker:
-                return
-            now = time.monotonic()
-            if self._away:
-                raise UnreachedError(self._away)
-            if now < self._rest:
-                raise UnreachedError(self._resting())
-            if any(row.folder in one.keys for one in self._workers.values()):
-                self._missing.pop(row.folder, None)
-            elif self._there and now - self._missing.setdefault(row.folder, now) > self._patience:
-                raise UnreachedError(self._unheld(row.folder))
-        if now > end:
-            raise UnreachedError(f"no worker was free in {LONGEST:g} s")
+    def _refuse_now(self) -> None:
+        """Raises UnreachedError: no worker is given anything now.  The mutex is held."""
+        if self._away:
+            raise UnreachedError(self._away)
+        if time.monotonic() < self._rest:
+            raise UnreachedError(self._resting())
+
+    def _watch(self) -> None:
+        """Tell those in line as soon as they need not wait any longer for a worker."""
+        while not self._closing.wait(LOOK):
+            with self._mutex:
+                self._look_at_lines()
+
+    def _look_at_lines(self) -> None:
+        """The mutex is held."""
+        matching, now = self._matching, time.monotonic()
+        for folder, line in list(matching.lines.items()):
+            try:
+                self._refuse_now()
+                if matching.holders.get(folder):
+                    self._missing.pop(folder, None)
+                elif self._there and now - self._missing.setdefault(folder, now) > self._patience:
+                    raise UnreachedError(self._unheld(folder))
+            except UnreachedError as error:
+                for row in list(line.values()):
+                    matching.refuse(row, str(error))
 
     def _unheld(self, folder: str) -> str:
-        if self._workers:
+        if self._matching.workers:
             return f"no node of the cluster holds the proving key {folder}: copy it into the nodes' folders of keys"
         unfit = "; ".join(f"{printable(host)}: {why}" for host, why in list(self._unfit.values())[:3])
         return f"no node of the cluster has a worker ({unfit or 'none has a core to give'})"
@@ -165,7 +163,7 @@ class RayWorkers:
     def _resting(self) -> str:
         return f"{self._bad} workers in a row were dropped: see to their machines, or give the others a new key"
 
-    def _result(self, row: _Row) -> WorkResult | None:
+    def _result(self, row: Row) -> WorkResult | None:
         """What its worker made of it; None where it left it undone."""
         if not row.ended.wait(self._limit):
             row.left = f"it made no proof in {self._limit:g} s"
@@ -190,25 +188,9 @@ class RayWorkers:
             self._since_drop += 1
         return made
 
-    def _forget(self, row: _Row) -> None:
+    def _forget(self, row: Row) -> None:
         with self._mutex:
-            if row in self._line:
-                self._line.remove(row)
-            self._rows.pop(row.name, None)
-
-    def _match(self) -> None:
-        """Give what waits, in order, to workers that hold its key.  The mutex is held."""
-        if time.monotonic() < self._rest:
-            return
-        free = [one for one in self._workers.values() if one.row is None]
-        for row in list(self._line):
-            worker = next((one for one in free if row.folder in one.keys), None)
-            if worker is not None:
-                free.remove(worker)
-                self._line.remove(row)
-                self._rows[row.name] = row
-                worker.row, row.worker = row.name, worker.name
-                row.given.set()
+            self._matching.forget(row)
 
     # --- the bridge ---
 
@@ -288,16 +270,16 @@ class RayWorkers:
             barred = node in self._barred
             if not barred:
                 self._unfit.pop(node, None)
-                self._workers.setdefault(name, _Worker(name, node, keys)).keys = keys
-                self._missing = {one: since for one, since in self._missing.items() if one not in keys}
-                self._match()
+                self._matching.has(name, node, keys)
+                if self._missing:
+                    self._missing = {one: since for one, since in self._missing.items() if one not in keys}
         if barred:
             self._say({"do": "drop", "worker": name})
 
     def _has_lost(self, told: dict[str, Any], why: str) -> None:
         known = str(told["host"]), printable(why[:300])
         with self._mutex:
-            self._workers.pop(told["worker"], None)
+            self._matching.lose(told["worker"])
             if self._unfit.get(told["node"]) != known:
                 log.warning("node %s has no worker: %s", printable(known[0]), known[1])
             if len(self._unfit) < MOST_NODES:
@@ -305,17 +287,13 @@ class RayWorkers:
 
     def _has_result(self, name: bytes, told: dict[str, Any], body: bytes) -> None:
         with self._mutex:
-            row = self._rows.pop(name, None)
+            row = self._matching.answered(name)
             if row is not None:
                 if told["say"] == "result":
                     row.result = body
                 else:
                     row.left = printable(str(told["why"])[:300])
                 row.ended.set()
-            for one in self._workers.values():
-                if one.row == name:
-                    one.row = None
-            self._match()
 
     def _ended(self) -> None:
         """The process that speaks with the cluster is no more, and its workers with it."""
@@ -329,8 +307,8 @@ class RayWorkers:
             bridge.kill()
             bridge.wait()
         with self._mutex:
-            self._there, self._workers, rows, self._rows = False, {}, list(self._rows.values()), {}
-            for row in rows:
+            self._there = False
+            for row in self._matching.lose_all():
                 row.left = "the cluster went away"
                 row.ended.set()
 
@@ -346,14 +324,15 @@ class RayWorkers:
         """Give this worker, and others on its node, nothing more until Ray is started anew there."""
         shown = f"{printable(worker[:128])}: {printable(reason[:500])}"
         with self._mutex:
-            gone = self._workers.pop(worker, None)
+            gone = self._matching.lose(worker)
             if gone is not None and len(self._barred) < MOST_NODES:
                 self._barred.add(gone.node)
             self._dropped = [*self._dropped, shown][-KEPT:]
-            self._bad = self._bad + 1 if self._since_drop <= PLACES else 1
+            self._bad = self._bad + 1 if self._since_drop <= self.places else 1
             self._since_drop = 0
             if self._bad >= BAD:
                 self._rest = time.monotonic() + REST
+                self._look_at_lines()  # so that no worker is given what is in line
         log.warning("worker %s", shown.replace(": ", " is dropped: ", 1))
         self._say({"do": "drop", "worker": worker})
 
@@ -363,12 +342,12 @@ class RayWorkers:
             if not trouble and time.monotonic() < self._rest:
                 trouble = self._resting()
             late = time.monotonic() - self._patience
-            if not trouble and self._there and not self._workers and self._begun < late:
+            if not trouble and self._there and not self._matching.workers and self._begun < late:
                 trouble = self._unheld("")
             for folder, since in self._missing.items():
                 trouble = trouble or (self._unheld(folder) if since < late else "")
             unfit = tuple(f"none on {printable(host)}: {why}" for host, why in list(self._unfit.values())[:KEPT])
-            return WorkersStatus(self._address, len(self._workers), (*self._dropped, *unfit), trouble)
+            return WorkersStatus(self._address, len(self._matching.workers), (*self._dropped, *unfit), trouble)
 
     def close(self) -> None:
         self._closing.set()
@@ -376,7 +355,7 @@ class RayWorkers:
             if self._channel is not None:
                 self._channel.shutdown(socket.SHUT_RDWR)  # which the other end hears, and leaves
         with self._mutex:
-            for row in (*self._rows.values(), *self._line):
+            for row in self._matching.all():
                 row.given.set()
                 row.ended.set()
         if self._keeper is not None:

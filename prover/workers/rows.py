@@ -27,12 +27,15 @@ FORM = "postgres://USER@HOST/DB"
 DROPPED_DAYS = 1  #: for which a dropped worker's name stays
 
 _LOCK = 7_241_530_212  #: of whoever makes the tables: two that make one at once collide
+#: Assignments may be lost at any time, and are made again: unlogged, their ciphertexts are in no write-ahead log.  They
+#: do not compress.
 _TABLES = """
-CREATE TABLE IF NOT EXISTS ragseal_assignments (
+CREATE UNLOGGED TABLE IF NOT EXISTS ragseal_assignments (
   id bytea PRIMARY KEY, queue text NOT NULL, provider text NOT NULL, key text NOT NULL, body bytea NOT NULL,
   made timestamptz NOT NULL DEFAULT now(),
   worker text, claimed timestamptz, lease timestamptz, claims int NOT NULL DEFAULT 0,
   result bytea, refused text);
+ALTER TABLE ragseal_assignments ALTER body SET STORAGE EXTERNAL;
 CREATE INDEX IF NOT EXISTS ragseal_assignments_in_turn ON ragseal_assignments (queue, made);
 CREATE TABLE IF NOT EXISTS ragseal_workers (
   queue text NOT NULL, worker text NOT NULL, seen timestamptz NOT NULL, dropped text, PRIMARY KEY (queue, worker));

@@ -90,7 +90,7 @@ def without_witness(use: str, context: bytes, relation: Relation, size: int) -> 
     s, w = folding.unfold(GROUP, use, transcript, size, 1, folds, field.pack(final))
     others = relation.bases + announcement + statement + b"".join(folds[:-2]) + folds[-1]
     by = field.pack(-x % R for x in (w[0], w[0] * c, *w[1:-2], w[-1]))
-    folds[-2] = GROUP.msm(others, relation.pick(s) + by)
+    folds[-2] = GROUP.msm(others, relation.pick(GROUP, s) + by)
     return Opening((announcement,), tuple(folds), final)
 
 

@@ -57,7 +57,7 @@ class Provider:
         items: list[Any] = [SimpleNamespace(record=record)]
         here = proofs.link_context(record.c_y + self.c_e, "acme", b"i" * 32)
         shown = b"".join(columns or self.columns)
-        relations = proofs.link_relations(GROUP, GENERATORS, shown, B, here, items)
+        relations = proofs.link_relations(GENERATORS, shown, B, here, items)
         weights = powers(proofs.shard_weight(here), SHARDS)
         rho = sum(psi * one for psi, one in zip(weights, self.rhos, strict=True)) % R
         witness = field.pack([x % R for x in (*self.e, self.r, rho)])

@@ -78,7 +78,7 @@ def test_two_relations_of_one_witness() -> None:
         made = []
         for points, where, values in zip(own, slots, (left, right), strict=True):
             relation = Relation(points, where, ())
-            commitment = NATIVE.msm(points, relation.pick(field.pack(values)))
+            commitment = NATIVE.msm(points, relation.pick(NATIVE, field.pack(values)))
             made.append(dataclasses.replace(relation, commitments=(commitment,)))
         return made
 
@@ -93,6 +93,39 @@ def test_two_relations_of_one_witness() -> None:
         refused(honest, size, dataclasses.replace(both[0], folds=folds))
     other = [witness[0] + 1, *witness[1:]]
     refused(relations(witness, other), size, prove(NATIVE, relations(witness, other), witness))
+
+
+def test_bases_of_several_parts_are_added_up_by_factors() -> None:
+    """As a link over shards has them: three times as many bases, a commitment in three points, one witness."""
+    size, factors = 21, (1, 5, 25)
+    witness = scalars(size)
+    parts = [bases(size - 1, name) for name in (b"one", b"two", b"three")]
+    blinder, left = bases(1, b"blinder"), bases(size)
+    points = [NATIVE.msm(part + blinder, field.pack([*witness[:-1], 7])) for part in parts]
+    own = [*witness[:-1], 7 * sum(factors)]  # the blinders of all three
+
+    def relations(given: Sequence[int]) -> list[Relation]:
+        slots = (*((0, size - 1),) * 3, (size - 1, size))
+        return [
+            Relation(left, ((0, size),), (NATIVE.msm(left, field.pack(own)),)),
+            Relation(b"".join(parts) + blinder, slots, (b"".join(points),), (*given, 1), factors),
+        ]
+
+    nonces = field.pack(scalars(size))
+    both = [
+        opening.prove_opening(group, USE, CONTEXT, relations(factors), field.pack(own), nonces)
+        for group in (PURE, NATIVE)
+    ]
+    assert both[0] == both[1]
+    for group in (PURE, NATIVE):
+        check(relations(factors), size, both[0], group)
+        columns = [b"".join(part[at : at + 64] for part in parts) for at in range(0, 64 * (size - 1), 64)]
+        sums = b"".join(group.msm(one, field.pack(factors)) for one in columns)
+        assert relations(factors)[1].spread(group, size) == sums + blinder
+    refused(relations((1, 5, 26)), size, both[0])
+    refused(relations((5, 1, 25)), size, both[0])
+    points[1] = NATIVE.msm(parts[1] + blinder, field.pack([*witness[:-2], witness[-2] + 1, 7]))
+    refused(relations(factors), size, prove(NATIVE, relations(factors), own))
 
 
 @pytest.mark.parametrize(("size", "relations", "rounds"), [(34_800, 1, 13), (5_185, 1, 10), (386, 2, 5), (16, 2, 0)])

@@ -352,14 +352,18 @@ def test_a_link_over_shards_adds_them_up() -> None:
     psi = proofs.shard_weight(here)
     made = [replace(item, record=replace(item.record, c_y=POINTS[0] + POINTS[1] + POINTS[2])) for item in items()]
     columns = b"".join(POINTS[:6])  # two columns of each of three shards
-    left, right = proofs.link_relations(group, b"".join(POINTS[6:9]), columns, POINTS[9], here, made)
+    left, right = proofs.link_relations(b"".join(POINTS[6:9]), columns, POINTS[9], here, made)
     weights = field.pack([1, psi, psi * psi % R])
     want = b"".join(group.msm(POINTS[j] + POINTS[2 + j] + POINTS[4 + j], weights) for j in range(2))
-    assert (left.bases, right.bases) == (b"".join(POINTS[6:9]), want + POINTS[9])
-    assert right.commitments == (group.msm(b"".join(POINTS[:3]), weights),) * 2
+    assert (left.bases, right.bases) == (b"".join(POINTS[6:9]), columns + POINTS[9])
+    assert right.slots == ((0, 2), (0, 2), (0, 2), (3, 4))  # e of every shard; rho, behind r
+    assert right.spread(group, 4) == want + bytes(64) + POINTS[9]
+    assert right.commitments == (b"".join(POINTS[:3]),) * 2
+    twice = group.msm(b"".join(POINTS[:3]), field.pack([3 * x % R for x in (1, psi, psi * psi)]))
+    assert opening._combined(group, [right], 2) == [twice]
     for wrong in (columns[:-64], columns[:-128], columns + columns[:128]):
         with pytest.raises(ProofError, match="another number of C_y"):
-            proofs.link_relations(group, b"".join(POINTS[6:9]), wrong, POINTS[9], here, made)
+            proofs.link_relations(b"".join(POINTS[6:9]), wrong, POINTS[9], here, made)
 
 
 def test_challenges_of_an_opening() -> None:
@@ -384,7 +388,7 @@ def test_relations() -> None:
     assert hint.bases == b"".join(POINTS[:3]) + b
     assert hint.slots == ((0, 4),)
     assert hint.commitments == tuple(item.entry.c_h for item in made)
-    left, right = proofs.link_relations(default_group(), b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, b"here", made)
+    left, right = proofs.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, b"here", made)
     assert (left.bases, right.bases) == (b"".join(POINTS[:4]), b"".join(POINTS[4:7]) + b)
     assert (left.slots, right.slots) == (((0, 4),), ((0, 3), (4, 5)))  # e and r; e and rho
     assert left.commitments == tuple(item.record.signed.request.c_e for item in made)

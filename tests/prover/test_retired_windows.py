@@ -46,7 +46,7 @@ IS_OVER = Guard(retiring.Retiring, "named", "is not closed")
 
 NOT_THINNED = Guard(window_secrets, "store_thinned", "retired meanwhile")
 
-TABLES = ("version_texts", "queries", "prepared", "versions", "thinnings", "windows")
+TABLES = ("version_texts", "queries", "prepared", "shard_proofs", "versions", "thinnings", "windows")
 
 
 @pytest.fixture(params=[False, True], ids=["every-list", "until-delivered"])
@@ -335,15 +335,18 @@ def test_fsck_sees_what_is_left_of_a_retired_window_and_what_is_missing(one: Liv
     with state.transaction() as db:  # what was under way when the window ended is not stored any more
         db.execute("INSERT INTO queries VALUES (?, 'a', 1, x'', x'')", (digest,))
         db.execute("INSERT INTO prepared VALUES (x'01', ?, x'')", (digest,))
+        db.execute("INSERT INTO shard_proofs VALUES (?, 0, 0, x'')", (digest,))
     assert problems() == []
     with state.transaction() as db:
         db.execute("DROP TRIGGER retired_query")
         db.execute("DROP TRIGGER retired_prepare")
+        db.execute("DROP TRIGGER retired_shard_proof")
     rows = {table: state.rows(f"SELECT * FROM {table}") for table in TABLES}
     for change, why in (
         ("INSERT INTO version_texts VALUES (:m, 0, 'acme', 1, 'd', 't', x'', x'', NULL)", "texts of it are left"),
         ("INSERT INTO queries VALUES (:m, 'a', 1, x'', x'')", "secrets of queries"),
         ("INSERT INTO prepared VALUES (x'01', :m, x'')", "embeddings"),
+        ("INSERT INTO shard_proofs VALUES (:m, 0, 0, x'')", "proofs of shards"),
         ("UPDATE versions SET secret = x'01' WHERE manifest = :m", "salts, blinders or matrices"),
         ("INSERT INTO thinnings VALUES (:m, 'acme', x'01', x'', x'')", "hidden slots"),
         ("UPDATE windows SET seed = x'01' WHERE manifest = :m", "seeds"),

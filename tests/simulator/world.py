@@ -431,7 +431,7 @@ class World:
         weights = powers(opening.batching_challenge("link", here), len(own))
         witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
         columns = of.file.columns
-        relations = proofs.link_relations(GROUP, self.generators, columns, self.key.scores.b, here, own)
+        relations = proofs.link_relations(self.generators, columns, self.key.scores.b, here, own)
         nonces = scalars(self.rng, self.dimension + 2)
         return SameEmbeddingOpening(tenant, prove_opening(GROUP, "link", here, relations, witness, nonces), number)
 

@@ -21,7 +21,7 @@ class InBackground:
             except BaseException as error:
                 self._outcome.append(error)
 
-        self._thread = threading.Thread(target=run)
+        self._thread = threading.Thread(target=run, daemon=True)  # one that waits for ever keeps no test run
         self._thread.start()
 
     def outcome(self, seconds: float = 90.0) -> Any:

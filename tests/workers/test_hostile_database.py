@@ -209,7 +209,7 @@ def test_results_of_those_that_were_dropped_do_not_hide_that_one_liar_follows_th
         for number in range(postgres.BAD):
             workers.drop(name := f"liar-{number}", "it lied")
             for claimant in (name, "another"):
-                for _ in range(postgres.PLACES + 1):
+                for _ in range(workers.places + 1):
                     with pytest.raises(postgres._UnreadableError):
                         workers._of_its_claimant(WorkResult(name, proof_of(0), ""), claimant)
         assert "make a new key" in workers.status().trouble

@@ -215,12 +215,13 @@ def test_a_node_without_its_keys_says_so_and_proves_once_it_has_them(cluster: Cl
         (held,) = cluster.keys.iterdir()
         with moved(held):
             (cluster.keys / "aside").rename(cluster.here / "elsewhere")
-            until(lambda: all(not one.keys for one in workers._workers.values()))
+            until(lambda: all(not one.keys for one in workers._matching.workers.values()))
             with pytest.raises(UnreachedError, match="no node of the cluster holds the proving key tiny-"):
                 workers.prove(WORK)
             assert "copy it" in workers.status().trouble
             (cluster.here / "elsewhere").rename(cluster.keys / "aside")
-        until(lambda: all(one.keys == {held.name} for one in workers._workers.values()) and workers._workers)
+        there = workers._matching.workers
+        until(lambda: there and all(one.keys == {held.name} for one in there.values()))
         stated(0).check(workers.prove(WORK).proof)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.opening import Relation, powers
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.record_proofs import proof_equations
@@ -33,7 +34,10 @@ def equations(given: Json) -> Json:
 
 def added_up(given: Json) -> Json:
     """sum_s psi^s P_s, point by point."""
-    return {"points": proofs.added_up(GROUP, un(given["points"]), given["shards"], int(given["psi"])).hex()}
+    points, shards = un(given["points"]), given["shards"]
+    each = ((0, len(points) // POINT_BYTES // shards),)
+    relation = Relation(points, each * shards, (), tuple(powers(int(given["psi"]), shards)))
+    return {"points": relation.spread(GROUP, each[0][1]).hex()}
 
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {"proof-equations": equations, "added-up": added_up}
