@@ -98,7 +98,7 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
             out += [
                 unseen_in_words(values["unseen"]),
                 return_in_words(_number(values["return"]), values["hidden_share"], policy.whole(cls)),
-                chance_in_words(values["listed_by_chance"], policy.n_max),
+                chance_in_words(values["listed_by_chance"], policy.n_max, cls),
             ]
         return out
     guess = values["attacker_guess"]

@@ -64,8 +64,13 @@ class Prizes:
 
 
 def prizes_of(policy: Policy, cls: LotteryClass) -> Prizes:
-    """Under a policy, coin or not: every slot of the capacity draws, empty ones too."""
-    p = policy.prizes(cls) / (1 << cls.m)
+    """Under a policy, coin or not."""
+    return prizes_taken(cls, policy.prizes(cls))
+
+
+def prizes_taken(cls: LotteryClass, prizes: int) -> Prizes:
+    """Of a list where ``prizes`` of the 2^m coarse values win: every slot of the capacity draws, empty ones too."""
+    p = prizes / (1 << cls.m)
     left = max(0, cls.K - LEFT)
     return Prizes(cls.N * p, float(1 - _at_most(left, cls.N, np.array([p]))[0]))
 
