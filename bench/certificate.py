@@ -28,9 +28,10 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import BlockBackend, open_backend
-from ragseal.kernel import certificate, commitment, noise
-from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope
+from ragseal.kernel import certificate, commitment, link_list, noise
+from ragseal.kernel.certificate import BlockBatch, Scope
 from ragseal.kernel.estimate import find_links, full_blocks
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.policy import Policy
 from ragseal.prover.estimate import BlockProver, TenantRecords
 from ragseal.prover.randomness import scalar
@@ -97,7 +98,7 @@ def measure(backend: BlockBackend, count: int, tau: int, sampled: int, say: Any)
     assert links is not None
     say(f"{count} records: {len(links)} links in {links_s:.1f} s")
     wanted = sampled_blocks(count, tau, n, sampled, bytes(32)) if sampled else full_blocks(count, tau, n)
-    listing = certificate.Listing(frozenset(links))
+    listing = link_list.Listing(frozenset(links))
     statements = [certificate.make_block(scope, ranks, c_e, listing) for ranks in wanted]
     prover = BlockProver(GROUP, backend, scope, records, secrets.token_bytes)
     prove_s, verify_s, size = [], [], 0

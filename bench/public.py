@@ -45,7 +45,8 @@ _ACCOUNTS = ("alice", "carol", "bob")
 
 def published(folder: Path, records: int) -> str:
     """A closed window with real proofs as public files; gives the log's key."""
-    from tests.attacks.world import AttackWorld, policy
+    from tests.attacks.machine import policy
+    from tests.attacks.world import AttackWorld
     from tests.simulator.parties import OPENS
     from tests.web.published import publish
 

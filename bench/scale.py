@@ -10,7 +10,6 @@ peak of a process of its own that holds the index and answers, without FAISS.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
+from ragseal.circuits.build import default_cache
 from ragseal.circuits.circuit import load_sharded_classes
 from ragseal.kernel import field
 from ragseal.kernel.params import R
@@ -91,22 +91,16 @@ class Index:
         return found
 
 
-def _memory(name: str, slots: int, answers: Any) -> None:
+def _memory(name: str, slots: int) -> float:
     index, e = Index(load_sharded_classes()[name], slots), vectors(1)[0]
     for _ in range(3):
         index.answer(e)
-    answers.put(shardproofs.peak_mib())
+    return shardproofs.peak_mib()
 
 
 def memory_mib(name: str, slots: int) -> float:
     """Peak resident memory of a process that loads an index and answers."""
-    context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    process = context.Process(target=_memory, args=(name, slots, answers))
-    process.start()
-    peak: float = answers.get()
-    process.join()
-    return peak
+    return shardproofs.apart(_memory, name, slots)
 
 
 def against_faiss(name: str, slots: int, rounds: int) -> dict[str, Any]:
@@ -167,7 +161,7 @@ def main(rounds: int, sizes: tuple[int, ...]) -> None:
             f"{one['median_ms']} ms, peak {one['peak_memory_mib']} MiB (target {MEMORY_MIB})"
         )
     if not sizes:
-        proven = shardproofs.proofs("sharded-large-two-10", ROOT / "var")
+        proven = shardproofs.proofs("sharded-large-two-10", default_cache(), ROOT / "var" / "bench" / "shards")
         click.echo(json.dumps({name: value for name, value in proven.items() if name != "samples_s"}))
         (RESULTS / "scale.json").write_text(
             json.dumps({"machine": machine(), "sizes": found, "proofs": proven}, indent=1) + "\n"

@@ -34,7 +34,10 @@ from ragseal.kernel.estimate import (
     link_threshold,
     spanning_links,
 )
-from ragseal.prover.planning.calibrate import Queries, Window, embedded, read_queries, report, similarities
+from ragseal.prover.planning.calibrate import embedded
+from ragseal.prover.planning.calibration_queries import Queries, read_queries
+from ragseal.prover.planning.false_alarms import Window, report
+from ragseal.prover.planning.similarities import similarities
 
 REAL = "9/10"
 SHOWN = ("1/2", "3/5", "7/10", "3/4", "4/5", "17/20", "9/10", "19/20")

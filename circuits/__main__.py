@@ -12,9 +12,9 @@ from ragseal.circuits import search as shapes
 from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.params import LAWS, RANKED_LAWS
 

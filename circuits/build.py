@@ -29,10 +29,7 @@ from ragseal.circuits.independence import check_independent
 from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
-from ragseal.kernel.certificate import EstimateClass
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.thinning import ThinningClass
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
 FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
@@ -58,7 +55,7 @@ def default_cache() -> Path:
 DEFAULT_CACHE = default_cache()
 
 Progress = Callable[[str], None]
-C = TypeVar("C", AttestationClass, EstimateClass, ThinningClass)
+C = TypeVar("C", bound=Shape)
 
 
 @dataclass(frozen=True, slots=True)

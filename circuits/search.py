@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ragseal.circuits.bound import find_bound
 from ragseal.circuits.circuit import Shape
 from ragseal.kernel import noise
-from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.lottery_class import DISTANCE_CHUNKS, LOTTERY, LotteryClass, smallest_places
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import (

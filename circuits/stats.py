@@ -18,9 +18,9 @@ from pathlib import Path
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.circuits.circuit import HERE, Shape, circuit_of
 from ragseal.circuits.search import count_rows
-from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 
 STATS_FILE = HERE / "stats.csv"

@@ -130,7 +130,7 @@ def demo_documents(stdlib: Path | None = None) -> dict[str, list[Document]]:
     found: dict[str, list[Document]] = {tenant: [] for tenant in TENANTS}
     names: set[str] = set()
     texts: set[str] = set()
-    for path, module in _modules(root):
+    for path, module in modules(root):
         tenant = TENANTS[0] if module.partition(".")[0] in SYSTEMS else TENANTS[1]
         for name, kind, text in _docstrings(path, module):
             # a property and its setter share a name, an inherited docstring is often copied: the first one stays
@@ -178,7 +178,7 @@ def write_corpus(folder: Path = Path("var/demo/corpus"), stdlib: Path | None = N
 _WAY_OUT = "install them (Debian: libpython3-stdlib), or give a corpus of your own, such as CORPUS=beir:PATH"
 
 
-def _modules(root: Path) -> Iterator[tuple[Path, str]]:
+def modules(root: Path) -> Iterator[tuple[Path, str]]:
     """Public modules below ``root`` with their dotted names, in the order of the names."""
     found: list[tuple[str, Path]] = []
     for path in root.rglob("*.py"):

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import field
-from ragseal.kernel.certificate import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR

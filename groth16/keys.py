@@ -28,9 +28,9 @@ from ragseal.groth16.views import KeyView as KeyView
 from ragseal.groth16.views import ShardedView as ShardedView
 from ragseal.groth16.views import ThinningView as ThinningView
 from ragseal.groth16.views import VerifyingKeyData
-from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.thinning import ThinningClass
 

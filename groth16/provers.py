@@ -17,9 +17,9 @@ from ragseal.groth16.assignments import Assignment, BlockAssignment, ThinningAss
 from ragseal.groth16.keys import ZKEY, read_key, view_of
 from ragseal.groth16.snarkjs import Snarkjs
 from ragseal.groth16.views import EstimateView, KeyView, ThinningView
-from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 
 

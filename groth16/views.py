@@ -15,10 +15,10 @@ from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
-from ragseal.kernel.certificate import EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import LotteryLayout

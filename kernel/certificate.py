@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Phase C, the certificate of an estimate: signed links, and proofs that blocks of records have no others.  SPEC C.
+"""Phase C, the certificate of an estimate: proofs that blocks of records have no other links than the listed.  SPEC C.
 
 A block is a set of at most n records of one tenant.  Hidden are its inner products g_ab (a <= b), committed in
 C_G = sum g_ab Y_ab + rho B under the estimate circuit's own key before r_a = H(.., C_G, a) exist.  Proven are
@@ -22,194 +22,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Protocol
 
-from ragseal.kernel import field, signature
+from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.encoding import FLAG, HASH, NAME, POINT, SIGNATURE, U32, Blob, Codec, Fixed, Many, Message, Nested
-from ragseal.kernel.errors import EstimateError, PolicyError, ProofError
-from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of, link_threshold
+from ragseal.kernel.encoding import HASH, POINT, Codec, Fixed, Many, Message, Nested
+from ragseal.kernel.errors import EstimateError, ProofError
+from ragseal.kernel.estimate import link_threshold
+from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.fixedpoint import norm_bounds
+from ragseal.kernel.link_list import Listing
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, verify_opening
 from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm, verify_squared_norm
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
-from ragseal.kernel.versions import MAX_TENANTS
 
 MAX_BLOCKS = 64  #: of one delivery
-MAX_RECORDS = 256  #: of one block
-RANGE_BITS = 16  #: every distance that the circuit proves to be none below zero
-
-
-# --- the circuit's shape ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EstimateClass:
-    """One size of circuits/estimate.circom: n records a block.  Its public inputs, in order, are those below."""
-
-    name: str
-    n: int  #: even: a full certificate joins two groups of n / 2
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.n <= MAX_RECORDS or self.n % 2:
-            raise PolicyError(f"estimate class {self.name!r}: a block has an even number of 2..{MAX_RECORDS} records")
-
-    @property
-    def pairs(self) -> int:
-        return self.n * (self.n - 1) // 2
-
-    @property
-    def clear(self) -> int:
-        """threshold, normLow, normHigh, r[n], present[n], sign[pairs]."""
-        return 3 + 2 * self.n + self.pairs
-
-    @property
-    def hidden(self) -> int:
-        """norm[n], product[pairs]: what C_G commits to."""
-        return self.n + self.pairs
-
-    @property
-    def blind_at(self) -> int:
-        """Index of the blinder among the public inputs."""
-        return self.clear
-
-    @property
-    def products_at(self) -> int:
-        """Index of the first norm."""
-        return self.blind_at + 1
-
-    @property
-    def form_at(self) -> int:
-        """Index of s."""
-        return self.products_at + self.hidden
-
-    @property
-    def public(self) -> int:
-        return self.form_at + 1
-
-    @cached_property
-    def order(self) -> tuple[Link, ...]:
-        """Positions (a, b), a < b, of the pairs, by increasing a, then b."""
-        return tuple(itertools.combinations(range(self.n), 2))
-
-
-CLASSES = {cls.name: cls for cls in (EstimateClass("estimate-112", 112), EstimateClass("estimate-6", 6))}
-
-
-def side(sign: int, threshold: int, product: int) -> int:
-    """What the circuit proves to lie in [0, 2^16); sign 1: the pair is below the threshold, -1: a link, 0: free."""
-    return sign * (threshold - product - 1) if sign >= 0 else product - threshold
-
-
-def near_unit(present: int, low: int, high: int, norm: int) -> tuple[int, int]:
-    """As :func:`side`: distances of a squared norm to both ends of what rounding allows; zeros without a record."""
-    return present * (norm - low), present * (high - norm)
-
-
-def quadratic_form(r: Sequence[int], norms: Sequence[int], products: Sequence[int]) -> int:
-    """sum_a r_a^2 norm_a + 2 sum_{a<b} r_a r_b product_ab, not reduced."""
-    crossed = sum(r[a] * r[b] * x for (a, b), x in zip(itertools.combinations(range(len(r)), 2), products, strict=True))
-    return sum(x * x * norm for x, norm in zip(r, norms, strict=True)) + 2 * crossed
-
-
-# --- the links -------------------------------------------------------------------------------------------------------
-
-
-def pack_links(links: Sequence[Link]) -> bytes:
-    """Two u32 a link."""
-    return b"".join(a.to_bytes(4, "big") + b.to_bytes(4, "big") for a, b in links)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Which pairs are links, and which need not be listed."""
-
-    links: frozenset[Link] = frozenset()
-    component: tuple[int, ...] | None = None  #: of each record, if the list is a spanning one
-
-    def sign(self, a: int, b: int) -> int:
-        """Of the pair of ranks a < b within tau: -1 listed, 1 below the threshold, 0 neither."""
-        if (a, b) in self.links:
-            return -1
-        return 0 if self.component is not None and self.component[a] == self.component[b] else 1
-
-
-@dataclass(frozen=True, slots=True)
-class TenantLinks(Message):
-    """Links among a tenant's records; a record's number is its rank in the ledger among the tenant's.
-
-    A complete list has them all: any other pair within tau lies below the threshold.  A spanning list has as many as
-    join the same records: any pair of two components lies below the threshold, pairs inside one may do as they like.
-    """
-
-    TAG: ClassVar[str] = "tenant-links"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, U32, HASH, FLAG, Blob(8 * MAX_LINKS))
-
-    tenant: str
-    records: int
-    records_digest: bytes  #: of those records, in order
-    complete: bool
-    packed: bytes  #: strictly increasing links, see :func:`pack_links`
-
-    def links(self) -> list[Link]:
-        """Links (a, b), a < b."""
-        data = self.packed
-        ends = [int.from_bytes(data[i : i + 4], "big") for i in range(0, len(data), 4)]
-        return list(zip(ends[::2], ends[1::2], strict=True))
-
-    def listing(self) -> Listing:
-        """What blocks are made against."""
-        links = self.links()
-        return Listing(frozenset(links), None if self.complete else tuple(labels_of(self.records, links)))
-
-    def validate(self) -> None:
-        if len(self.packed) % 8:
-            raise EstimateError("the links of a tenant are truncated")
-        links = self.links()
-        if any(not a < b < self.records for a, b in links) or any(x >= y for x, y in itertools.pairwise(links)):
-            raise EstimateError("links join two different records of the tenant, in strictly increasing order")
-        if not self.complete and len(links) >= max(1, self.records):
-            raise EstimateError("spanning links are fewer than records: a list of more is complete, or closes circles")
-
-
-@dataclass(frozen=True, slots=True)
-class LinkList(Message):
-    """A window's estimate as its provider states it; theta and tau are those of the manifest's policy."""
-
-    TAG: ClassVar[str] = "link-list"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(TenantLinks), MAX_TENANTS))
-
-    manifest: bytes
-    tenants: tuple[TenantLinks, ...]  #: every tenant of the manifest, in its order
-
-    def digest(self) -> bytes:
-        return tagged_hash("link-list", self.encode())
-
-
-@dataclass(frozen=True, slots=True)
-class SignedLinks(Message):
-    """A provider signs one list of links a window, after the window is closed."""
-
-    TAG: ClassVar[str] = "signed-links"
-    CODECS: ClassVar[Sequence[Codec]] = (Nested(LinkList), SIGNATURE)
-
-    body: LinkList
-    signature: bytes
-
-    def verify(self, window_key: bytes) -> None:
-        """Raises AttestationError unless signed by the key that the window's manifest names for it."""
-        signature.verify(window_key, "links", self.body.encode(), self.signature)
-
-
-def records_digest(records: Sequence[bytes]) -> bytes:
-    """Of a tenant's record digests, in ledger order."""
-    return tagged_hash("estimate-records", *records)
-
-
-# --- the proofs ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 
 Order of every commit: build entries, one durable transaction, sign the checkpoints, make the last one durable in a
 file of its own, answer.  Nothing is signed before it is durable, nothing is answered before it is signed, so there is
-no promise stage.  A directory holds ``log.sqlite``, ``checkpoint`` (the last signed note) and ``lock``.  Every file
-that a commit needs is open from the start: a program whose descriptors strangers have taken goes on appending.
+no promise stage.  Every file that a commit needs is open from the start: a program whose descriptors strangers have
+taken goes on appending.
 
 Every entry is answered with the checkpoint of the size at which it is the last one: its proof is a function of the
 log alone, so that whoever asks again, after whatever crash, gets the same bytes.
@@ -26,30 +26,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pymerkle import SqliteTree
-
-from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.kernel.rotation import Rotation
 from ragseal.ledger import stored_tree
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
-from ragseal.ledger.merkle import EMPTY_ROOT, Frontier, consistency_path, inclusion_path, leaf_hash
+from ragseal.ledger.log_folder import LogFolder
+from ragseal.ledger.merkle import Frontier, consistency_path, inclusion_path, leaf_hash
 from ragseal.ledger.note import ED25519, NoteSigner, NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.signing import LogSigner
-from ragseal.ledger.storage import TransientError, connect, storage
-from ragseal.ledger.turned_tree import TURNS_INDEX, Roots, read_turns
+from ragseal.ledger.storage import TransientError, storage
+from ragseal.ledger.turned_tree import Roots
 from ragseal.ledger.turns import TurnProof, is_turn
-from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
 from ragseal.runtime.group_commit import Batches
 
 MAX_ENTRY_BYTES = 65_535  #: C2SP tlog-tiles prefixes an entry with 16 bits of length
 MAX_BATCH = 256  #: appends that share one commit
-APPLICATION_ID = 0x52414753
 
 Builder = Callable[[int], bytes]
 Watcher = Callable[[int, bytes], None]
-
-_DATABASE, _CHECKPOINT = "log.sqlite", "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +66,12 @@ class Log:
     one.  At most one process can have a directory open.
     """
 
-    def __init__(self, directory: Path, signer: LogSigner, lock: DirectoryLock, tree: SqliteTree, note: bytes) -> None:
+    def __init__(self, folder: LogFolder) -> None:
         """For :meth:`create` and :meth:`open`."""
-        self._signer, self._lock, self._tree, self._note = signer, lock, tree, note
-        self._checkpoint = open_checkpoint(note, signer.verifier).checkpoint
-        self._frontier = stored_tree.frontier(tree, self._checkpoint.size)
-        with storage("open the ledger"):
-            self._file = DurableFile(directory / _CHECKPOINT)
+        self._folder, self._signer, self._tree, self._note = folder, folder.signer, folder.tree, folder.note
+        self._checkpoint = open_checkpoint(folder.note, folder.signer.verifier).checkpoint
+        self._frontier = stored_tree.frontier(folder.tree, self._checkpoint.size)
+        self._file = folder.checkpoint_file()
         self._watcher: Watcher = lambda size, note: None
         self._proofs: dict[int, TurnProof] = {}  #: of turns, by number
         self._writing = threading.Lock()
@@ -92,32 +86,13 @@ class Log:
         """Start a new, empty log whose origin is the signer's name; a copy of another takes that one's signer.
 
         Raises:
-            LedgerError: the directory holds a log already, or storage fails.
-            ConfigurationError: the directory cannot be made.
+            LedgerError, ConfigurationError: as :meth:`ragseal.ledger.log_folder.LogFolder.create`.
         """
+        folder = LogFolder.create(directory, signer)
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_directory(directory.parent)
-        except OSError as error:
-            raise ConfigurationError(f"cannot make the ledger directory {directory}: {error.strerror}") from None
-        lock = DirectoryLock(directory, "the ledger")
-        try:
-            for name in (_DATABASE, _CHECKPOINT):
-                if (directory / name).exists():
-                    raise LedgerError(
-                        f"{directory} holds a ledger already ({name}): open it, or choose an empty directory"
-                    )
-            signer = LogSigner.of(signer, directory)
-            note = signer.note(Checkpoint(signer.name, 0, EMPTY_ROOT))
-            with storage("create the ledger"):
-                tree = connect(directory / _DATABASE)
-                tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                sync_directory(directory)
-                tree.con.execute(TURNS_INDEX)
-                write_durably(directory / _CHECKPOINT, note)
-            return cls(directory, signer, lock, tree, note)
+            return cls(folder)
         except BaseException:
-            lock.release()
+            folder.let_go()
             raise
 
     @classmethod
@@ -130,42 +105,16 @@ class Log:
             frozen: why nothing may be signed here, of a copy (SPEC G.6.2).
 
         Raises:
-            LedgerError: no log there, in use by another process, signed by another key, or fewer or other entries
-                than were signed (a restored backup: continuing it would fork the history that others hold); or more,
-                where nothing may be signed.
+            LedgerError: as :meth:`ragseal.ledger.log_folder.LogFolder.open`.
         """
-        for name in (_DATABASE, _CHECKPOINT):
-            if not (directory / name).is_file():
-                raise LedgerError(
-                    f"no ledger in {directory} ({name} is missing): create one explicitly, or fix the path"
-                )
-        lock = DirectoryLock(directory, "the ledger")
-        tree: SqliteTree | None = None
+        folder = LogFolder.open(directory, (signer, *others), frozen)
         try:
-            with storage("open the ledger"):
-                for unfinished in directory.glob(f".{_CHECKPOINT}.*"):  # a crash while a checkpoint was written
-                    unfinished.unlink()
-                note = (directory / _CHECKPOINT).read_bytes()
-                tree = connect(directory / _DATABASE)
-                if tree.con.execute("PRAGMA application_id").fetchone() != APPLICATION_ID:
-                    raise LedgerError(f"{directory / _DATABASE} is not a ragseal ledger")
-                turns = read_turns(tree)
-            known = LogSigner.among((signer, *others), turns, directory)
-            signed = open_checkpoint(note, known.verifier).checkpoint
-            size = stored_tree.compared(tree, signed)
-            if size > signed.size and frozen is not None:
-                raise LedgerError(
-                    f"the ledger in {directory} goes on behind its checkpoint, from {signed.size} to {size} entries: "
-                    f"to open it would sign them, and {frozen}"
-                )
-            log = cls(directory, known, lock, tree, note)
-            if size > signed.size:
-                log._sign_tail(size)
+            log = cls(folder)
+            if folder.stored > log.size:
+                log._sign_tail(folder.stored)
             return log
         except BaseException:
-            if tree is not None:
-                tree.close()
-            lock.release()
+            folder.let_go()
             raise
 
     def _sign_tail(self, size: int) -> None:
@@ -188,7 +137,7 @@ class Log:
         with self._writing, contextlib.suppress(sqlite3.Error):
             self._tree.close()
         self._file.close()
-        self._lock.release()
+        self._folder.lock.release()
 
     def __enter__(self) -> Log:
         return self

@@ -26,9 +26,9 @@ from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel import noise
-from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, check_policy, listed, rational
 from ragseal.kernel.signature import SigningKey

@@ -17,8 +17,9 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofErro
 from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.backends import Backends
-from ragseal.prover.commitment import documents, index
+from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import placed_afresh
+from ragseal.prover.commitment.new_period import new_period
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.thinning import thin_window
 from ragseal.prover.keys.keyring import ThinningKeys
@@ -118,7 +119,7 @@ class Coins:
         """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""
         for tenant, count in index.tenants(self._state):
             if count:
-                documents.new_period(self._state, tenant, shape, self._draw)
+                new_period(self._state, tenant, shape, self._draw)
 
     def seed(self, window: Window) -> bytes:
         """The seed that a window's coins were thrown by.

@@ -19,10 +19,12 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.documents import Reading, shape_of
-from ragseal.prover.commitment import documents as index
+from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
 from ragseal.prover.commitment.corpus_metadata import field_names
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.commitment.new_period import new_period as place_afresh
+from ragseal.prover.commitment.new_period import require_no_window
 from ragseal.prover.options import STATE
 from ragseal.prover.sources import opening
 from ragseal.prover.sources.interface import Installable
@@ -217,12 +219,12 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
         ledger = state.open_ledger()
         try:
             history = Journal(ledger, signature.public_bytes(state.key)).history
-            index.require_no_window(history, time.time())
+            require_no_window(history, time.time())
         finally:
             ledger.close()
         shape = shape_of(state, load_embedder(state.settings.embedder))
-        index.new_period(state, tenant, shape, secrets.token_bytes)
-        count = len(index.listed(state, tenant))
+        place_afresh(state, tenant, shape, secrets.token_bytes)
+        count = len(document_rows.listed(state, tenant))
     tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: {count} documents are placed afresh")
 
 

@@ -21,12 +21,13 @@ import numpy as np
 from ragseal.groth16.assignments import assign_block
 from ragseal.groth16.keys import EstimateView
 from ragseal.groth16.provers import BlockBackend
-from ragseal.kernel import certificate, field, signature
+from ragseal.kernel import certificate, field, link_list, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, LinkList, Scope, SignedLinks, TenantLinks
+from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, Scope
 from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError
 from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold, spanning_links
+from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
@@ -179,8 +180,8 @@ class Estimates:
                 links = spanning_links(records.embeddings, policy.tau, threshold)
             else:
                 left -= len(links)
-            digest = certificate.records_digest(records.digests)
-            tenants.append(TenantLinks(name, len(records.digests), digest, complete, certificate.pack_links(links)))
+            digest = link_list.records_digest(records.digests)
+            tenants.append(TenantLinks(name, len(records.digests), digest, complete, link_list.pack_links(links)))
         return LinkList(manifest, tuple(tenants))
 
     def _load(self, manifest: bytes, wanted_still: Callable[[], None] = lambda: None) -> _WindowRecords:

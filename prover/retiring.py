@@ -13,9 +13,9 @@ import threading
 import time
 
 from ragseal.kernel import proofs
-from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.estimate import ASKED_TOGETHER, FULL_BLOCKS, full_blocks, full_count
+from ragseal.kernel.link_list import SignedLinks
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.provider import Provider

@@ -47,6 +47,7 @@ MESSAGES = (
     "emptied",
     "attestation",
     "proofs",
+    "link_list",
     "certificate",
     "inquiry",
     "opening",

@@ -13,9 +13,14 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
-        "kernel/test_lists.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
-        "verifier/test_batch_word.py", "attacks/test_estimate.py",
+        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
+        "verifier/test_batch_word.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
     ],
+    "kernel/link_list.py": [
+        "kernel/test_lists.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
+        "verifier/test_batch_word.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+    ],
+    "kernel/estimate_class.py": ["kernel/test_lists.py", "kernel/test_certificate.py", "circuits/test_estimate.py"],
     "kernel/encoding.py": [
         "kernel/test_codecs.py", "kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py",
     ],
@@ -38,7 +43,8 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
-        "verifier/test_commitment.py", "verifier/test_beacon.py", "attacks/test_columns.py",
+        "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_columns.py",
     ],
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
@@ -55,7 +61,7 @@ TESTS: dict[str, list[str]] = {
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "groth16/views.py": [
         "groth16/test_views.py", "verifier/test_real_key.py",
-        "native/test_plain_python.py", "attacks/test_estimate.py",
+        "native/test_plain_python.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
     ],
     "client/attestation.py": [
         "client/test_attestation.py", "client/test_tampering.py", "client/test_signed_lies.py",
@@ -72,14 +78,22 @@ TESTS: dict[str, list[str]] = {
     ],
     "verifier/steps/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
     "verifier/steps/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
-    "verifier/steps/log.py": ["verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py"],
+    "verifier/steps/log.py": [
+        "verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "verifier/test_meanwhile.py",
+    ],
     "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
     "verifier/steps/receipts.py": [
         "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
         "verifier/test_verification.py", "attacks/test_outsiders.py",
     ],
-    "verifier/steps/beacon.py": ["verifier/test_beacon_order.py", "verifier/test_beacon.py", "attacks/test_windows.py"],
-    "verifier/participant.py": ["verifier/test_beacon.py", "verifier/test_beacon_order.py"],
+    "verifier/steps/beacon.py": [
+        "verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_windows.py",
+    ],
+    "verifier/participant.py": [
+        "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_beacon_order.py",
+    ],
     "verifier/steps/manifest.py": [
         "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
     ],
@@ -101,7 +115,8 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/proofs.py": ["verifier/test_batch_word.py", "verifier/test_proofs.py", "attacks/test_batches.py"],
     "verifier/steps/estimate.py": [
         "verifier/test_estimation.py", "attacks/test_links_cover.py", "verifier/test_hashed.py",
-        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_outsiders.py",
+        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "attacks/test_outsiders.py",
     ],
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/verification.py": [
@@ -109,7 +124,7 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_meanwhile.py", "attacks/test_withheld.py",
     ],
     "verifier/checklist.py": ["verifier/test_verification.py", "attacks/test_withheld.py"],
-    "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py"],
+    "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py"],
     "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
     "verifier/patience.py": ["verifier/test_remote.py"],
     "verifier/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],
@@ -118,7 +133,10 @@ TESTS: dict[str, list[str]] = {
     "verifier/limits.py": ["verifier/test_service.py"],
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
-    "verifier/state.py": ["verifier/test_state.py", "verifier/test_beacon.py", "attacks/test_files.py"],
+    "verifier/state.py": [
+        "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "attacks/test_files.py",
+    ],
     "verifier/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": [
         "client/test_announced.py", "client/test_opening.py", "client/test_sealed.py", "client/test_signed_lies.py",
@@ -156,7 +174,9 @@ TESTS: dict[str, list[str]] = {
     "runtime/limits.py": ["attacks/test_exhaustion.py"],
     "runtime/peers.py": ["attacks/test_exhaustion.py"],
     "runtime/statuses.py": ["ledger/test_service.py", "runtime/test_rpc_tls.py", "verifier/test_remote.py"],
-    "runtime/durable.py": ["attacks/test_exhaustion.py", "ledger/test_log.py", "crash/test_storage.py"],
+    "runtime/durable.py": [
+        "attacks/test_exhaustion.py", "ledger/test_log.py", "ledger/test_log_damage.py", "crash/test_storage.py",
+    ],
     "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
     "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
     "prover/storage/loaded.py": ["attacks/test_provider_load.py"],

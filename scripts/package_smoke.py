@@ -11,6 +11,7 @@ processes.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,21 +90,26 @@ class Clean:
 
 
 def build(scratch: Path) -> tuple[Path, Path]:
-    """(wheel, source distribution).  The wheel is built from the source distribution; the checkout gives the same."""
+    """(wheel, source distribution), both of the checkout."""
     tools = Clean(scratch / "tools")
     tools.install("build")
-    backend = (tools.bin / "python", "-m", "build")
-    run(*backend, "--outdir", scratch / "dist", ROOT, cwd=scratch)
-    run(*backend, "--wheel", "--outdir", scratch / "direct", ROOT, cwd=scratch)
-    wheel, archive = next((scratch / "dist").glob("*.whl")), next((scratch / "dist").glob("*.tar.gz"))
-    direct = next((scratch / "direct").glob("*.whl"))
-    expect(contents(wheel) == contents(direct), "the wheel of the checkout is not the wheel of the source distribution")
-    return wheel, archive
+    run(tools.bin / "python", "-m", "build", "--sdist", "--wheel", "--outdir", scratch / "dist", ROOT, cwd=scratch)
+    return next((scratch / "dist").glob("*.whl")), next((scratch / "dist").glob("*.tar.gz"))
 
 
 def contents(wheel: Path) -> dict[str, int]:
     with zipfile.ZipFile(wheel) as opened:
         return {e.filename: e.CRC for e in opened.infolist() if not e.filename.endswith("/RECORD")}
+
+
+def installed(clean: Clean) -> dict[str, int]:
+    """As :func:`contents`, of what pip has put into an environment."""
+    folder = Path(clean.program("python", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
+    (record,) = folder.glob("ragseal-*.dist-info/RECORD")
+    names = [line[0] for line in csv.reader(record.read_text().splitlines())]
+    own = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}  # pip's
+    wanted = [n for n in names if not n.startswith("..") and "__pycache__" not in n and Path(n).name not in own]
+    return {name: zlib.crc32((folder / name).read_bytes()) for name in wanted}
 
 
 def check_wheel(wheel: Path) -> None:
@@ -223,7 +230,9 @@ def main() -> None:
             say("an account's installation asks, and serves through its gateway")
             tried.result()
             say("the wheel works for all roles")
-        as_all_roles(Clean(scratch / "source"), archive, scratch / "circuits")  # which the wheel's has compiled
+        source = Clean(scratch / "source")
+        as_all_roles(source, archive, scratch / "circuits")  # which the wheel's has compiled
+        expect(installed(source) == contents(wheel), "the source distribution's wheel is not the checkout's")
         say("so does the source distribution")
 
 

@@ -13,7 +13,18 @@ from pathlib import Path
 
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder.interface import DeclaredIdentity, EmbedderIdentity
-from ragseal.kernel import attestation, certificate, commitment, emptied, enrolment, inquiry, proofs, thinning, verdict
+from ragseal.kernel import (
+    attestation,
+    certificate,
+    commitment,
+    emptied,
+    enrolment,
+    inquiry,
+    link_list,
+    proofs,
+    thinning,
+    verdict,
+)
 from ragseal.kernel.classes import AttestationClass, tables_of
 from ragseal.kernel.encoding import (
     Blob,
@@ -48,7 +59,7 @@ KINDS: Sequence[type[Message]] = (
     *commitment.MESSAGES, commitment.Registry, commitment.AccountAsk, commitment.Membership, commitment.IndexFile,
     enrolment.Enrolments, enrolment.LateMembership,
     attestation.Prepare, attestation.Prepared, attestation.Record, attestation.SealedAnswer, attestation.Answer,
-    proofs.ProofBatch, thinning.ThinnedFile, emptied.EmptiedFile, certificate.SignedLinks, certificate.BlockBatch,
+    proofs.ProofBatch, thinning.ThinnedFile, emptied.EmptiedFile, link_list.SignedLinks, certificate.BlockBatch,
     *inquiry.ASKS, inquiry.Delivery, inquiry.Refusal, InclusionBundle,
     EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry, TurnProof, KeptTurns,
 )  # fmt: skip

@@ -21,7 +21,7 @@ def test_every_example_is_listed_and_tested() -> None:
     found = {path.stem for path in (ROOT / "examples").glob("*.py")}
     listed = (ROOT / "examples" / "README.md").read_text()
     assert all(f"({name}.py)" in listed for name in found)
-    assert found == {"one_window", "in_memory", "ask", "langchain", "audit_offline", "private_answers"}
+    assert found == {"one_window", "in_memory", "parties", "ask", "langchain", "audit_offline", "private_answers"}
 
 
 @pytest.mark.slow

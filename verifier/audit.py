@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
-from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.printable import printable
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier

@@ -24,9 +24,9 @@ from ragseal.groth16.keys import (
     read_key,
 )
 from ragseal.kernel import signature
-from ragseal.kernel.certificate import CLASSES, EstimateClass
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably

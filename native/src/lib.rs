@@ -17,6 +17,9 @@ mod grain;
 #[cfg(lanes)]
 #[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 mod lanes;
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)]
+mod limbs;
 pub mod linear;
 pub mod lottery;
 pub mod miller;

@@ -10,9 +10,9 @@ use crate::ensure;
 use crate::error::Result;
 use crate::filter::{apply, column, controller, multiply, solve, Matrix};
 use crate::grain::{cauchy, Grain};
-#[cfg(lanes)]
-use crate::lanes;
 use crate::wide::{cross, pairs, Row};
+#[cfg(lanes)]
+use crate::{lanes, limbs};
 use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField};
 use rayon::prelude::*;
@@ -177,10 +177,10 @@ impl Parameters {
                 .map(|x| x.into_bigint())
         };
         #[cfg(lanes)]
-        if lanes::available() && xs.len() >= LEAST_LANES {
+        if limbs::available() && xs.len() >= LEAST_LANES {
             let tables = self.lanes.get_or_init(|| self.tables());
             return xs
-                .par_chunks(lanes::LANES)
+                .par_chunks(limbs::LANES)
                 .flat_map_iter(|part| {
                     if part.len() < LEAST_LANES {
                         return part.iter().flat_map(alone).collect();

@@ -14,6 +14,7 @@ import numpy as np
 
 from ragseal.embedder import Embedder, quantise
 from ragseal.prover import assembly
+from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment import documents as index_documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_notes import Notes
@@ -67,7 +68,7 @@ def delete(state: State, embedder: Embedder, tenant: str, names: Sequence[str]) 
 
 def listed(state: State, tenant: str) -> Told:
     """A tenant's documents, by id."""
-    found = index_documents.listed(state, tenant)
+    found = document_rows.listed(state, tenant)
     values = {"tenant": tenant, "documents": [{"id": d.id, "bytes": d.bytes, "source": d.source} for d in found]}
     lines = "\n".join(f"{d.id}  {d.bytes}  {d.source}".rstrip() for d in found)
     return Told(values, lines or f"tenant {tenant} has no documents")

@@ -26,7 +26,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.commitment.documents import resting_name
+from ragseal.prover.commitment.document_rows import resting_name
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.database import DATABASE

@@ -9,7 +9,6 @@ id is put again: elsewhere it would have a second coin (see :mod:`ragseal.prover
 from __future__ import annotations
 
 import hashlib
-import hmac
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,21 +19,16 @@ import numpy.typing as npt
 from ragseal.kernel.encoding import NAME
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.document_rows import begun, put_to_rest, require_revision, resting_name
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
-from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.window import Stage
 
 FEW = 256  #: changes up to which the documents that they name are looked up one by one
 
 Row = npt.NDArray[np.int8]  #: (d,), one document's quantised vector
 Embed = Callable[[Sequence[str]], npt.NDArray[np.int8]]  #: n texts -> quantised rows, (n, d)
-
-
-class ChangedMeanwhile(CommitmentError):
-    """Somebody else changed a tenant's documents while these were embedded: nothing was done, doing it again may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +86,6 @@ class Applied:
     def any(self) -> bool:
         """Whether the next version differs."""
         return bool(self.added or self.changed or self.deleted)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One document, as ``documents list`` shows it."""
-
-    id: str
-    source: str  #: identity of the source that it was read from; empty for one that was put
-    bytes: int  #: of its text
 
 
 @dataclass(slots=True)
@@ -163,7 +148,7 @@ def apply(
             by somebody else meanwhile.
     """
     check_name(tenant)
-    begun = _begun(state, tenant)
+    running = begun(state, tenant)
     stored = _stored(state, tenant, changes)
     present = {name: content for name, content, _ in stored}
     plan, stays_out, erased = _Plan(), tombstones.erased_of(state, tenant), 0
@@ -174,7 +159,7 @@ def apply(
                 continue
             _check_put(change, shape)
         plan.take(change, present)
-    placement, used, revision = begun.continued(tenant, shape) if begun else (draw(KEY_BYTES), 0, 0)
+    placement, used, revision = running.continued(tenant, shape) if running else (draw(KEY_BYTES), 0, 0)
     own = _own_slots(state, tenant, placement, plan)
     unused = [name for name in plan.inserted if name not in own]
     _require_places(state, tenant, shape, used, len(unused))
@@ -184,9 +169,9 @@ def apply(
     moved = [name for name, _, owner in stored if name in plan.same and owner != source]
     line = (tenant, placement, used + len(unused), shape.capacity, shape.block_slots, revision + 1)
     with state.transaction() as db:
-        _require_revision(db, tenant, revision)
+        require_revision(db, tenant, revision)
         for name in plan.deleted:
-            _delete(db, tenant, name, resting_name(placement, name))
+            put_to_rest(db, tenant, name, resting_name(placement, name))
         for put, row in zip(plan.inserted.values(), rows, strict=False):
             db.execute(
                 "DELETE FROM resting WHERE tenant = ? AND document = ?",
@@ -211,48 +196,6 @@ def apply(
     )
 
 
-def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None:
-    """Draw a new placement key and place all of a tenant's documents afresh; deleted ones' places are free again.
-
-    Every version that is committed from now on belongs to the new period, and to a coin period of its own
-    (:mod:`ragseal.prover.commitment.coin_placement`).  Callers see to it that no window of the old one still runs
-    (:func:`require_no_window`).
-
-    Raises:
-        CommitmentError: no such tenant, or more documents than places.
-    """
-    begun = _begun(state, tenant)
-    if begun is None:
-        raise CommitmentError(f"tenant {tenant!r} has no documents: `ragseal-provider documents put` adds some")
-    placement = draw(KEY_BYTES)
-    old = [slot for (slot,) in state.rows("SELECT slot FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))]
-    if len(old) > shape.places:
-        raise CommitmentError(
-            f"tenant {tenant!r} has {len(old)} documents, a period of this class {shape.places} places"
-        )
-    moves = zip(next_slots(placement, 0, len(old), shape), old, strict=True)
-    line = (tenant, placement, len(old), shape.capacity, shape.block_slots, begun.revision + 1)
-    with state.transaction() as db:
-        _require_revision(db, tenant, begun.revision)
-        db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
-        for slot, before in moves:
-            db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, -1 - before))
-        db.execute("DELETE FROM resting WHERE tenant = ?", (tenant,))
-        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
-
-
-def require_no_window(history: History, now: float) -> None:
-    """Raises CommitmentError: a window is open, or may still open, whose period a new placement would break."""
-    newest = history.newest
-    if newest is None or newest.stage is Stage.CLOSED:
-        return
-    if newest.stage is Stage.OPEN or now <= newest.manifest.policy.closes:
-        raise CommitmentError(
-            f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
-            "windows only; close it first"
-        )
-
-
 def delete(state: State, tenant: str, names: Sequence[str], draw: Draw, shape: IndexShape) -> Applied:
     """Delete documents by id, all of them or none.
 
@@ -269,24 +212,6 @@ def delete(state: State, tenant: str, names: Sequence[str], draw: Draw, shape: I
     return apply(state, tenant, [Delete(name) for name in names], _nothing_to_embed, draw, shape)
 
 
-def listed(state: State, tenant: str) -> list[Listed]:
-    """A tenant's documents by id, of which the order tells nothing."""
-    query = "SELECT document, source, LENGTH(CAST(text AS BLOB)) FROM documents WHERE tenant = ? ORDER BY document"
-    return [Listed(str(name), str(source), int(size)) for name, source, size in state.rows(query, (tenant,))]
-
-
-def of_source(state: State, tenant: str, source: str) -> set[str]:
-    """Ids of a tenant's documents that were last read from this source."""
-    query = "SELECT document FROM documents WHERE tenant = ? AND source = ?"
-    return {str(name) for (name,) in state.rows(query, (tenant, source))}
-
-
-def mark_of(state: State, tenant: str, source: str) -> str | None:
-    """How far a source was read for a tenant; None if it never was."""
-    found = state.row("SELECT mark FROM source_marks WHERE tenant = ? AND source = ?", (tenant, source))
-    return None if found is None else str(found[0])
-
-
 def check_name(tenant: str) -> None:
     """Raises CommitmentError: no name that a tenant can have."""
     try:
@@ -296,39 +221,6 @@ def check_name(tenant: str) -> None:
 
 
 # --- parts of apply --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A tenant's running period."""
-
-    placement: bytes
-    used: int
-    capacity: int
-    block_slots: int
-    revision: int
-
-    def continued(self, tenant: str, shape: IndexShape) -> tuple[bytes, int, int]:
-        """Placement key, places used and revision; CommitmentError: it was begun with another shape."""
-        if (self.capacity, self.block_slots) != (shape.capacity, shape.block_slots):
-            raise CommitmentError(
-                f"tenant {tenant!r} is in a period of {self.capacity} slots, {self.block_slots} a document, not of "
-                f"{shape.capacity} and {shape.block_slots}: begin a new period first (`documents new-period`)"
-            )
-        return self.placement, self.used, self.revision
-
-
-def _begun(state: State, tenant: str) -> _Begun | None:
-    query = "SELECT placement, counter, capacity, block_slots, revision FROM tenants WHERE name = ?"
-    found = state.row(query, (tenant,))
-    return None if found is None else _Begun(*found)
-
-
-def _require_revision(db: sqlite3.Connection, tenant: str, revision: int) -> None:
-    """Whoever embeds for an hour does not write over what was changed since: raises ChangedMeanwhile."""
-    found = db.execute("SELECT revision FROM tenants WHERE name = ?", (tenant,)).fetchone()
-    if (found[0] if found else 0) != revision:
-        raise ChangedMeanwhile(f"documents of tenant {tenant!r} were changed meanwhile: nothing was done, do it again")
 
 
 def _stored(state: State, tenant: str, changes: Iterable[Change]) -> list[tuple[str, bytes, str]]:
@@ -366,11 +258,6 @@ def _own_slots(state: State, tenant: str, placement: bytes, plan: _Plan) -> dict
     return {name: slot for name, slot in named.items() if slot is not None}
 
 
-def resting_name(placement: bytes, name: str) -> bytes:
-    """What is kept of a deleted document's id."""
-    return hmac.digest(placement, b"resting" + name.encode(), "sha256")
-
-
 def _check_put(put: Put, shape: IndexShape) -> None:
     try:
         put.document.content.check()
@@ -392,12 +279,6 @@ def _rows(puts: Sequence[Put], embed: Embed, dimension: int) -> list[bytes]:
     return [(next(made) if put.row is None else put.row).tobytes() for put in puts]
 
 
-def _delete(db: sqlite3.Connection, tenant: str, name: str, rest: bytes) -> None:
-    here = "FROM documents WHERE tenant = ? AND document = ?"
-    db.execute(f"INSERT OR REPLACE INTO resting SELECT tenant, ?, slot {here}", (rest, tenant, name))
-    db.execute(f"DELETE {here}", (tenant, name))
-
-
 def _insert(db: sqlite3.Connection, tenant: str, slot: int, put: Put, row: bytes, source: str) -> None:
     one = put.document
     values = (tenant, slot, one.id, one.text, one.metadata.encode(), row, put.content(), source)
@@ -409,17 +290,6 @@ def _edit(db: sqlite3.Connection, tenant: str, put: Put, row: bytes, source: str
     values = (one.text, one.metadata.encode(), row, put.content(), source, tenant, one.id)
     query = "UPDATE documents SET text = ?, metadata = ?, row = ?, content = ?, source = ?"
     db.execute(f"{query} WHERE tenant = ? AND document = ?", values)
-
-
-def remove(db: sqlite3.Connection, tenant: str, name: str) -> None:
-    """Delete a document that is there, in the caller's transaction."""
-    (placement,) = db.execute("SELECT placement FROM tenants WHERE name = ?", (tenant,)).fetchone()
-    _delete(db, tenant, name, resting_name(placement, name))
-
-
-def changed(db: sqlite3.Connection, tenant: str) -> None:
-    """What is being embedded for a tenant is done again: it began before the caller's transaction."""
-    db.execute("UPDATE tenants SET revision = revision + 1 WHERE name = ?", (tenant,))
 
 
 def _nothing_to_embed(texts: Sequence[str]) -> npt.NDArray[np.int8]:

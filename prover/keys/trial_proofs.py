@@ -22,9 +22,9 @@ from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBa
 from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import coin, field, mechanism, noise, statement
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.certificate import RANGE_BITS
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import RANGE_BITS
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, CircuitClass, R

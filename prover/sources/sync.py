@@ -12,10 +12,11 @@ from itertools import islice
 
 from ragseal.embedder import Embedder
 from ragseal.kernel.errors import CommitmentError, EncodingError, TransportError
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import document_rows, documents
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS, check_document
 from ragseal.prover.commitment.corpus_files import Limits
-from ragseal.prover.commitment.documents import Applied, Change, ChangedMeanwhile, Delete, Embed, Mark, Put
+from ragseal.prover.commitment.document_rows import ChangedMeanwhile
+from ragseal.prover.commitment.documents import Applied, Change, Delete, Embed, Mark, Put
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.randomness import Draw
 from ragseal.prover.sources.interface import Feed, Item, Source, StaleMark, Versioned
@@ -59,7 +60,7 @@ def sync(target: Target, source: Source) -> Applied:
     """
     identity = source.identity()
     documents.check_name(target.tenant)
-    owned = documents.of_source(target.state, target.tenant, identity)
+    owned = document_rows.of_source(target.state, target.tenant, identity)
     items, mark = source.snapshot()
 
     def changes() -> Iterator[Change]:
@@ -88,7 +89,7 @@ def catch_up(target: Target, source: Source, stop: threading.Event | None = None
         As :func:`sync`.
     """
     identity = source.identity()
-    kept = documents.mark_of(target.state, target.tenant, identity)
+    kept = document_rows.mark_of(target.state, target.tenant, identity)
     if isinstance(source, Feed):
         source.ready()
     if isinstance(source, Versioned) and kept is not None and source.version() == kept:
@@ -180,7 +181,7 @@ def _puts(target: Target, items: Iterator[Item]) -> Iterator[Put]:
 
 def _fed(target: Target, identity: str, found: Iterator[Item | Delete]) -> Iterator[Change]:
     """A feed's changes; the last state of an id counts, so puts and deletes need no common order."""
-    owned = documents.of_source(target.state, target.tenant, identity)
+    owned = document_rows.of_source(target.state, target.tenant, identity)
     gone: list[Delete] = []
 
     def taken() -> Iterator[Item]:

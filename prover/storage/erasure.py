@@ -13,7 +13,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ragseal.kernel.errors import CommitmentError
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import document_rows, documents
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.state import State
@@ -64,8 +64,8 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int, draw: Dra
                 + _perhaps_in(db)
             )
         if present:
-            documents.remove(db, tenant, name)
-        documents.changed(db, tenant)  # a sync that looked for erased ones before would bring it back
+            document_rows.remove(db, tenant, name)
+        document_rows.changed(db, tenant)  # a sync that looked for erased ones before would bring it back
         db.execute("INSERT OR IGNORE INTO erased VALUES (?)", (digest,))
         db.execute("DELETE FROM copy_keys WHERE name = ?", (b"d" + digest,))  # and older copies forget it, too
         row = (tenant, digest, name, reason, now)

@@ -11,9 +11,9 @@ from functools import partial
 
 from ragseal.groth16.keys import KeyView, ThinningView
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.backends import Backends
 from ragseal.prover.commitment.columns import commit_columns

@@ -23,7 +23,8 @@ from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from tests import simulator
-from tests.attacks.world import DIMENSION, GROUP, AttackWorld, Cheat, Machine, Query, machine, make_tenant, policy
+from tests.attacks.machine import DIMENSION, GROUP, Machine, machine, make_tenant, policy
+from tests.attacks.world import AttackWorld, Cheat, Query
 from tests.simulator.parties import OPENS, Extra
 
 NAME = "ranked-tiny-one"

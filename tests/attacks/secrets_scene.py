@@ -41,8 +41,8 @@ from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.report import document, page
 from ragseal.verifier.verification import audit
+from tests.attacks.machine import machine
 from tests.attacks.proxy import Proxy
-from tests.attacks.world import machine
 from tests.simulator import key_of
 from tests.simulator import live as _live
 from tests.simulator import provider as scene

@@ -29,8 +29,8 @@ from tests.attacks.checks import (
     PROVIDER_SIGNATURE,
     without,
 )
+from tests.attacks.machine import GROUP
 from tests.attacks.removal import Removable
-from tests.attacks.world import GROUP
 from tests.simulator.provider import (
     Asker,
     account_key,

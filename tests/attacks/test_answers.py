@@ -34,7 +34,8 @@ from tests.attacks.checks import (
     TEXTS_COMMITTED,
     without,
 )
-from tests.attacks.world import AttackWorld, accepted, machine, policy, refused
+from tests.attacks.machine import machine, policy
+from tests.attacks.world import AttackWorld, accepted, refused
 from tests.simulator.parties import Extra, slot_text
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,8 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.attestation import batch_openings, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
 from ragseal.prover.serving import Serving
-from tests.attacks.world import GROUP, AttackWorld
+from tests.attacks.machine import GROUP
+from tests.attacks.world import AttackWorld
 from tests.simulator.provider import (
     NOW,
     Asker,

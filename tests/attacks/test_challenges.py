@@ -18,7 +18,8 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
-from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, machine, queried, refused
+from tests.attacks.machine import machine
+from tests.attacks.world import AttackWorld, Cheat, Draft, Query, accepted, queried, refused
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,9 @@ from ragseal.groth16.assignments import Assignment
 from ragseal.kernel.errors import ProofError
 from tests.attacks import forgeries
 from tests.attacks.checks import PAIRING, without
+from tests.attacks.machine import Machine
 from tests.attacks.test_batches import rerandomised
-from tests.attacks.world import ROOT, AttackWorld, Cheat, Draft, Machine, accepted, queried, refused
+from tests.attacks.world import ROOT, AttackWorld, Cheat, Draft, accepted, queried, refused
 
 pytestmark = pytest.mark.slow
 

@@ -10,17 +10,8 @@ import pytest
 
 from ragseal.kernel.params import R
 from tests.attacks.checks import COLUMNS, predictable, without
-from tests.attacks.world import (
-    AttackWorld,
-    Cheat,
-    Extra,
-    accepted,
-    honest_tenants,
-    machine,
-    make_tenant,
-    queried,
-    refused,
-)
+from tests.attacks.machine import honest_tenants, machine, make_tenant
+from tests.attacks.world import AttackWorld, Cheat, Extra, accepted, queried, refused
 
 pytestmark = pytest.mark.slow
 

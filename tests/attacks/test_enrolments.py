@@ -23,7 +23,7 @@ from tests.attacks.removal import Removable
 from tests.attacks.world import accepted, refused
 from tests.simulator.parties import account, key_of
 from tests.simulator.ticked import TickedWorld
-from tests.verifier.test_beacon import SimulatedState, participant
+from tests.verifier.beacon_scene import SimulatedState, participant
 
 
 def begun(updates: int = 1) -> TickedWorld:

@@ -19,7 +19,8 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import claim, document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
-from tests.attacks.world import AttackWorld, machine, make_tenant, policy, refused
+from tests.attacks.machine import machine, make_tenant, policy
+from tests.attacks.world import AttackWorld, refused
 
 pytestmark = pytest.mark.slow
 

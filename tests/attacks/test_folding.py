@@ -16,7 +16,8 @@ from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, ProofBatch
 from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
-from tests.attacks.world import GROUP, AttackWorld, Cheat, accepted, queried, refused
+from tests.attacks.machine import GROUP
+from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ import pytest
 from ragseal.kernel.attestation import Answer, Openings
 from ragseal.verifier.evidence import ReceiptFile
 from tests.attacks.checks import WITHHELD_BY_THE_GUARD, without
-from tests.attacks.world import AttackWorld, accepted, policy, refused
+from tests.attacks.machine import policy
+from tests.attacks.world import AttackWorld, accepted, refused
 from tests.simulator import resign
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,8 @@ from ragseal.groth16.keys import VKEY, load_key
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P
 from ragseal.verifier.__main__ import main as verifier
-from tests.attacks.world import machine, outside_subgroup
+from tests.attacks.machine import machine
+from tests.attacks.world import outside_subgroup
 
 G1, G2 = 64, 128
 ALPHA, BETA = 0, G1

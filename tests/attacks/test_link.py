@@ -9,7 +9,8 @@ import pytest
 
 from ragseal.kernel.params import R
 from tests.attacks.checks import LINK, without
-from tests.attacks.world import Cheat, accepted, machine, queried, refused
+from tests.attacks.machine import machine
+from tests.attacks.world import Cheat, accepted, queried, refused
 
 pytestmark = pytest.mark.slow
 

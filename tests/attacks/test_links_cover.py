@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.kernel.certificate import LinkList, TenantLinks, records_digest
+from ragseal.kernel.link_list import LinkList, TenantLinks, records_digest
 from tests.simulator import World, policy, pseudonym
 from tests.simulator.estimates import Estimator, Lie, binding
 

@@ -22,7 +22,7 @@ from tests.attacks.checks import without
 from tests.attacks.test_log_keys import beside, fork_of_the_first, note_of, proof_of, says
 from tests.simulator.turning import Turning
 from tests.simulator.world import ORIGIN
-from tests.verifier.test_beacon import participant
+from tests.verifier.beacon_scene import participant
 
 
 def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_path: Path) -> None:

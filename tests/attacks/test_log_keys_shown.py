@@ -15,7 +15,8 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
-from tests.client.conftest import ORIGIN, bench
+from tests.client.conftest import bench
+from tests.client.small_provider import ORIGIN
 from tests.client.test_log_keys import second, third
 
 _ = bench  # a fixture

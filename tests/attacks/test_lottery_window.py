@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A window of the lottery, whole: a real provider with real proofs, an account, an auditor; and what is against lies.
 
-Rows of the circuit are attacked one by one in tests/circuits/test_lottery_attacks.py.
+Rows of the circuit are attacked one by one in tests/circuits/test_lottery_attacks*.py.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from ragseal.kernel.params import P, R
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.verifier.steps import proofs
 from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, without
+from tests.attacks.machine import DIMENSION, machine
 from tests.attacks.removal import Check
-from tests.attacks.world import DIMENSION, AttackWorld, Cheat, accepted, machine, outside_subgroup, queried, refused
+from tests.attacks.world import AttackWorld, Cheat, accepted, outside_subgroup, queried, refused
 
 pytestmark = pytest.mark.slow
 

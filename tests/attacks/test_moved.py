@@ -18,18 +18,8 @@ from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
-from tests.attacks.world import (
-    KEYS,
-    AttackWorld,
-    Cheat,
-    Machine,
-    accepted,
-    machine,
-    make_tenant,
-    queried,
-    refused,
-    undecided,
-)
+from tests.attacks.machine import Machine, machine, make_tenant
+from tests.attacks.world import KEYS, AttackWorld, Cheat, accepted, queried, refused, undecided
 
 pytestmark = pytest.mark.slow
 

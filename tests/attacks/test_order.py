@@ -18,19 +18,8 @@ from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.mechanism import noise_key
 from tests.attacks.checks import CLIENT_OPENS_C_E, REQUEST_SIGNED, without
-from tests.attacks.world import (
-    DIMENSION,
-    GENERATORS,
-    GROUP,
-    AttackWorld,
-    Cheat,
-    accepted,
-    honest_tenants,
-    machine,
-    policy,
-    queried,
-    refused,
-)
+from tests.attacks.machine import DIMENSION, GENERATORS, GROUP, honest_tenants, machine, policy
+from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
 
 
 def nudged(e: list[int], by: int) -> list[int]:

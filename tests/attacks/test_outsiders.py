@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Receipt, TextOpening
-from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Delivery, Refusal
+from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner

@@ -18,18 +18,9 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.params import R
 from tests.attacks.checks import HINTS, without
+from tests.attacks.machine import GROUP, machine, make_tenant, policy
 from tests.attacks.test_hints import VARIANTS
-from tests.attacks.world import (
-    GROUP,
-    AttackWorld,
-    Cheat,
-    Query,
-    accepted,
-    machine,
-    make_tenant,
-    policy,
-    refused,
-)
+from tests.attacks.world import AttackWorld, Cheat, Query, accepted, refused
 from tests.circuits.ranked_drafts import RankedDraft
 from tests.circuits.ranked_forgeries import without as left_out
 

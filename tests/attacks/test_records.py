@@ -32,18 +32,9 @@ from tests.attacks.checks import (
     gone,
     without,
 )
+from tests.attacks.machine import honest_tenants, make_tenant
 from tests.attacks.removal import Removable
-from tests.attacks.world import (
-    AttackWorld,
-    Cheat,
-    Tenant,
-    accepted,
-    honest_tenants,
-    make_tenant,
-    queried,
-    refused,
-    undecided,
-)
+from tests.attacks.world import AttackWorld, Cheat, Tenant, accepted, queried, refused, undecided
 from tests.simulator import account, pseudonym
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,8 @@ from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
 from ragseal.verifier.steps.versions import IndexVersion
 from tests import simulator
-from tests.attacks.world import GROUP, AttackWorld, Cheat, Machine, policy, refused
+from tests.attacks.machine import GROUP, Machine, policy
+from tests.attacks.world import AttackWorld, Cheat, refused
 
 pytestmark = pytest.mark.slow
 

@@ -38,8 +38,9 @@ from tests.attacks.checks import (
     WINDOW_NAME_ONCE,
     without,
 )
+from tests.attacks.machine import policy
 from tests.attacks.removal import Removable
-from tests.attacks.world import AttackWorld, accepted, policy, queried, refused, undecided
+from tests.attacks.world import AttackWorld, accepted, queried, refused, undecided
 from tests.simulator import key_of
 from tests.simulator.entries import signed_manifest
 

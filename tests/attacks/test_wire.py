@@ -39,8 +39,8 @@ from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.remote import RemoteEvidence
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.state import State
+from tests.attacks.machine import machine
 from tests.attacks.proxy import Method, Proxy, methods
-from tests.attacks.world import machine
 from tests.simulator import World, key_of
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bench import claims
+from bench import claims, modules
 from bench.experiment import RESULTS
 from bench.questions import QUESTIONS
 from ragseal.circuits.circuit import load_classes
@@ -56,6 +56,13 @@ def test_targets_are_answered_for_every_K() -> None:
     lines = claims.against_targets(rows)
     assert [line.partition(" of the")[0].rpartition(" ")[2] for line in lines] == ["70.0%", "90.0%"]
     assert Fraction(1, 10**6) == claims.DELTA
+
+
+def test_a_module_is_asked_for_by_its_own_words_and_answered_by_what_is_in_it() -> None:
+    inside = [f"json.f{i}" for i in range(modules.LEAST)]
+    texts, relevant = modules.collection(["jsonpath.f", *inside, "json"], {"json": "JSON.", "jsonpath": "Too few."})
+    assert (texts, relevant) == (["JSON."], [dict.fromkeys(range(1, modules.LEAST + 1), 1)])
+    assert dict(modules.first_paragraphs())["bisect"] == "Bisection algorithms."
 
 
 def test_the_questions_are_not_the_demos() -> None:

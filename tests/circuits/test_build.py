@@ -27,8 +27,8 @@ from ragseal.circuits.circuit import (
 from ragseal.circuits.packages import node_modules
 from ragseal.circuits.search import complete, count_rows
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.certificate import CLASSES as SIZES
 from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.estimate_class import CLASSES as SIZES
 from ragseal.kernel.params import CircuitClass
 from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import P

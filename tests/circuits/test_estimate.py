@@ -16,7 +16,7 @@ from ragseal.circuits import stats
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import circuit_of, class_digest, fitting
 from ragseal.circuits.search import count_rows
-from ragseal.kernel.certificate import CLASSES, RANGE_BITS, near_unit, quadratic_form, side
+from ragseal.kernel.estimate_class import CLASSES, RANGE_BITS, near_unit, quadratic_form, side
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.scene import CACHE
 

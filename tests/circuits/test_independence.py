@@ -15,8 +15,8 @@ from ragseal.circuits.circuit import circuit_of, load_classes
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16 import keys
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.params import R
 from ragseal.kernel.thinning import thinning_class
 from tests.circuits.scene import CACHE

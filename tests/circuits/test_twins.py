@@ -21,7 +21,7 @@ import pytest
 from ragseal.circuits.build import cached
 from ragseal.circuits.circuit import HERE, circuit_of, load_classes, sources
 from ragseal.kernel import fixedpoint, mechanism, noise, statement
-from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.poseidon import permute, poseidon
 from tests.circuits.drafts import Setting
 from tests.circuits.r1cs import P, R1cs, read

@@ -22,7 +22,7 @@ from ragseal.kernel.errors import (
     LedgerError,
     TransportError,
 )
-from tests.client.conftest import TEXTS
+from tests.client.small_provider import TEXTS
 
 
 def test_a_checked_answer(bench: Any) -> None:

@@ -15,7 +15,7 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from tests.attacks.checks import without as without_check
 from tests.attacks.removal import Guard
-from tests.client.conftest import policy
+from tests.client.small_provider import policy
 from tests.client.test_opening import AUDITOR, OPEN, SEAL, Shape
 
 THINNED_ONCE = Guard(opening.Opening, "opens", "thinned twice")

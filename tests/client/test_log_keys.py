@@ -19,7 +19,7 @@ from ragseal.ledger.note import Note, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnProof
 from tests.attacks.checks import without
 from tests.attacks.turn_checks import TURN_IN_THIS_HISTORY
-from tests.client.conftest import ORIGIN
+from tests.client.small_provider import ORIGIN
 
 
 def second() -> NoteSigner:

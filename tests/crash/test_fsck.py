@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import SignedLinks, pack_links
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.link_list import SignedLinks, pack_links
 from ragseal.prover import fsck_command
 from ragseal.prover.attestation.retrieval import query_key
 from ragseal.prover.storage import fsck

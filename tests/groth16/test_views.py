@@ -9,8 +9,8 @@ import pytest
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.views import EstimateView, KeyView, ThinningView
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import thinning_class
 

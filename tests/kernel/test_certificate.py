@@ -12,21 +12,13 @@ from fractions import Fraction
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import certificate, field
+from ragseal.kernel import certificate, estimate_class, field
 from ragseal.kernel.bn254 import IDENTITY, PurePythonGroup
-from ragseal.kernel.certificate import (
-    CLASSES,
-    Block,
-    EstimateClass,
-    LinkList,
-    Listing,
-    Scope,
-    TenantLinks,
-    make_block,
-    pack_links,
-)
+from ragseal.kernel.certificate import Block, Scope, make_block
 from ragseal.kernel.errors import AuditError, EstimateError, PolicyError, ProofError
+from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.fixedpoint import norm_bounds
+from ragseal.kernel.link_list import LinkList, Listing, TenantLinks, pack_links
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import MAX_DIMENSION
 from ragseal.kernel.squarednorm import (
@@ -241,10 +233,10 @@ def test_distances_fit_for_every_dimension_and_theta() -> None:
     for dimension in range(1, MAX_DIMENSION + 1):
         low, high = norm_bounds(dimension)
         assert 0 < low <= 127**2 <= high
-        assert high - low < 1 << certificate.RANGE_BITS
+        assert high - low < 1 << estimate_class.RANGE_BITS
         for threshold in (1, 127**2):
-            assert certificate.side(1, threshold, -high) < 1 << certificate.RANGE_BITS
-            assert certificate.side(-1, threshold, high) < 1 << certificate.RANGE_BITS
+            assert estimate_class.side(1, threshold, -high) < 1 << estimate_class.RANGE_BITS
+            assert estimate_class.side(-1, threshold, high) < 1 << estimate_class.RANGE_BITS
 
 
 def test_quadratic_form_is_that_of_the_gram_matrix() -> None:
@@ -254,7 +246,7 @@ def test_quadratic_form_is_that_of_the_gram_matrix() -> None:
     dot = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in vectors] for a in vectors]
     p = [sum(x * v[j] for x, v in zip(r, vectors, strict=True)) for j in range(D)]
     norms, products = [dot[a][a] for a in range(SIZE.n)], [dot[a][b] for a, b in SIZE.order]
-    assert certificate.quadratic_form(r, norms, products) == sum(x * x for x in p)
+    assert estimate_class.quadratic_form(r, norms, products) == sum(x * x for x in p)
 
 
 # --- messages --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from ragseal.kernel import (
     commitment,
     field,
     folding,
+    link_list,
     mechanism,
     opening,
     proofs,
@@ -37,14 +38,16 @@ from ragseal.kernel.beacon import (
     BeaconSeal,
 )
 from ragseal.kernel.bn254 import PurePythonGroup
-from ragseal.kernel.certificate import CLASSES, BlockProof, LinkList, Listing, Scope, TenantLinks, make_block
+from ragseal.kernel.certificate import BlockProof, Scope, make_block
 from ragseal.kernel.commitment import (
     IndexFile,
     ScoreBases,
 )
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.link_list import LinkList, Listing, TenantLinks
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
@@ -397,11 +400,11 @@ def scope() -> Scope:
 
 
 def test_links() -> None:
-    one = TenantLinks("north", 5, certificate.records_digest([digest("a"), digest("b")]), True, bytes(3) + b"\x01" * 5)
+    one = TenantLinks("north", 5, link_list.records_digest([digest("a"), digest("b")]), True, bytes(3) + b"\x01" * 5)
     assert one.records_digest == h("estimate-records", digest("a"), digest("b"))
     body = LinkList(digest("manifest"), (one,))
     assert body.digest() == h("link-list", canonical(body))
-    assert certificate.pack_links([(1, 258)]) == b"\x00\x00\x00\x01\x00\x00\x01\x02"
+    assert link_list.pack_links([(1, 258)]) == b"\x00\x00\x00\x01\x00\x00\x01\x02"
 
 
 def test_challenges_of_a_block() -> None:

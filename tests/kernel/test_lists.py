@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragseal.kernel.certificate import MAX_RECORDS, EstimateClass, TenantLinks, pack_links
 from ragseal.kernel.errors import EstimateError, PolicyError
+from ragseal.kernel.estimate_class import MAX_RECORDS, EstimateClass
+from ragseal.kernel.link_list import TenantLinks, pack_links
 
 
 def links(packed: bytes, records: int = 5, complete: bool = True) -> TenantLinks:

@@ -20,17 +20,9 @@ from ragseal.demo.corpus import COLLUDING, demo_queries
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.estimate import FULL, components, find_links, link_threshold
 from ragseal.prover.__main__ import main
-from ragseal.prover.planning.calibrate import (
-    THETAS,
-    Window,
-    interval,
-    largest_false,
-    least_queries,
-    read_queries,
-    report,
-    same_wording,
-    similarities,
-)
+from ragseal.prover.planning.calibration_queries import read_queries, same_wording
+from ragseal.prover.planning.false_alarms import Window, interval, largest_false, least_queries, report
+from ragseal.prover.planning.similarities import THETAS, similarities
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,8 @@ from ragseal.kernel.params import CircuitClass, R
 from ragseal.prover.commitment import manifest, registry
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.commitment.documents import Put, apply, require_no_window
+from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.commitment.new_period import require_no_window
 from ragseal.prover.committing import split_said
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import window_secrets

@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import MAX_TEXT_BYTES
-from ragseal.prover.commitment import documents, index
+from ragseal.prover.commitment import document_rows, documents, index
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Mark, Put
 from ragseal.prover.commitment.index import Matrix
+from ragseal.prover.commitment.new_period import new_period
 from ragseal.prover.commitment.placement import IndexShape, next_slots, permutation
 from ragseal.prover.storage.state import Settings, State, create
 
@@ -114,7 +115,7 @@ def test_a_document_that_is_deleted_and_put_again_has_no_second_coin(state: Stat
         assert places(state)["d1"] == here
     assert state.row("SELECT counter FROM tenants") == (4,)
     apply(state, Delete("d1"))
-    documents.new_period(state, "acme", SHAPE, secrets.token_bytes)
+    new_period(state, "acme", SHAPE, secrets.token_bytes)
     assert state.rows("SELECT * FROM resting") == []
 
 
@@ -128,7 +129,7 @@ def test_a_freed_place_rests_until_the_period_ends(state: State) -> None:
     assert sorted(used) == list(range(CAPACITY))
     with pytest.raises(CommitmentError, match=r"10 rest.*new-period"):
         apply(state, put("new"))
-    documents.new_period(state, "acme", SHAPE, secrets.token_bytes)
+    new_period(state, "acme", SHAPE, secrets.token_bytes)
     assert apply(state, *many(CAPACITY)) == Applied(added=CAPACITY)
 
 
@@ -166,7 +167,7 @@ def test_a_new_period_places_everything_afresh(state: State) -> None:
     before = {one.text: slot for slot, one in index.current(state, "acme", CAPACITY, DIMENSION)[1].items()}
     seen = Counter()
     for _ in range(60):
-        documents.new_period(state, "acme", SHAPE, secrets.token_bytes)
+        new_period(state, "acme", SHAPE, secrets.token_bytes)
         matrix, texts = index.current(state, "acme", CAPACITY, DIMENSION)
         assert sorted(one.text for one in texts.values()) == sorted(before)
         assert all((matrix[slot] == embed([one.text])[0]).all() for slot, one in texts.items())
@@ -174,9 +175,9 @@ def test_a_new_period_places_everything_afresh(state: State) -> None:
     assert set(seen) == set(range(CAPACITY))  # each slot is missed with probability 0.4^60
     assert state.row("SELECT counter FROM tenants") == (6,)
     with pytest.raises(CommitmentError, match="no documents"):
-        documents.new_period(state, "globex", SHAPE, secrets.token_bytes)
+        new_period(state, "globex", SHAPE, secrets.token_bytes)
     with pytest.raises(CommitmentError, match="6 documents"):
-        documents.new_period(state, "acme", IndexShape(5, DIMENSION), secrets.token_bytes)
+        new_period(state, "acme", IndexShape(5, DIMENSION), secrets.token_bytes)
 
 
 def test_a_period_of_another_shape_is_not_continued(state: State) -> None:
@@ -185,7 +186,7 @@ def test_a_period_of_another_shape_is_not_continued(state: State) -> None:
     for other in (IndexShape(CAPACITY + 1, DIMENSION), IndexShape(CAPACITY, DIMENSION, 2)):
         with pytest.raises(CommitmentError, match="new period"):
             apply(state, put("e"), shape=other)
-    documents.new_period(state, "acme", IndexShape(CAPACITY, DIMENSION, 3), secrets.token_bytes)
+    new_period(state, "acme", IndexShape(CAPACITY, DIMENSION, 3), secrets.token_bytes)
     assert all(slot % 3 == 0 and slot < 9 for slot in places(state).values())
     with pytest.raises(CommitmentError, match="0 of 3 places"):
         apply(state, put("e"), shape=IndexShape(CAPACITY, DIMENSION, 3))
@@ -249,7 +250,7 @@ def test_what_was_changed_while_somebody_embedded_is_not_written_over(state: Sta
     work: list[Callable[[], object]] = [
         lambda: apply(state, put("b")),
         lambda: apply(state, Delete("a")),
-        lambda: documents.new_period(state, "acme", SHAPE, secrets.token_bytes),
+        lambda: new_period(state, "acme", SHAPE, secrets.token_bytes),
     ]
     for meanwhile in work:
 
@@ -266,23 +267,23 @@ def test_what_was_changed_while_somebody_embedded_is_not_written_over(state: Sta
 
 def test_a_mark_stands_or_falls_with_its_changes(state: State) -> None:
     apply(state, put("a"), source="s", mark=Mark("s", "1"))
-    assert documents.mark_of(state, "acme", "s") == "1"
-    assert documents.mark_of(state, "acme", "other") is None
-    assert documents.mark_of(state, "globex", "s") is None
+    assert document_rows.mark_of(state, "acme", "s") == "1"
+    assert document_rows.mark_of(state, "acme", "other") is None
+    assert document_rows.mark_of(state, "globex", "s") is None
     with pytest.raises(CommitmentError):
         apply(state, *many(CAPACITY), source="s", mark=Mark("s", "2"))
-    assert documents.mark_of(state, "acme", "s") == "1"
+    assert document_rows.mark_of(state, "acme", "s") == "1"
     apply(state, source="s", mark=Mark("s", "3"))
-    assert documents.mark_of(state, "acme", "s") == "3"
+    assert document_rows.mark_of(state, "acme", "s") == "3"
 
 
 def test_a_document_belongs_to_the_source_that_it_was_last_read_from(state: State) -> None:
     apply(state, put("a"), put("b"), source="s")
     apply(state, put("c"))
-    assert documents.of_source(state, "acme", "s") == {"a", "b"}
+    assert document_rows.of_source(state, "acme", "s") == {"a", "b"}
     assert apply(state, put("b")) == Applied(unchanged=1)
-    assert documents.of_source(state, "acme", "s") == {"a"}
-    listed = documents.listed(state, "acme")
+    assert document_rows.of_source(state, "acme", "s") == {"a"}
+    listed = document_rows.listed(state, "acme")
     assert [(one.id, one.source, one.bytes) for one in listed] == [("a", "s", 4), ("b", "", 4), ("c", "", 4)]
 
 

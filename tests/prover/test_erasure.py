@@ -23,7 +23,7 @@ from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.backends import Backends
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import document_rows, documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.storage import erasure
 from ragseal.prover.storage.state import State
@@ -262,7 +262,7 @@ def test_a_sync_that_began_before_an_erasure_does_not_bring_it_back(tmp_path: Pa
     state = scene.new_state(tmp_path / "p", texts=texts)
     if not present:  # a window has it still
         with state.transaction() as db:
-            documents.remove(db, "acme", "acme-1")
+            document_rows.remove(db, "acme", "acme-1")
             db.execute("INSERT INTO version_texts VALUES (x'01', 0, 'acme', 1, 'acme-1', 'text', x'', x'', NULL)")
 
     def sync(embed: Any) -> documents.Applied:
@@ -273,7 +273,7 @@ def test_a_sync_that_began_before_an_erasure_does_not_bring_it_back(tmp_path: Pa
         erasure.erase(state, "acme", "acme-1", "art. 17", scene.NOW, os.urandom)
         return scene.embed_with(scene.TRIGRAMS)(names)
 
-    with pytest.raises(documents.ChangedMeanwhile):
+    with pytest.raises(document_rows.ChangedMeanwhile):
         sync(meanwhile)
     assert sync(scene.embed_with(scene.TRIGRAMS)).erased == 1
     assert state.rows("SELECT 1 FROM documents WHERE document = 'acme-1'") == []

@@ -22,10 +22,12 @@ from ragseal.groth16.keys import KeyPaths
 from ragseal.groth16.provers import BlockBackend
 from ragseal.kernel import certificate, signature
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import CLASSES, BlockBatch, Scope, SignedLinks
+from ragseal.kernel.certificate import BlockBatch, Scope
 from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
 from ragseal.kernel.estimate import labels_of
+from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment.registry import window_accounts
 from ragseal.prover.estimate import Estimates

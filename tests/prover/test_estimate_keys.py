@@ -15,8 +15,8 @@ from ragseal.circuits.build import build
 from ragseal.groth16.assignments import BlockAssignment
 from ragseal.groth16.keys import KeyPaths
 from ragseal.groth16.provers import BlockBackend, open_backend
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.prover.keys.keyring import BlockKeys, block_keys
 from ragseal.prover.keys.trial_proofs import rehearse_block
 from tests.prover.zkeys import sections, written

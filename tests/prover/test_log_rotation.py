@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
-from ragseal.ledger import log as ledgers
-from ragseal.ledger import log_keys, signing
+from ragseal.ledger import log_folder, log_keys, signing
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.log import Log
 from ragseal.ledger.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_FILE
@@ -142,7 +141,7 @@ def _again(turn: Rotation, index: int, ledger: Log) -> Rotation:
 #: Every write of `log rotate` and of the start behind it, where it is looked up, and how often it is made.
 WRITES: dict[str, tuple[Any, str, int]] = {
     "next key": (log_keys, "save_key", 1),
-    "entry": (ledgers.SqliteTree, "append_entries", 1),
+    "entry": (log_folder.SqliteTree, "append_entries", 1),
     "note": (DurableFile, "write", 1),
     "remembered note": (State, "remember_checkpoint", 1),
     "turns, former key": (log_keys, "write_durably", 2),

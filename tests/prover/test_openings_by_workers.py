@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel import signature
-from ragseal.kernel.certificate import CLASSES, MAX_BLOCKS, BlockBatch
+from ragseal.kernel.certificate import MAX_BLOCKS, BlockBatch
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.prover.estimate import Estimates
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving

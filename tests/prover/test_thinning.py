@@ -23,7 +23,8 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.commitment.documents import Put, apply, new_period
+from ragseal.prover.commitment.documents import Put, apply
+from ragseal.prover.commitment.new_period import new_period
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import fsck

@@ -15,27 +15,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import certificate, commitment, estimate, signature
+from ragseal.kernel import certificate, commitment, estimate, estimate_class, link_list, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.certificate import (
-    Block,
-    BlockBatch,
-    BlockProof,
-    EstimateClass,
-    LinkList,
-    Scope,
-    SignedLinks,
-    TenantLinks,
-)
+from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, Scope
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.estimate_class import EstimateClass
+from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import SquaredNorm, prove_squared_norm
 
 GROUP = default_group()
-SIZE = certificate.CLASSES["estimate-6"]
+SIZE = estimate_class.CLASSES["estimate-6"]
 
 Vector = Sequence[int]
 Link = tuple[int, int]
@@ -141,8 +134,8 @@ class Estimator:
         tenants = []
         for tenant in world.manifest.tenants:
             digests = [one.digest() for one, _ in self.records(tenant.tenant)]
-            packed = certificate.pack_links(self.links_of(tenant.tenant))
-            own = certificate.records_digest(digests)
+            packed = link_list.pack_links(self.links_of(tenant.tenant))
+            own = link_list.records_digest(digests)
             tenants.append(TenantLinks(tenant.tenant, len(digests), own, not self.lie.spanning, packed))
         body = self.lie.body(LinkList(world.digest, tuple(tenants)))
         return SignedLinks(body, signature.sign(world.window_key, "links", body.encode()))

@@ -10,7 +10,7 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import Shape, class_digest, load_classes
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import BlockBackend, ThinningBackend, open_backend
-from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.thinning import thinning_class
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ragseal.prover.commitment import documents, index
+from ragseal.prover.commitment import document_rows, index
 from ragseal.prover.sources.interface import Item, Source
 from ragseal.prover.sources.sync import Target
 from ragseal.prover.sources.vectors import EMBED, VectorRule
@@ -58,7 +58,7 @@ def everything(state: State) -> list[list[tuple[Any, ...]]]:
 
 
 def sources_of(state: State) -> set[str]:
-    return {one.source for one in documents.listed(state, "acme")}
+    return {one.source for one in document_rows.listed(state, "acme")}
 
 
 def read_all(source: Source) -> list[Item]:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment.documents import Applied, Delete
 from ragseal.prover.sources import sync as syncing
 from ragseal.prover.sources.interface import StaleMark
@@ -100,7 +100,7 @@ def test_an_emptied_table_a_forgotten_mark_and_another_outbox_mean_a_snapshot(
 ) -> None:
     catch_up(target, followed)
     identity = followed.identity()
-    kept = documents.mark_of(target.state, "acme", identity)
+    kept = document_rows.mark_of(target.state, "acme", identity)
     assert kept is not None
     now = Position.decode(kept)
     for stale in (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, TransportError
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import document_rows, documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_files import Limits
 from ragseal.prover.commitment.documents import Applied, Delete, Put
@@ -255,7 +255,7 @@ def test_changes_are_taken_with_their_mark_and_go_on_where_they_stopped(target: 
     assert catch_up(target, source) == Applied(added=10)
     assert catch_up(target, source) == Applied(added=1, changed=1, deleted=1)
     assert source.read == 1
-    assert documents.mark_of(target.state, "acme", "fed") == "2"
+    assert document_rows.mark_of(target.state, "acme", "fed") == "2"
     assert held(target.state)["doc-1"] == TEXTS["doc-9"]
     assert "doc-0" not in held(target.state)
     assert catch_up(target, source) == Applied()
@@ -269,7 +269,7 @@ def test_a_batch_that_is_refused_leaves_the_mark_where_it_was(target: Target) ->
     catch_up(target, source)
     with pytest.raises(EncodingError, match="row of bad"):
         catch_up(target, source)
-    assert documents.mark_of(target.state, "acme", "fed") == "1"
+    assert document_rows.mark_of(target.state, "acme", "fed") == "1"
     assert "doc-20" in held(target.state)
     assert "doc-21" not in held(target.state)
 
@@ -356,7 +356,7 @@ def test_following_ends_although_the_source_never_stops_changing(target: Target)
     worker.start()
     worker.join(10)
     assert not worker.is_alive()
-    assert documents.mark_of(target.state, "acme", "fed") == "4"
+    assert document_rows.mark_of(target.state, "acme", "fed") == "4"
 
 
 def test_a_source_that_never_answered_is_an_error_at_once(target: Target) -> None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.circuits.build import DEFAULT_CACHE
 from ragseal.circuits.circuit import Circuit, Shape
 from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
-from ragseal.kernel.certificate import CLASSES
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.verifier.ceremony import checking, contributing
 from ragseal.verifier.ceremony.checking import Checked, Checker
 from ragseal.verifier.ceremony.contributing import Step, add_round, begin

@@ -13,7 +13,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.verifier.participant import Stage
 from tests.simulator import OPENS, TENANTS
 from tests.simulator.coined import CoinedWorld
-from tests.verifier.test_beacon import SimulatedState, opens, participant, seal
+from tests.verifier.beacon_scene import SimulatedState, opens, participant, seal
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.state import State, find_class

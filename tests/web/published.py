@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
+import select
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +73,56 @@ class Published:
     key: str
 
     def check(self, *options: str) -> Said:
-        """What Node says of the folder."""
+        """What the program says of the folder, in a process of this worker's that goes on to the next one."""
+        return self._said(_programs().run([str(self.folder), "--log-key", self.key, "--json", *options]))
+
+    def check_alone(self, *options: str) -> Said:
+        """What the program says of the folder as a user starts it."""
         assert NODE is not None
         command = [NODE, str(PROGRAM), str(self.folder), "--log-key", self.key, "--json", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert done.returncode in (0, 1, 3), done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return Said(found["state"], found["proven"], found["lines"], done.returncode)
+        return self._said({"status": done.returncode, "out": done.stdout, "err": done.stderr})
+
+    @staticmethod
+    def _said(done: dict[str, Any]) -> Said:
+        assert done["status"] in (0, 1, 3), done["err"]
+        found: dict[str, Any] = json.loads(done["out"])
+        return Said(found["state"], found["proven"], found["lines"], done["status"])
 
     def only(self, pattern: str) -> Path:
         """The one file that matches."""
         (found,) = self.folder.glob(pattern)
         return found
+
+
+class Programs:
+    """tests/web/programs.mjs: one Node process for many runs of the program."""
+
+    def __init__(self) -> None:
+        assert NODE is not None
+        command = [NODE, str(Path(__file__).with_name("programs.mjs"))]
+        self._node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        atexit.register(self._node.kill)
+
+    def run(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """Status, output and errors of one run."""
+        assert self._node.stdin is not None
+        assert self._node.stdout is not None
+        self._node.stdin.write(json.dumps(arguments) + "\n")
+        self._node.stdin.flush()
+        ready, _, _ = select.select([self._node.stdout], [], [], 300)
+        line = self._node.stdout.readline() if ready else ""
+        if not line:
+            _programs.cache_clear()  # the next run has another process
+            self._node.kill()
+            raise AssertionError(f"Node does not answer to {arguments}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+@cache
+def _programs() -> Programs:
+    return Programs()
 
 
 def publish(world: World, folder: Path, *, with_proofs: bool = True) -> Published:

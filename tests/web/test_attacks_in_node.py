@@ -25,7 +25,8 @@ from tests.attacks import test_hints as of_hints
 from tests.attacks import test_link as of_links
 from tests.attacks import test_records as of_records
 from tests.attacks import test_windows as of_windows
-from tests.attacks.world import AttackWorld, Cheat, machine, queried
+from tests.attacks.machine import machine
+from tests.attacks.world import AttackWorld, Cheat, queried
 from tests.simulator import ORIGIN, World, key_of
 from tests.simulator.entries import beacon_seal
 from tests.web.published import NODE, Published, export_log, publish

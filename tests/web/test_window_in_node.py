@@ -26,8 +26,9 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
+from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.test_batches import rerandomised
-from tests.attacks.world import AttackWorld, machine, make_tenant, policy, queried
+from tests.attacks.world import AttackWorld, queried
 from tests.simulator import key_of
 from tests.web.published import NODE, PROGRAM, ROOT, Published, publish
 
@@ -184,7 +185,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
 
 
 def test_an_honest_window_holds_and_says_what_it_does_not_show(honest: Published) -> None:
-    said = honest.check()
+    said = honest.check_alone()
     assert (said.state, said.proven, said.exit, said.bad) == ("good", 3, 0, {})
     assert list(said.of("good")) == [
         "checkpoint", "entries", "tiles", "messages", "manifest", "opening and closing", "beacon", "index versions",
@@ -217,7 +218,7 @@ def test_an_honest_window_of_a_ranked_class_holds(name: str, tmp_path: Path) -> 
 def test_what_is_changed_does_not_hold(change: str, copied: Published) -> None:
     action, step, match = CHANGES[change]
     action(copied)
-    said = copied.check()
+    said = copied.check_alone()
     assert (said.state, said.exit) == ("bad", 1)
     (found,) = [line for line in said.lines if line["state"] == "bad"]
     assert found["step"] == step
@@ -228,7 +229,7 @@ def test_what_is_changed_does_not_hold(change: str, copied: Published) -> None:
 @pytest.mark.parametrize("pattern", [BUNDLE, KEY, COLUMNS, BATCH])
 def test_what_is_missing_is_never_said_to_hold(pattern: str, copied: Published) -> None:
     files(copied, pattern)[0].unlink()
-    said = copied.check()
+    said = copied.check_alone()
     assert (said.state, said.exit, said.bad, said.proven) == ("open", 3, {}, 0)
     assert any("is not among the files" in text for text in said.of("open").values())
 

@@ -32,7 +32,7 @@ from ragseal.kernel.beacon import (
     Seat,
     beacon_commitment,
 )
-from ragseal.kernel.certificate import BlockBatch, BlockProof, LinkList, SignedLinks, TenantLinks, pack_links
+from ragseal.kernel.certificate import BlockBatch, BlockProof
 from ragseal.kernel.commitment import (
     Account,
     AccountAsk,
@@ -51,6 +51,7 @@ from ragseal.kernel.emptied import EmptiedFile, EmptiedShard
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment, Enrolments, LateMembership, enrolment_leaves, leaf_salt
 from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
+from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import RATIONAL, Policy

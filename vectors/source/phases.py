@@ -9,8 +9,9 @@ from typing import Any
 
 from ragseal.kernel import attestation, signature
 from ragseal.kernel.bn254 import IDENTITY
-from ragseal.kernel.certificate import BlockBatch, TenantLinks
+from ragseal.kernel.certificate import BlockBatch
 from ragseal.kernel.commitment import IndexFile
+from ragseal.kernel.link_list import TenantLinks
 from ragseal.kernel.params import R
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import NO_METADATA, Metadata, MetadataPair

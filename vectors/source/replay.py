@@ -8,8 +8,8 @@ from typing import Any
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.views import EstimateView
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.errors import TransportError
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier

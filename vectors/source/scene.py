@@ -8,8 +8,8 @@ from typing import Any
 
 from ragseal.groth16.views import EstimateView, View
 from ragseal.kernel import field
-from ragseal.kernel.certificate import CLASSES
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.params import R
 from tests.simulator import CLS, HINTS, Tenant, World, policy

@@ -17,9 +17,9 @@ from ragseal.kernel.beacon import (
     BeaconOpening,
     BeaconSeal,
 )
-from ragseal.kernel.certificate import LinkList
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.inquiry import Ask, Delivery, ProofsAsk, Refusal
+from ragseal.kernel.link_list import LinkList
 from ragseal.ledger.note import NoteSigner
 from tests.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of
 from tests.simulator.estimates import Lie

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import attestation, certificate, commitment, emptied, proofs, versions
+from ragseal.kernel import attestation, certificate, commitment, emptied, link_list, proofs, versions
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.opening import Opening
@@ -45,9 +45,9 @@ KINDS: tuple[type[Message], ...] = (
     proofs.ProofEntry,
     proofs.SameEmbeddingOpening,
     proofs.ProofBatch,
-    certificate.SignedLinks,
-    certificate.LinkList,
-    certificate.TenantLinks,
+    link_list.SignedLinks,
+    link_list.LinkList,
+    link_list.TenantLinks,
     certificate.BlockProof,
     certificate.BlockBatch,
 )

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ragseal.kernel import certificate, commitment, estimate
+from ragseal.kernel import certificate, commitment, estimate, estimate_class, link_list
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.certificate import BlockBatch, BlockKey, Listing, Scope, SignedLinks, TenantLinks
+from ragseal.kernel.certificate import BlockBatch, BlockKey, Scope
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.link_list import Listing, SignedLinks, TenantLinks
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.asking import Asker
 from ragseal.verifier.evidence import (
@@ -215,7 +216,7 @@ def _choose_key(configured: Sequence[ConfiguredKey[BlockKey]]) -> ConfiguredKey[
             "this auditor has no key of the coalition estimate: make one with `ragseal-verifier keygen`, and let the "
             "provider fetch it before the audit"
         )
-    return max(configured, key=lambda one: (binds(one.made_by), certificate.CLASSES[one.class_name].n))
+    return max(configured, key=lambda one: (binds(one.made_by), estimate_class.CLASSES[one.class_name].n))
 
 
 def _links(inquiry: Inquiry, say: Recorder) -> SignedLinks:
@@ -252,7 +253,7 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
         raise Refused("the links must cover every tenant of the manifest, in its order", links=signed.body.digest())
     for one in signed.body.tenants:
         own = [record.digest for record in inquiry.records if record.tenant == one.tenant]
-        if (one.records, one.records_digest) != (len(own), certificate.records_digest(own)):
+        if (one.records, one.records_digest) != (len(own), link_list.records_digest(own)):
             raise Refused(
                 f"the links of tenant {one.tenant!r} are about records different from those in the log",
                 tenant=one.tenant,

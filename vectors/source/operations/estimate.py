@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.groth16.views import EstimateView
-from ragseal.kernel import (
-    certificate,
-    commitment,
-    squarednorm,
-)  # fmt: skip
-from ragseal.kernel.certificate import CLASSES, BlockBatch, BlockProof, Listing, Scope, TenantLinks
+from ragseal.kernel import certificate, commitment, link_list, squarednorm  # fmt: skip
+from ragseal.kernel.certificate import BlockBatch, BlockProof, Scope
+from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.link_list import Listing, TenantLinks
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm
 from vectors.source.operations.reading import GROUP, Json, un, verifying_key_of
@@ -79,7 +77,7 @@ def block_batch(given: Json) -> Json:
 
 
 def records_digest(given: Json) -> Json:
-    return {"digest": certificate.records_digest([un(one) for one in given["records"]]).hex()}
+    return {"digest": link_list.records_digest([un(one) for one in given["records"]]).hex()}
 
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {

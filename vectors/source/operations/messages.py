@@ -18,12 +18,12 @@ from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconSeal,
 )
-from ragseal.kernel.certificate import SignedLinks
 from ragseal.kernel.commitment import (
     IndexFile,
     SignedManifest,
 )
 from ragseal.kernel.inquiry import ASKS, Delivery, Refusal, open_delivery
+from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.operations.reading import Json, read, un

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A new placement key for a tenant's documents, between windows.  SPEC A.3.1, A.3.2."""
+
+from __future__ import annotations
+
+from ragseal.kernel.errors import CommitmentError
+from ragseal.prover.commitment.document_rows import begun, require_revision
+from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
+from ragseal.prover.randomness import Draw
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage
+
+
+def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None:
+    """Draw a new placement key and place all of a tenant's documents afresh; deleted ones' places are free again.
+
+    Every version that is committed from now on belongs to the new period, and to a coin period of its own
+    (:mod:`ragseal.prover.commitment.coin_placement`).  Callers see to it that no window of the old one still runs
+    (:func:`require_no_window`).
+
+    Raises:
+        CommitmentError: no such tenant, or more documents than places.
+    """
+    running = begun(state, tenant)
+    if running is None:
+        raise CommitmentError(f"tenant {tenant!r} has no documents: `ragseal-provider documents put` adds some")
+    placement = draw(KEY_BYTES)
+    old = [slot for (slot,) in state.rows("SELECT slot FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))]
+    if len(old) > shape.places:
+        raise CommitmentError(
+            f"tenant {tenant!r} has {len(old)} documents, a period of this class {shape.places} places"
+        )
+    moves = zip(next_slots(placement, 0, len(old), shape), old, strict=True)
+    line = (tenant, placement, len(old), shape.capacity, shape.block_slots, running.revision + 1)
+    with state.transaction() as db:
+        require_revision(db, tenant, running.revision)
+        db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
+        for slot, before in moves:
+            db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, -1 - before))
+        db.execute("DELETE FROM resting WHERE tenant = ?", (tenant,))
+        db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
+
+
+def require_no_window(history: History, now: float) -> None:
+    """Raises CommitmentError: a window is open, or may still open, whose period a new placement would break."""
+    newest = history.newest
+    if newest is None or newest.stage is Stage.CLOSED:
+        return
+    if newest.stage is Stage.OPEN or now <= newest.manifest.policy.closes:
+        raise CommitmentError(
+            f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
+            "windows only; close it first"
+        )
