@@ -94,6 +94,12 @@ def shapes(
     return found
 
 
+def ready(used: Sequence[Shape]) -> list[Shape]:
+    """Those that have a class; of a kind of law that has none at all, what it would be."""
+    there = {kind_of(shape.cls.law) for shape in used if shape.available}
+    return [shape for shape in used if shape.available or kind_of(shape.cls.law) not in there]
+
+
 def left_out(classes: Iterable[AttestationClass], laws: Sequence[str], used: Sequence[Shape]) -> list[str]:
     """Why :func:`shapes` has no class of some kinds of law, a sentence each."""
     known, there = list(classes), {kind_of(shape.cls.law) for shape in used}

@@ -60,7 +60,14 @@ class Prizes:
     """What the lottery takes of a list."""
 
     mean: float  #: slots that win one in a query
-    crowded: float  #: of all queries: those in which fewer than LEFT of the K results are left to scores
+    crowded: float  #: of all queries: those in which fewer than LEFT of the K results, or of all, are left to scores
+
+    def in_words(self, K: int) -> str:
+        """How much of a list of K it is."""
+        return (
+            f"{self.mean:.3g} slots win a prize on average, whatever was asked, and come first in a list of {K}; in "
+            f"{self.crowded:.1%} of all queries fewer than {min(K, LEFT)} places are left to scores"
+        )
 
 
 def prizes_of(policy: Policy, cls: LotteryClass) -> Prizes:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.prover.planning.candidates import COSINE_ONE, Candidate, Window
-from ragseal.prover.planning.chance import LEFT, prizes_taken
+from ragseal.prover.planning.chance import prizes_taken
 
 
 def up_to_one(window: Window) -> Window:
@@ -36,18 +36,16 @@ def in_words(candidate: Candidate) -> list[str]:
     cls, prizes = candidate.cls, candidate.prizes
     if not isinstance(cls, LotteryClass):
         return []
-    values, taken = 1 << cls.m, prizes_taken(cls, prizes)
-    moved = values / candidate.gain
+    values = 1 << cls.m
     order = (
         "in the order of their scores"
         if candidate.gain % values == 0
-        else f"in the order of their scores, but that two which differ by less than {moved:.2g} / {COSINE_ONE:,} of "
+        else f"in the order of their scores, but that two which differ by less than {values / candidate.gain:.2g} / {COSINE_ONE:,} of "
         "cosine 1 may change places"
     )
     return [
-        f"the lottery has no noise: {prizes} of {values:,} values win a prize, so {taken.mean:.3g} of the {cls.K} "
-        f"results come by chance on average, whatever was asked, and in {taken.crowded:.1%} of all queries they leave "
-        f"fewer than {LEFT} to scores; all others are the best there are, {order}",
+        f"the lottery has no noise: {prizes} of {values:,} values win a prize, so "
+        f"{prizes_taken(cls, prizes).in_words(cls.K)}. All others are the best there are, {order}",
         "its return follows from coin and prizes alone and takes nothing of delta: neither the gain, nor the score "
         "window, nor the number of queries is part of it. So the window reaches up to cosine 1 and the gain is the "
         "largest that the class compares; fewer prizes give better answers and a larger return",

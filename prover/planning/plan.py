@@ -26,7 +26,7 @@ from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import answers, page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
-from ragseal.prover.planning.candidates import PLANNED_LAWS, Window, left_out, shapes
+from ragseal.prover.planning.candidates import PLANNED_LAWS, Window, left_out, ready, shapes
 from ragseal.prover.planning.frontier import Planner, Point
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
@@ -43,7 +43,7 @@ SCALES = {
 }
 QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
-#: K where none is given, of which there are classes; the lottery's have 32 and 50.
+#: K where none is given, as far as there are classes: the lottery's have 32 and 50.
 RETURNED = {UNTIL_DELIVERED: (10, 32, 50), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
@@ -110,14 +110,17 @@ def make_plan(
         tenants: of the provider, each with an index of this size.
         cost_of: what a version of a live index takes; none: the policy has no ticks.
         budgets: of one claim or of both; the first is the one that the recommendation is for.
-        returned: K; by default those of :data:`RETURNED`.
+        returned: K, with or without a class; by default those of :data:`RETURNED` that have one.
     """
     model = load_embedder(embedder)
     windows, why = _windows(model.identity().digest(), embedder, given, public)
     classes = tuple(one_index_classes().values())
     work = load_workload(corpus, model, split=split, pseudo=pseudo, most=queries, cache=cache, progress=progress)
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
-    used = {claim: shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents) for claim in claims}
+    used = {}
+    for claim in claims:
+        found = shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents)
+        used[claim] = found if returned else ready(found)
     planner = Planner(work, model.dimension, draws, progress=progress)
     points, advices = [], {}
     for claim in claims:
@@ -221,8 +224,8 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
               help="Noise, of which of two laws of one shape the class with the faster proof is taken; or the lottery, "
               "of until-delivered only.")  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
-              help="K, slots returned; the client re-ranks them. By default 10, 32 and 50, under every-list 10 and "
-              "50.")  # fmt: skip
+              help="K, slots returned; the client re-ranks them. By default those of 10, 32 and 50 that have a "
+              "class, under every-list of 10 and 50.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
               help="Queries per account; the recommendation is for the first. Only a load limit under "
               "until-delivered.")  # fmt: skip
