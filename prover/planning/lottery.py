@@ -26,7 +26,7 @@ def whole_gain(cls: LotteryClass, most: int) -> int:
 
 
 def spread(cls: LotteryClass, points: int) -> list[int]:
-    """So many numbers of prizes at most, from all that the class has down to 1, in about equal ratios."""
+    """So many numbers of prizes at most, two at least, from all that the class has down to 1, in about equal ratios."""
     steps = max(1, points - 1)
     return sorted({round(cls.prizes ** (at / steps)) for at in range(steps + 1)}, reverse=True)
 
@@ -40,8 +40,8 @@ def in_words(candidate: Candidate) -> list[str]:
     order = (
         "in the order of their scores"
         if candidate.gain % values == 0
-        else f"in the order of their scores, but that two which differ by less than {values / candidate.gain:.2g} / {COSINE_ONE:,} of "
-        "cosine 1 may change places"
+        else "in the order of their scores, but that two which differ by less than "
+        f"{values / candidate.gain:.2g} / {COSINE_ONE:,} of cosine 1 may change places"
     )
     return [
         f"the lottery has no noise: {prizes} of {values:,} values win a prize, so "
