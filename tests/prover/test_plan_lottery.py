@@ -231,8 +231,15 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
     assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32, 50]
     none = [shape for shape in used if not shape.available and shape.cls.law == LOTTERY]
     assert candidates.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be
-    rows = made(corpus, tmp_path, "--law", LOTTERY, returned=())["frontier"]
-    assert {(row["K"], row["class_available"]) for row in rows} == {(K, False) for K in (10, 32, 50)}
+
+    def planned(*K: int) -> set[tuple[int, bool]]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "RETURNED", dict.fromkeys(plan.RETURNED, K))
+            rows = made(corpus, tmp_path, "--law", LOTTERY, returned=())["frontier"]
+        return {(row["K"], row["class_available"]) for row in rows}
+
+    assert planned(3, 10) == {(3, True)}
+    assert planned(10, 32) == {(10, False), (32, False)}
 
 
 @pytest.mark.parametrize(
