@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ragseal.circuits.bound import find_bound
 from ragseal.circuits.circuit import Shape
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate_class import EstimateClass
@@ -117,7 +118,7 @@ def _attestation_rows(cls: CircuitClass) -> Rows:
     slots = 6 * n + 2 * _total(n) + _total(2 * n)
     blocks = cls.blocks * (_permute(17) + 1)
 
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
     keys = 3 + 3  # the key's first S-boxes, for blocks and places
     last = cls.fine_last_bits < c
     fine = 3 + _permute(3) + cls.fine_chunks + last + 1 + (cls.s < c) + cls.place_filler + 2 * cls.place_top
@@ -151,6 +152,11 @@ def _exact_range(bits: int, c: int) -> int:
     return rows + (rows > 1)
 
 
+def _packing(cls: AttestationClass) -> int:
+    """Linear rows of T's elements, of several ids each; one that holds a single id is that id."""
+    return cls.packed_elements - (cls.K % cls.ids_per_element == 1)
+
+
 def _ranked_rows(cls: RankedClass) -> Rows:
     """Of the ranked circuit and the sharded one.
 
@@ -163,7 +169,7 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
     blocks = cls.blocks * (_permute(17) + 1)
 
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
     fine = cls.fine_elements * (cls.fine_filler + 2 * cls.fine_top) + cls.fine_blocks * (_permute(17) + 1)
     place = 2 + 2 + 1 + 1 + 1  # coarse row; X's bit, full; e, inverse, opening
     place += 4 + 1  # clip; what a place that is not full reaches
@@ -193,7 +199,7 @@ def _lottery_rows(cls: LotteryClass) -> Rows:
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
     blocks = cls.blocks * (_permute(17) + 1)
 
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + cls.packed_elements
+    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
     place = 2 + 3  # coarse row; e, inverse, opening
     place += 4 + 2  # clip; the prize, and what its score loses
     place += 2 + 1 + 2  # wins: bit and fold; the winner's fraction; counted: bit and fold
