@@ -94,7 +94,7 @@ def test_planner_and_engine_find_what_is_drawn_here_from_the_decisions_text() ->
     for at, share in planned.items():
         spread = 4 * math.sqrt(2 * max(share * (1 - share), 0.01) / (60 * 12))
         assert share == pytest.approx(drawn[at], abs=spread), at
-    assert planned[5, 20] < planned[5, 32] - 0.05  # a wrong number of prizes would be noticed
+    assert planned[14, 32] < planned[5, 32] - 0.3  # a wrong number of prizes would be noticed
     by_engine = lottery.served(work, 5, 3, 3)
     spread = 4 * math.sqrt(by_engine["ndcg10"] * (1 - by_engine["ndcg10"]) * (1 / 180 + 1 / 720))
     assert by_engine["ndcg10"] == pytest.approx(planned[5, 32], abs=spread)
