@@ -165,9 +165,8 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
         if part == "frontier":
             found[part] = frontier(corpus, moved)
         else:
-            split = (
-                "train" if part == "calibrate" else "test"
-            )  # a window is never chosen on what it is shown to work on
+            # A window is never chosen on what it is shown to work on.
+            split = "train" if part == "calibrate" else "test"
             work = load_workload(corpus, load_embedder(), split=split, most=most, cache=CACHE, progress=moved)
             if part == "check":
                 found[part] = check(work, draws)

@@ -47,13 +47,22 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy that a plan may recommend: all that its epsilon and the quality of its answers depend on."""
+    """A policy that a plan may recommend: all that its epsilon and the quality of its answers depend on.
+
+    Raises:
+        PolicyError: prizes that the class does not have.
+    """
 
     shape: Shape
     window: Window
     gain: int
     budget: Budget
     prizes: int = 0  #: under the lottery, 1 to the class's; 0 of another law
+
+    def __post_init__(self) -> None:
+        most = self.cls.prizes if isinstance(self.cls, LotteryClass) else 0
+        if not min(1, most) <= self.prizes <= most:
+            raise PolicyError(f"class {self.cls.name!r} has {most} prizes at most and {self.prizes} are asked for")
 
     @property
     def cls(self) -> AttestationClass:

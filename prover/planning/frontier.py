@@ -17,7 +17,7 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass, usual_table
-from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
@@ -152,15 +152,17 @@ class Planner:
 
     def most_gain(self, shape: Shape, window: Window) -> int:
         """The largest gain that the class compares; 0 if none."""
-        least = least_gain(shape.cls, window.lo, window.hi)
-        return max_gain(self._policy(Candidate(shape, window, least, Budget(1, 1, Fraction(1, 2)))), shape.cls)
+        cls = shape.cls
+        prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
+        least = least_gain(cls, window.lo, window.hi)
+        return max_gain(self._policy(Candidate(shape, window, least, Budget(1, 1, Fraction(1, 2)), prizes)), cls)
 
     def _policy(self, one: Candidate) -> Policy:
+        """As a class checks it, which does not depend on how many of its prizes there are."""
         cls, budget = one.cls, one.budget
-        table = PrizeTable(cls.m, one.prizes) if isinstance(cls, LotteryClass) and one.prizes else usual_table(cls)
         return Policy(
-            cls.name, class_digest(cls), table.digest(), self.dimension, budget.claim, budget.hidden, one.window.lo,
-            one.window.hi, one.gain, budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1,
+            cls.name, class_digest(cls), usual_table(cls).digest(), self.dimension, budget.claim, budget.hidden,
+            one.window.lo, one.window.hi, one.gain, budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1,
             budget.claim == EVERY_LIST, "slot", 1, 0, 0, 1,
         )  # fmt: skip
 

@@ -107,3 +107,14 @@ def test_the_readme_says_what_was_measured() -> None:
         best = max((row for row in rows if (row["target"], row["K"]) == (target, K)), key=lambda row: row["share"])
         quality = f"{best['ndcg10']:.3f} +- {best['ndcg10_se']:.3f} | {best['share']:.0%}"
         assert f"| {target:g} | {best['prizes']} | {K} | {quality} |" in text
+
+
+def test_the_readme_has_what_a_plan_compares() -> None:
+    rows = json.loads((RESULTS / "plan-scifact.json").read_text())["delivered"]
+    text = (ROOT / "bench" / "README.md").read_text()
+    shown = [row for row in rows if row["K"] > 10 and row["law"] != "gaussian"]
+    assert len(shown) == 24
+    for row in shown:
+        quality = f"{row['ndcg10']:.3f} +- {row['ndcg10_se']:.3f} | {row['recall']:.2f} |"
+        line = f"| {row['target']:g} | {row['law']} | {row['K']} | {row['prizes'] or ''} | {row['epsilon']:.2f} |"
+        assert f"{line} {quality}" in text

@@ -21,7 +21,7 @@ from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes, one_index_classes
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
 from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.kernel.params import LAWS
@@ -174,6 +174,16 @@ def test_under_every_list_there_is_no_lottery(corpus: Path, tmp_path: Path) -> N
 def test_even_a_planner_that_is_asked_has_no_point_of_it_under_every_list() -> None:
     point = Candidate(Shape(TINY, True), Window.of(0.2, 1.0), 100, Budget(6, 2, Fraction(1, 10**6)), 1)
     assert Planner(_work(), 24, 1).points([point]) == []
+
+
+@pytest.mark.parametrize("prizes", [0, 4])
+def test_prizes_that_the_class_does_not_have_are_refused(prizes: int) -> None:
+    """With 0 epsilon would be that of all its prizes, and the answers those without any."""
+    budget = Budget(6, 2, Fraction(1, 10**6), 3.0)
+    with pytest.raises(PolicyError, match=f"has 3 prizes at most and {prizes} are asked for"):
+        Candidate(Shape(TINY, True), Window.of(0.2, 1.0), 100, budget, prizes)
+    with pytest.raises(PolicyError, match="has 0 prizes at most and 1 are asked for"):
+        Candidate(Shape(CLASSES["tiny"], True), Window.of(0.2, 1.0), 100, budget, 1)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------

@@ -171,9 +171,10 @@ def test_the_selection_of_the_lottery_is_the_mechanisms(gain: int, prizes: int) 
     """
     cls, rng = load_classes()["lottery-tiny"], np.random.default_rng(gain + prizes)
     assert isinstance(cls, LotteryClass)
-    engine, lo, hi = open_engine(cls), 4000, 9000
+    engine, lo, hi, at_the_end = open_engine(cls), 4000, 9000, 0
     for trial in range(20):
         y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
+        y[0, ::2], y[0, 1::6] = lo, lo + 1  # on both sides of a flag
         hidden = rng.integers(0, 4, 60) == 0
         w = np.full(cls.N, -gain * lo, dtype=np.int64)
         w[:60] = np.where(hidden, -gain * lo, gain * (y[0].astype(np.int64) - lo))
@@ -186,6 +187,8 @@ def test_the_selection_of_the_lottery_is_the_mechanisms(gain: int, prizes: int) 
         assert engine.answer(key, w, gain * (hi - lo), prizes) == made.returned
         flagged = {one.slot for one in made.returned if one.flag}
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain) and not hidden[i]}
+        at_the_end += sum(i < 60 and not hidden[i] and y[0, i] == lo for i in made.ids)
+    assert at_the_end > 0
 
 
 def test_coarse_bits_are_uniform_and_the_same_for_the_same_draw() -> None:
