@@ -35,7 +35,8 @@ from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return
-from ragseal.prover.planning.frontier import Planner, Shape, Window, shapes
+from ragseal.prover.planning.candidates import Candidate, Shape, Window, shapes
+from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
 from ragseal.prover.planning.workload import Workload, embed, load_workload
 
@@ -101,7 +102,7 @@ def measure(
                 gain, budget = gain_at(shape, window, target, unseen)
                 if gain:
                     wanted.append((shape, window, gain, budget, target))
-    settings = [(shape.cls, window, gain, budget.hidden) for shape, window, gain, budget, _ in wanted]
+    settings = [Candidate(shape, window, gain, budget) for shape, window, gain, budget, _ in wanted]
     planners = [Planner(work, 384, draws, progress=moved) for work in works]
     found = [planner.qualities(settings) for planner in planners]
     free = {K: [planner.noise_free(K) for planner in planners] for K in {shape.cls.K for shape in used}}

@@ -3,7 +3,8 @@
 
 ``python -m bench.plan check --corpus beir:PATH``      known nDCG@10 of SciFact at mu = 6, three windows, and in float
 ``python -m bench.plan calibrate --corpus beir:PATH``  which window serves best at equal epsilon
-``python -m bench.plan frontier --corpus beir:PATH``   what `ragseal-provider plan` says
+``python -m bench.plan frontier --corpus beir:PATH``   what `ragseal-provider plan` says under every-list
+``python -m bench.plan delivered --corpus beir:PATH``  every law within one epsilon under until-delivered
 
 Each writes its part of bench/results/plan-<folder>.json.  Embeddings are kept under var/embeddings by content.
 """
@@ -23,15 +24,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.experiment import RESULTS, ROOT, machine, save, table
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import load_classes, one_index_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, kind_of, scale_of
-from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.frontier import Planner, Window, shapes
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
+from ragseal.prover.planning.candidates import PLANNED_LAWS, Candidate, Window, shapes
+from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.plan import CANDIDATES, make_plan
-from ragseal.prover.planning.public_score_ranges import WHOLE
-from ragseal.prover.planning.quality import Judge, Measurement, clipped, largest_slots
+from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, WHOLE
+from ragseal.prover.planning.quality import Judge, NoiseMeasurement, clipped, largest_slots
 from ragseal.prover.planning.recommendation import Target
 from ragseal.prover.planning.workload import Workload, chosen, load_workload
 
@@ -42,15 +44,18 @@ MU = 6.0
 KNOWN = (((-1.0, 1.0), 0.03), ((0.0, 1.0), 0.18), ((0.3, 0.7), 0.45))
 KNOWN_FREE = 0.645
 SCALES = {"gaussian": (2.0, 4.0, 6.0, 8.0), "geometric": (4.0, 6.0, 8.0, 12.0)}
+EPSILONS = (5.0, RETURN, 8.0)  #: of until-delivered
+DELIVERED_K = (10, 32, 50, 128)
+NO_COIN = Budget(25, 2, Fraction(1, 10**6))
 LEAST = 0.1  #: nDCG@10 of the best window below which a setting says nothing
 
 
 def in_noisy_order(work: Workload, capacity: int, s: int, window: Window, gain: int, draws: int) -> tuple[float, float]:
     """(nDCG@10, standard error) when the ten largest noisy scores are taken in their own order."""
-    measure, judge = Measurement(work, build_table("gaussian"), s, capacity, draws, 11), Judge(work)
+    measure, judge = NoiseMeasurement(work, build_table("gaussian"), s, capacity, draws, 11), Judge(work)
     sums = np.zeros(work.queries)
     for draw in range(draws):
-        v = measure.noise(draw).astype(np.int64)
+        v = measure.drawn(draw).astype(np.int64)
         v[:, : work.documents] += gain * clipped(work.scores, window.lo, window.hi).astype(np.int64)
         sums += [judge.ndcg(q, row) for q, row in enumerate(largest_slots(v, 10).tolist())]
     means = sums / draws
@@ -68,7 +73,7 @@ def check(work: Workload, draws: int) -> dict[str, Any]:
         window = Window.of(lo, hi)
         gain = round(MU * (unit << cls.step_bits) / (window.hi - window.lo))
         value, error = in_noisy_order(work, cls.N, cls.step_bits, window, gain, draws)
-        ranked = planner.qualities([(cls, window, gain, 0)])[0]
+        ranked = planner.qualities([Candidate(shape, window, gain, NO_COIN)])[0]
         points.append({
             "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (unit << cls.step_bits), "known": known,
             "ndcg10": value, "se": error, "deviation": (value - known) / error, "re_ranked": ranked.ndcg10,
@@ -101,7 +106,9 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
             for scale in SCALES[kind_of(cls.law)]:
                 unit = scale_of(cls.law) << cls.step_bits
                 windows = [Window.of(*w) for w in shares]
-                found = planner.qualities([(cls, w, max(1, round(scale * unit / (w.hi - w.lo))), 0) for w in windows])
+                gains = [max(1, round(scale * unit / (w.hi - w.lo))) for w in windows]
+                asked = [Candidate(shape, w, gain, NO_COIN) for w, gain in zip(windows, gains, strict=True)]
+                found = planner.qualities(asked)
                 best = max(q.ndcg10 for q in found)
                 if best < LEAST:
                     continue
@@ -118,15 +125,27 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
 
 def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
     """The default plan, the corpus being public."""
-    budgets = [Budget(25, 2, Fraction(1, 10**6))]
     return make_plan(
-        corpus, "minilm", Target(), laws=("gaussian", "geometric"), returned=(10, 50), budgets=budgets, cache=CACHE,
+        corpus, "minilm", Target(), laws=("gaussian", "geometric"), returned=(10, 50), budgets=[NO_COIN], cache=CACHE,
         progress=progress,
     )  # fmt: skip
 
 
+def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], None]) -> list[dict[str, Any]]:
+    """Of every law and K the best answers within each epsilon, as a plan compares them; measured under fresh draws."""
+    classes, public = tuple(one_index_classes().values()), next(iter(PUBLIC_WINDOWS.values()))
+    budget, windows = Budget(25, 2, Fraction(1, 10**6), UNSEEN), [Window.of(public.lo, public.hi)]
+    used = shapes(classes, PLANNED_LAWS, DELIVERED_K, work.documents)
+    planner = Planner(work, 384, draws, progress=progress)
+    rows = []
+    for target in EPSILONS:
+        for point in planner.for_epsilon(target, used, windows, budget):
+            rows.append({"target": target, **planner.again(point).row()})
+    return rows
+
+
 @click.command()
-@click.argument("part", type=click.Choice(["check", "calibrate", "frontier"]))
+@click.argument("part", type=click.Choice(["check", "calibrate", "frontier", "delivered"]))
 @click.option("--corpus", required=True, help="A public BEIR folder, beir:PATH.")
 @click.option("--draws", default=3, show_default=True, help="Noise samples a query.")
 @click.option("--most", default=300, show_default=True, help="Queries.")
@@ -146,10 +165,13 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
         if part == "frontier":
             found[part] = frontier(corpus, moved)
         else:
-            split = "test" if part == "check" else "train"  # a window is never chosen on what it is shown to work on
+            # A window is never chosen on what it is shown to work on.
+            split = "train" if part == "calibrate" else "test"
             work = load_workload(corpus, load_embedder(), split=split, most=most, cache=CACHE, progress=moved)
             if part == "check":
                 found[part] = check(work, draws)
+            elif part == "delivered":
+                found[part] = delivered(work, draws, moved)
             else:
                 name = f"{Path(corpus.partition(':')[2]).name}, train queries"
                 found[part] = calibrate({name: work, "Python docstrings": docstrings(most, moved)}, draws)
@@ -162,6 +184,9 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
         click.echo(f"noise-free {found[part]['noise_free']:.4f}, known {KNOWN_FREE}")
     elif part == "calibrate":
         click.echo(table(("window", "mean share of the best"), list(found[part]["mean_share_of_best"].items())))
+    elif part == "delivered":
+        names = ("target", "law", "K", "class", "prizes", "gain", "epsilon", "ndcg10", "ndcg10_se", "recall", "top1")
+        click.echo(table(names, [[row[name] for name in names] for row in found[part]]))
     else:
         click.echo("\n".join(found[part]["reasons"]))
     click.echo(f"written: {out.relative_to(ROOT)}")

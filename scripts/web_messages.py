@@ -25,6 +25,7 @@ from ragseal.kernel import (
     thinning,
     verdict,
 )
+from ragseal.kernel.classes import AttestationClass, tables_of
 from ragseal.kernel.encoding import (
     Blob,
     Codec,
@@ -40,14 +41,13 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout
+from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS, RankedLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import ShardedLayout
 from ragseal.kernel.slot_text import Characters, MetadataValue
-from ragseal.kernel.statement import Layout
+from ragseal.kernel.statement import HintLayout, Layout
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
 
@@ -158,22 +158,28 @@ def messages() -> str:
     return "".join(out)
 
 
-def _layout(cls: CircuitClass | RankedClass) -> Layout | RankedLayout:
+def _layout(cls: AttestationClass) -> tuple[str, HintLayout]:
+    """The kind of a class's statement, and its public inputs."""
     if isinstance(cls, ShardedClass):
-        return ShardedLayout(cls)
-    return RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+        return "sharded", ShardedLayout(cls)
+    if isinstance(cls, LotteryClass):
+        return "lottery", LotteryLayout(cls)
+    return ("ranked", RankedLayout(cls)) if isinstance(cls, RankedClass) else ("dithered", Layout(cls))
 
 
-def _class(cls: CircuitClass | RankedClass) -> str:
-    layout = _layout(cls)
+def _class(cls: AttestationClass) -> str:
+    kind, layout = _layout(cls)
+    tables = ", ".join(f'"{table.digest().hex()}"' for table in tables_of(cls))
     values = {
+        "kind": f'"{kind}"',
         "slots": cls.N,
         "shards": cls.S if isinstance(cls, ShardedClass) else 1,
+        "clear": layout.clear,
         "hints": layout.size,
-        "ranked": str(isinstance(cls, RankedClass)).lower(),
+        "inputs": layout.public,
         "stepBits": cls.step_bits,
         "classDigest": f'"{class_digest(cls).hex()}"',
-        "tableDigest": f'"{build_table(cls.law).digest().hex()}"',
+        "tableDigests": f"[{tables}]",
     }
     return f'  "{cls.name}": {{ ' + ", ".join(f"{name}: {value}" for name, value in values.items()) + " },\n"
 
@@ -181,17 +187,23 @@ def _class(cls: CircuitClass | RankedClass) -> str:
 def classes() -> str:
     """classes.ts."""
     head = (
+        "/** Hints of a slot, with which hints of every kind but dithered begin, and which of them is its bound. */\n"
+        f"export const SLOT_HINTS = {SLOT_HINTS};\nexport const BOUND = {BOUND};\n\n"
         "export interface AttestationClass {\n"
+        "  /** What a proof states, SPEC M.3 and B.5. */\n"
+        '  readonly kind: "dithered" | "ranked" | "sharded" | "lottery";\n'
         "  /** N, the capacity of an index, or of one shard of it. */\n  readonly slots: number;\n"
         "  /** Shards that an index has at most; 1 of a class that is not for shards. */\n  readonly shards: number;\n"
+        "  /** Clear inputs of a proof, its challenges included. */\n  readonly clear: number;\n"
         "  /** Numbers that C_h commits to. */\n  readonly hints: number;\n"
-        "  readonly ranked: boolean;\n"
-        "  /** A step of the noise table is 2^stepBits units of a score. */\n  readonly stepBits: number;\n"
-        "  readonly classDigest: string;\n  readonly tableDigest: string;\n}\n\n"
+        "  /** All public inputs of a proof. */\n  readonly inputs: number;\n"
+        "  /** A step of the law is 2^stepBits units of a score. */\n  readonly stepBits: number;\n"
+        "  readonly classDigest: string;\n"
+        "  /** What a policy may bind as the law: one noise table, or of the lottery a table of 1, 2, .. prizes. */\n"
+        "  readonly tableDigests: readonly string[];\n}\n\n"
         "export const CLASSES: { readonly [name: string]: AttestationClass } = {\n"
     )
-    known = [cls for _, cls in sorted(load_classes().items()) if not isinstance(cls, LotteryClass)]
-    return HEAD + head + "".join(map(_class, known)) + "};\n"  # of the lottery's the page says that it knows them not
+    return HEAD + head + "".join(_class(cls) for _, cls in sorted(load_classes().items())) + "};\n"
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
 from ragseal.kernel.policy import Policy, rational
 from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
-from ragseal.prover.planning.chance import LEFT, at, comes_back, prizes_of
+from ragseal.prover.planning.chance import Prizes, at, comes_back, prizes_of
 
 ASK_ABOVE = (
     20  #: epsilon over the period, under either claim: from there on a guess is wrong less than once in 400 million
@@ -89,16 +89,12 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
     if policy.coined:
         out = [comes, hidden_in_words(values["hidden_share"])]
         if "prizes" in values:
-            found = values["prizes"]
-            out.append(
-                f"{found['mean']:.3g} of the {cls.K} results come by a prize, on average, whatever was asked; in "
-                f"{found['crowded']:.1%} of all queries they leave fewer than {LEFT} to scores"
-            )
+            out.append(Prizes(**values["prizes"]).in_words(cls.K))
         if "unseen" in values:
             out += [
                 unseen_in_words(values["unseen"]),
                 return_in_words(_number(values["return"]), values["hidden_share"], policy.whole(cls)),
-                chance_in_words(values["listed_by_chance"], policy.n_max),
+                chance_in_words(values["listed_by_chance"], policy.n_max, cls),
             ]
         return out
     guess = values["attacker_guess"]

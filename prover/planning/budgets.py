@@ -59,14 +59,17 @@ class Cost:
     delivered: Delivered | None  #: under claim until-delivered: the two numbers that epsilon is the larger of
 
 
-def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget) -> Cost:
+def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, prizes: int = 0) -> Cost:
     """The cost of a policy with this score window, in units of y, and gain.
+
+    Args:
+        prizes: of the policy, under the lottery; 0: all that the class has.
 
     Raises:
         PolicyError: numbers out of range.
     """
     if isinstance(cls, LotteryClass):
-        return _cost_of_lottery(cls, budget)
+        return _cost_of_lottery(cls, budget, prizes or cls.prizes)
     table = noise.build_table(cls.law)
     if budget.unseen is None:
         report = epsilon_audit(
@@ -82,12 +85,12 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget) -> 
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
 
 
-def _cost_of_lottery(cls: LotteryClass, budget: Budget) -> Cost:
-    """With all prizes that the class has: neither window nor gain count."""
+def _cost_of_lottery(cls: LotteryClass, budget: Budget, prizes: int) -> Cost:
+    """Neither window nor gain count; of every list nothing is bounded."""
     if budget.unseen is None:
         return Cost(math.inf, None)
     found = lottery_delivered(
-        cls, prizes=cls.prizes, hidden=budget.hidden, chunks=1, periods=1, queries=budget.queries, delta=budget.delta,
+        cls, prizes=prizes, hidden=budget.hidden, chunks=1, periods=1, queries=budget.queries, delta=budget.delta,
         n_max=budget.n_max,
     )  # fmt: skip
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
@@ -104,13 +107,25 @@ def gain_of_return(cls: AttestationClass, lo: int, hi: int, target: float, budge
     Of a lottery's class every gain has the same return: then it is more than any that the class compares, or 0.
     """
     if isinstance(cls, LotteryClass):
-        found = _cost_of_lottery(cls, budget).delivered
+        found = _cost_of_lottery(cls, budget, cls.prizes).delivered
         return cls.room if found is not None and found.returned <= target else 0
     shift = largest_shift(
         cls, noise.build_table(cls.law), target=min(target, _BEYOND), chunks=1, queries=budget.queries,
         delta=budget.delta,
     )  # fmt: skip
     return cls.widest(shift) // (hi - lo) if shift else 0
+
+
+def prizes_of_return(cls: LotteryClass, target: float, budget: Budget) -> int:
+    """The fewest prizes whose return is at most ``target``; 0 if even all that the class has have more.
+
+    For claim until-delivered.
+    """
+    for prizes in range(1, cls.prizes + 1):  # each more makes the return smaller
+        found = _cost_of_lottery(cls, budget, prizes).delivered
+        if found is not None and found.returned <= target:
+            return prizes
+    return 0
 
 
 # --- for people ------------------------------------------------------------------------------------------------------
@@ -148,10 +163,11 @@ def return_in_words(returned: float, hidden_share: float, cls: AttestationClass)
     )
 
 
-def chance_in_words(listed: float, n_max: int) -> str:
-    """What noise alone shows."""
+def chance_in_words(listed: float, n_max: int, cls: AttestationClass) -> str:
+    """What comes back without a score."""
+    which = "a prize" if isinstance(cls, LotteryClass) else "noise"
     return (
-        "chance 0: noise alone hands over no text of a document that scores at or below the score window; it shows ids "
-        f"with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score above "
-        "the window's lower end may be handed over by chance"
+        f"chance 0: {which} alone hands over no text of a document that scores at or below the score window; it shows "
+        f"ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score "
+        "above the window's lower end may be handed over by chance"
     )

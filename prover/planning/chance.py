@@ -60,12 +60,24 @@ class Prizes:
     """What the lottery takes of a list."""
 
     mean: float  #: slots that win one in a query
-    crowded: float  #: of all queries: those in which fewer than LEFT of the K results are left to scores
+    crowded: float  #: of all queries: those in which fewer than LEFT of the K results, or of all, are left to scores
+
+    def in_words(self, K: int) -> str:
+        """How much of a list of K it is."""
+        return (
+            f"{self.mean:.3g} slots win a prize on average, whatever was asked, and come first in a list of {K}; in "
+            f"{self.crowded:.1%} of all queries fewer than {min(K, LEFT)} places are left to scores"
+        )
 
 
 def prizes_of(policy: Policy, cls: LotteryClass) -> Prizes:
-    """Under a policy, coin or not: every slot of the capacity draws, empty ones too."""
-    p = policy.prizes(cls) / (1 << cls.m)
+    """Under a policy, coin or not."""
+    return prizes_taken(cls, policy.prizes(cls))
+
+
+def prizes_taken(cls: LotteryClass, prizes: int) -> Prizes:
+    """Of a list where ``prizes`` of the 2^m coarse values win: every slot of the capacity draws, empty ones too."""
+    p = prizes / (1 << cls.m)
     left = max(0, cls.K - LEFT)
     return Prizes(cls.N * p, float(1 - _at_most(left, cls.N, np.array([p]))[0]))
 

@@ -9,7 +9,7 @@ so the choice tells nothing; a plan on a corpus finds a better one.  What it giv
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.delivered import Delivered
@@ -19,12 +19,12 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words, least_gain
+from ragseal.prover.planning.candidates import Window
 from ragseal.prover.planning.chance import at
-from ragseal.prover.planning.frontier import Window
+from ragseal.prover.planning.lottery import up_to_one, whole_gain
 from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's limits: small, for a first window
@@ -59,14 +59,14 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     """
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
     if isinstance(cls, LotteryClass):
-        window = replace(window, hi=SCORE_UNIT**2)  # no return grows with it, and above it scores are not told apart
+        window = up_to_one(window)
     least = least_gain(cls, window.lo, window.hi)
     most = max_gain(_policy(cls, dimension, window, least), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
     gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
     if isinstance(cls, LotteryClass):
-        gain = gain >> cls.m << cls.m or gain  # a multiple of 2^m where there is one: ties alone are broken by chance
+        gain = whole_gain(cls, gain)
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
     if found is None or math.isinf(found.returned):
         raise ConfigurationError(

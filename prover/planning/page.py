@@ -21,17 +21,17 @@ from ragseal.runtime import face
 
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
 COLUMNS = (
-    "claim", "law", "scale", "window", "K", "n_max", "k_max", "epsilon", "unseen", "return", "hidden_share", "ndcg10",
-    "recall", "top1", "class", "gain",
+    "claim", "law", "scale", "prizes", "window", "K", "n_max", "k_max", "epsilon", "unseen", "return", "hidden_share",
+    "ndcg10", "recall", "top1", "class", "gain",
 )  # fmt: skip
 
 #: Of the page: what a column is called.
 HEADS = {
     "claim": "claim", "epsilon": "epsilon", "unseen": "unseen", "return": "return", "guess": "attacker's best guess",
     "hidden_share": "documents hidden", "ndcg10": "nDCG@10", "recall": "recall", "top1": "first answer right",
-    "law": "noise", "K": "returned (K)", "window": "score window", "n_max": "questions per account",
+    "law": "law", "K": "returned (K)", "window": "score window", "n_max": "questions per account",
     "k_max": "accounts together", "listed_by_chance": "ids shown by chance", "class": "circuit class", "gain": "gain",
-    "scale": "signal / noise",
+    "scale": "signal / noise", "prizes": "prizes",
 }  # fmt: skip
 
 

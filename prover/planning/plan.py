@@ -18,14 +18,16 @@ from ragseal.circuits.circuit import one_index_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.noise import KNOWN_LAWS, one_sided
+from ragseal.kernel.lottery_class import LOTTERY
+from ragseal.kernel.noise import one_sided
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import answers, page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
-from ragseal.prover.planning.frontier import Planner, Point, Window, shapes
+from ragseal.prover.planning.candidates import PLANNED_LAWS, Window, left_out, ready, shapes
+from ragseal.prover.planning.frontier import Planner, Point
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
 from ragseal.prover.planning.workload import load_workload
@@ -40,9 +42,9 @@ SCALES = {
     "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
 QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
-MORE = 32  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
-#: K where none is given; there are classes of 10.
-RETURNED = {UNTIL_DELIVERED: (10,), EVERY_LIST: (10, 50)}
+MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
+#: K where none is given, as far as there are classes: the lottery's have 32 and 50.
+RETURNED = {UNTIL_DELIVERED: (10, 32, 50), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -108,14 +110,17 @@ def make_plan(
         tenants: of the provider, each with an index of this size.
         cost_of: what a version of a live index takes; none: the policy has no ticks.
         budgets: of one claim or of both; the first is the one that the recommendation is for.
-        returned: K; by default those of :data:`RETURNED`.
+        returned: K, with or without a class; by default those of :data:`RETURNED` that have one.
     """
     model = load_embedder(embedder)
     windows, why = _windows(model.identity().digest(), embedder, given, public)
-    classes = one_index_classes().values()
+    classes = tuple(one_index_classes().values())
     work = load_workload(corpus, model, split=split, pseudo=pseudo, most=queries, cache=cache, progress=progress)
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
-    used = {claim: shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents) for claim in claims}
+    used = {}
+    for claim in claims:
+        found = shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents)
+        used[claim] = found if returned else ready(found)
     planner = Planner(work, model.dimension, draws, progress=progress)
     points, advices = [], {}
     for claim in claims:
@@ -126,11 +131,12 @@ def make_plan(
     good = efficient(points)
     free = planner.noise_free(max(shape.cls.K for shape in used[claims[0]]))
     reasons = [*advice.reasons, *(_instead(claim, advices[claim]) for claim in claims[1:]), why]
+    reasons += dict.fromkeys(one for claim in claims for one in left_out(classes, _laws(claim, laws), used[claim]))
     if not public:
         reasons.append(
-            f"law, K and gain were compared on this corpus: who publishes the policy that did best tells a little "
-            f"about it, up to which of {len(points)} won, and no epsilon covers that; plan on a public corpus like "
-            "yours (--public) to tell nothing"
+            "law, K, gain and prizes were compared on this corpus: who publishes the policy that did best tells a "
+            f"little about it, up to which of {len(points)} won, and no epsilon covers that; plan on a public corpus "
+            "like yours (--public) to tell nothing"
         )
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
@@ -153,7 +159,7 @@ def make_plan(
     best = advice.recommended or advice.nearest
     if best is not None and cost_of is not None:
         progress("measuring a version of the index", 0, 0)
-        cls = best.shape.cls
+        cls = best.cls
         every, said = tick_costs.advice(cls, cost_of(cls, model.dimension, best.budget.unseen is not None), tenants)
         reasons.append(said)
     return {
@@ -170,16 +176,17 @@ def make_plan(
 
 
 def _laws(claim: str, laws: Sequence[str]) -> list[str]:
-    """Those that bound anything under a claim: one-sided noise says nothing about every list.
+    """Those that bound anything under a claim: one-sided noise and the lottery say nothing about every list.
 
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if claim == UNTIL_DELIVERED or not one_sided(law)]
+    found = [law for law in laws if claim == UNTIL_DELIVERED or not (one_sided(law) or law == LOTTERY)]
     if not found:
+        alone = f"{ONE_SIDED} noise has" if any(map(one_sided, laws)) else "the lottery has"
         raise ConfigurationError(
-            f"{ONE_SIDED} noise has no finite epsilon under the claim {claim}, for a score that is likely in one "
-            f"index is impossible in the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"
+            f"{alone} no finite epsilon under the claim {claim}, for a list that is likely with one index may be "
+            f"impossible with the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"
         )
     return found
 
@@ -213,10 +220,12 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
               help="Target: epsilon at most, the larger of unseen and return, or the coalition's; of answers that "
               "with the filter.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
-@click.option("--law", "laws", multiple=True, type=click.Choice(KNOWN_LAWS), default=KNOWN_LAWS, show_default=True,
-              help="Noise; of two laws of one shape the class with the faster proof is taken.")  # fmt: skip
+@click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, show_default=True,
+              help="Noise, of which of two laws of one shape the class with the faster proof is taken; or the lottery, "
+              "of until-delivered only.")  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
-              help="K, slots returned; the client re-ranks them. By default 10, and 50 under every-list.")  # fmt: skip
+              help="K, slots returned; the client re-ranks them. By default those of 10, 32 and 50 that have a "
+              "class, under every-list of 10 and 50.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
               help="Queries per account; the recommendation is for the first. Only a load limit under "
               "until-delivered.")  # fmt: skip

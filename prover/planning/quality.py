@@ -3,20 +3,21 @@
 
 The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
 and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  A ranked class has no
-dither, its scores are whole steps.  Slots that score above the window's lower end, in a ranked class by a step, have
-the flag: the client gets their texts, and ranks them with its own embedder.  Where the policy has a coin, a document
-that it hides is an empty slot in all queries of a draw.  Only the source of the uniforms differs: numpy's generator
-instead of Poseidon.
+dither, its scores are whole steps.  Under the lottery a slot has coarse bits instead, which break ties or win a prize.
+Slots that score above the window's lower end, in a ranked class by a step, have the flag: the client gets their texts,
+and ranks them with its own embedder.  Where the policy has a coin, a document that it hides is an empty slot in all
+queries of a draw.  Only the source of the uniforms differs: numpy's generator instead of Poseidon.
 
-One draw of noise and coins serves every gain, window, K and coin of a law, so that differences between them are
-measured far more exactly than each of them.
+One draw of noise and coins serves every gain, window, K, number of prizes and coin of a law, so that differences
+between them are measured far more exactly than each of them.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -68,9 +69,12 @@ def clipped(y: npt.NDArray[np.int32], lo: int, hi: int) -> npt.NDArray[np.int32]
 
 
 def largest_slots(v: Integers, most: int) -> npt.NDArray[np.int64]:
-    """Slots of the ``most`` largest (v, -slot) of every row, largest first; |v| < 2^31, shape (rows, most)."""
+    """Slots of the ``most`` largest (v, -slot) of every row, largest first, shape (rows, most).
+
+    |v| times the number of slots stays below 2^62.
+    """
     slots = v.shape[1]
-    key = (v << 32) - np.arange(slots, dtype=np.int64)
+    key = v * slots - np.arange(slots, dtype=np.int64)
     found = np.argpartition(key, slots - most, axis=1)[:, slots - most :]
     order = np.argsort(-np.take_along_axis(key, found, axis=1), axis=1)
     return np.asarray(np.take_along_axis(found, order, axis=1), dtype=np.int64)
@@ -85,6 +89,7 @@ class Setting:
     gain: int
     K: int
     hidden: int = 0  #: the coin hides a document with probability hidden / 2^COIN_BITS
+    prizes: int = 0  #: of the 2^m coarse values, under the lottery
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +146,61 @@ class Judge:
         return self.ndcg(query, ranked[:RANKS]) if hits else 0.0, hits / len(grades), first
 
 
-class Measurement:
+class Measurement(ABC):
     """One law at one capacity over one workload."""
+
+    def __init__(self, work: Workload, capacity: int, draws: int, seed: int) -> None:
+        """``draws``: samples of what a law draws, a query."""
+        self._work, self._capacity, self._draws, self._seed = work, capacity, draws, seed
+        self._judge = Judge(work)
+
+    @abstractmethod
+    def drawn(self, draw: int) -> npt.NDArray[np.int32]:
+        """What the law draws for every query and slot of the capacity; the same for the same draw."""
+
+    @abstractmethod
+    def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
+        """v of every query and slot; a document that is ``hidden`` has no score."""
+
+    @abstractmethod
+    def silent(self, lo: int, gain: int) -> int:
+        """The largest score without a flag."""
+
+    def hidden(self, draw: int, share: int) -> Mask:
+        """Which documents the coin hides, for a share of 2^COIN_BITS; the larger the share, the more of the same."""
+        rng = np.random.default_rng([self._seed, draw, _COIN_STREAM])
+        return np.asarray(rng.integers(0, 1 << COIN_BITS, size=self._work.documents) < share)
+
+    def quality(self, settings: Sequence[Setting], progress: Progress = nothing) -> list[Quality]:
+        """Every setting under the same draws and coins; settings that differ in K only share the selection."""
+        sums = {setting: np.zeros((3, self._work.queries)) for setting in settings}
+        groups: dict[Setting, list[Setting]] = {}
+        for setting in sums:
+            groups.setdefault(replace(setting, K=0), []).append(setting)
+        for draw in range(self._draws):
+            drawn = self.drawn(draw)
+            for done, (common, alike) in enumerate(groups.items()):
+                hidden = self.hidden(draw, common.hidden)
+                found = largest_slots(self.values(drawn, common, hidden), max(setting.K for setting in alike))
+                silent = self.silent(common.lo, common.gain)
+                for setting in alike:
+                    for query in range(self._work.queries):
+                        score = self._judge.score(query, found[query, : setting.K], silent, hidden)
+                        sums[setting][:, query] += score
+                progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
+        return [_summary(sums[setting] / self._draws) for setting in settings]
+
+
+class NoiseMeasurement(Measurement):
+    """Of a law with a noise table."""
 
     def __init__(self, work: Workload, table: NoiseTable, s: int, capacity: int, draws: int, seed: int) -> None:
         """``s``: a table step is 2^s units of a score; ``draws``: noise samples a query."""
-        self._work, self._s, self._capacity, self._draws, self._seed = work, s, capacity, draws, seed
-        self._dithered = dithered(table.law)
-        self._sampler, self._judge = TableSampler(table), Judge(work)
+        super().__init__(work, capacity, draws, seed)
+        self._s, self._dithered, self._sampler = s, dithered(table.law), TableSampler(table)
 
-    def noise(self, draw: int) -> npt.NDArray[np.int32]:
-        """z = 2^s z_b, and a dither where the law has one, of every query and slot; the same for the same draw."""
+    def drawn(self, draw: int) -> npt.NDArray[np.int32]:
+        """z = 2^s z_b, and a dither where the law has one."""
         rng = np.random.default_rng([self._seed, draw])
         shape = (self._work.queries, self._capacity)
         dither = rng.integers(0, 1 << self._s, size=shape, dtype=np.int32) if self._dithered else np.int32(0)
@@ -162,44 +211,53 @@ class Measurement:
         found: Integers = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
         return found if self._dithered else found >> self._s << self._s
 
+    def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
+        signal = self.signal(setting.lo, setting.hi, setting.gain)
+        signal[:, hidden] = 0
+        v = drawn.astype(np.int64)
+        v[:, : self._work.documents] += signal
+        return v
+
     def silent(self, lo: int, gain: int) -> int:
-        """The largest score without a flag: lo, or the largest below one step where scores are whole steps."""
+        """lo, or the largest below one step where scores are whole steps."""
         return lo if self._dithered else lo + -(-(1 << self._s) // gain) - 1
 
-    def hidden(self, draw: int, share: int) -> Mask:
-        """Which documents the coin hides, for a share of 2^COIN_BITS; the larger the share, the more of the same."""
-        rng = np.random.default_rng([self._seed, draw, _COIN_STREAM])
-        return np.asarray(rng.integers(0, 1 << COIN_BITS, size=self._work.documents) < share)
 
-    def quality(self, settings: Sequence[Setting], progress: Progress = nothing) -> list[Quality]:
-        """Every setting under the same noise and coins; settings that differ in K only share the selection."""
-        sums = {setting: np.zeros((3, self._work.queries)) for setting in settings}
-        groups: dict[tuple[int, int, int, int], list[Setting]] = {}
-        for setting in sums:
-            groups.setdefault((setting.lo, setting.hi, setting.gain, setting.hidden), []).append(setting)
-        for draw in range(self._draws):
-            noise = self.noise(draw)
-            for done, ((lo, hi, gain, share), alike) in enumerate(groups.items()):
-                hidden = self.hidden(draw, share)
-                v = noise.astype(np.int64)
-                signal = self.signal(lo, hi, gain)
-                signal[:, hidden] = 0
-                v[:, : self._work.documents] += signal
-                found = largest_slots(v, max(setting.K for setting in alike))
-                for setting in alike:
-                    for query in range(self._work.queries):
-                        score = self._judge.score(query, found[query, : setting.K], self.silent(lo, gain), hidden)
-                        sums[setting][:, query] += score
-                progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
-        return [self._summary(sums[setting] / self._draws) for setting in settings]
+class LotteryMeasurement(Measurement):
+    """Of the lottery, as :func:`ragseal.kernel.lottery_mechanism.lottery_value` has it for one slot."""
 
-    def noise_free(self, K: int) -> Quality:
-        """What the same embeddings give without noise, coin or score window."""
-        found = largest_slots(self._work.scores.astype(np.int64), min(K, self._work.documents))
-        scores = [self._judge.score(q, row) for q, row in enumerate(found)]
-        return self._summary(np.array(scores).T)
+    def __init__(self, work: Workload, m: int, capacity: int, draws: int, seed: int) -> None:
+        """``m``: coarse bits."""
+        super().__init__(work, capacity, draws, seed)
+        self._m = m
 
-    def _summary(self, values: npt.NDArray[np.float64]) -> Quality:
-        mean, count = values.mean(axis=1), values.shape[1]
-        error = values.std(axis=1, ddof=1) / math.sqrt(count) if count > 1 else np.full(len(mean), math.inf)
-        return Quality(*(float(x) for pair in zip(mean, error, strict=True) for x in pair))
+    def drawn(self, draw: int) -> npt.NDArray[np.int32]:
+        """u, coarse bits."""
+        rng = np.random.default_rng([self._seed, draw])
+        return rng.integers(0, 1 << self._m, size=(self._work.queries, self._capacity), dtype=np.int32)
+
+    def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
+        """H + 2^m + u of a prize, whatever the score; else the score in units of w, and u."""
+        scores = setting.gain * clipped(self._work.scores, setting.lo, setting.hi).astype(np.int64)
+        scores[:, hidden] = 0
+        v = drawn.astype(np.int64)
+        v[:, : self._work.documents] += scores
+        values = 1 << self._m
+        first = setting.gain * (setting.hi - setting.lo) + values
+        return np.where(drawn >= values - setting.prizes, first + drawn.astype(np.int64), v)
+
+    def silent(self, lo: int, gain: int) -> int:
+        return lo
+
+
+def noise_free(work: Workload, K: int) -> Quality:
+    """What the same embeddings give without noise, coin or score window."""
+    judge, found = Judge(work), largest_slots(work.scores.astype(np.int64), min(K, work.documents))
+    return _summary(np.array([judge.score(q, row) for q, row in enumerate(found)]).T)
+
+
+def _summary(values: npt.NDArray[np.float64]) -> Quality:
+    """Of three measures by query."""
+    mean, count = values.mean(axis=1), values.shape[1]
+    error = values.std(axis=1, ddof=1) / math.sqrt(count) if count > 1 else np.full(len(mean), math.inf)
+    return Quality(*(float(x) for pair in zip(mean, error, strict=True) for x in pair))

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.prover.planning import lottery
 from ragseal.prover.planning.budgets import (
     ACCOUNTS,
     RETURN,
     Budget,
     chance_in_words,
     hidden_in_words,
-    least_gain,
     return_in_words,
     unseen_in_words,
 )
-from ragseal.prover.planning.frontier import Planner, Point, Shape, Window
+from ragseal.prover.planning.candidates import Shape, Window
+from ragseal.prover.planning.frontier import Planner, Point
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given under claim every-list
 CONFIRMED = 3  #: candidates that are measured again before one is recommended
@@ -100,9 +104,10 @@ def _reaching(
             f"epsilon {upward(best.epsilon)} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
+        if _both_kinds(used, budget):
+            reasons.append(_otherwise_reaching(planner, best, found, wanted))
         return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
-    tops = [(s, w, planner.most_finite_gain(s.cls, w, budget), budget) for s in used for w in windows]
-    points = planner.points([top for top in tops if top[2]])
+    points = planner.most_finite(used, windows, budget)
     nearest = max(points, key=lambda p: p.quality.ndcg10, default=None)
     why = (
         "even without noise it is not reached" if wanted > ceiling else "no finite epsilon of these classes reaches it"
@@ -132,12 +137,10 @@ def _within(
         )
         return Advice(None, None, tuple(reasons))
     if not found:
-        lows = [(shape, window, least_gain(shape.cls, window.lo, window.hi)) for shape in used for window in windows]
-        least = planner.points([(*low, budget) for low in lows])
-        nearest = min(least, key=lambda p: p.epsilon, default=None)
+        nearest = min(planner.least(used, windows, budget), key=lambda p: p.epsilon, default=None)
         reasons.append(
-            f"epsilon {limit:g} CANNOT be met: even the least gain exceeds it in every class and window"
-            + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
+            f"epsilon {limit:g} CANNOT be met: even the least gain{_or_prizes(used)} exceeds it in every class and "
+            "window" + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))
     best = planner.again(found[0])
@@ -151,7 +154,48 @@ def _within(
             reasons.append(f"that nDCG@10 takes epsilon {upward(other[0].epsilon)}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
     reasons.append(f"of {len(found)} ways to stay within epsilon {limit:g} these answers are best: {describe(best)}")
+    if _both_kinds(used, budget):
+        reasons.append(_otherwise_within(planner, best, found, limit))
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
+
+
+def _or_prizes(used: Sequence[Shape]) -> str:
+    """What stands beside the least gain where the lottery was compared."""
+    return ", of the lottery all the prizes," if any(map(_drawn, used)) else ""
+
+
+def _drawn(one: Shape | Point) -> bool:
+    """Whether its law is the lottery."""
+    return isinstance(one.cls, LotteryClass)
+
+
+def _both_kinds(used: Sequence[Shape], budget: Budget) -> bool:
+    """Whether laws with noise and the lottery were compared, under a claim that holds for both."""
+    return budget.unseen is not None and len(set(map(_drawn, used))) == 2
+
+
+def _otherwise_within(planner: Planner, best: Point, found: Sequence[Point], limit: float) -> str:
+    """The best answers of the other kind of law within the same epsilon."""
+    kind = "law with noise" if _drawn(best) else "lottery"
+    other = next((point for point in found if _drawn(point) != _drawn(best)), None)
+    if other is None:
+        return f"no {kind} stays within epsilon {limit:g} in what was compared"
+    q = planner.again(other).quality
+    return (
+        f"the best {kind} within the same epsilon reaches nDCG@10 {q.ndcg10:.3f} +- {q.ndcg10_se:.3f}, measured under "
+        f"the same draws of coins: {describe(other)}"
+    )
+
+
+def _otherwise_reaching(planner: Planner, best: Point, found: Sequence[Point], wanted: float) -> str:
+    """The least epsilon at which the other kind of law reaches the same answers."""
+    kind = "law with noise" if _drawn(best) else "lottery"
+    others = [point for point in found if _drawn(point) != _drawn(best)][:CONFIRMED]
+    sure = [point for point in (planner.confirmed(p, wanted) for p in others) if point]
+    if not sure:
+        return f"no {kind} that was compared reaches nDCG@10 {wanted:.3f}"
+    other = min(sure, key=lambda p: p.epsilon)
+    return f"a {kind} takes epsilon {upward(other.epsilon)} for it: {describe(other)}"
 
 
 def in_words(point: Point) -> list[str]:
@@ -160,10 +204,11 @@ def in_words(point: Point) -> list[str]:
     if found is None:
         return []
     return [
+        *lottery.in_words(point.candidate),
         hidden_in_words(found.hidden_share),
         unseen_in_words(found.unseen),
-        return_in_words(found.returned, found.hidden_share, point.shape.cls),
-        chance_in_words(found.listed_by_chance, point.budget.n_max),
+        return_in_words(found.returned, found.hidden_share, point.cls),
+        chance_in_words(found.listed_by_chance, point.budget.n_max, point.cls),
     ]
 
 
@@ -171,7 +216,7 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     q = point.quality
     reasons = [
         f"nDCG@10 {q.ndcg10:.3f} +- {q.ndcg10_se:.3f} and recall {q.recall:.3f} +- {q.recall_se:.3f} were measured "
-        "again under noise that had no part in the choice (one standard error over the queries); the first answer is "
+        "again under draws that had no part in the choice (one standard error over the queries); the first answer is "
         f"that without noise in {q.top1:.0%} of the queries"
     ]
     if q.ndcg10 < USELESS_SHARE * ceiling:
@@ -179,13 +224,20 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
             f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; {_cheaper(point)}"
             "allow a larger epsilon, or plan with --ndcg to see what useful answers cost"
         )
-    if not point.shape.available:
-        cls = point.shape.cls
+    if not point.candidate.shape.available:
+        cls = point.cls
         reasons.append(
-            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/classes.toml: add it there and make its "
-            "keys first, or plan with the --returned of a class that exists"
+            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/{_file_of(cls)}: add it there and make "
+            "its keys first, or plan with the --returned of a class that exists"
         )
     return reasons
+
+
+def _file_of(cls: AttestationClass) -> str:
+    """Where classes of its kind stand."""
+    if isinstance(cls, LotteryClass):
+        return "lottery_classes.toml"
+    return "ranked_classes.toml" if isinstance(cls, RankedClass) else "classes.toml"
 
 
 def _cheaper(point: Point) -> str:
@@ -194,10 +246,11 @@ def _cheaper(point: Point) -> str:
 
 def describe(point: Point) -> str:
     """A policy in one line."""
-    lo, hi = point.window.cosines
-    cls = point.shape.cls
+    cls, chosen = point.cls, point.candidate
+    lo, hi = chosen.window.cosines
     coin = "" if point.budget.unseen is None else f"unseen {point.budget.unseen:g}, "
+    own = f"prizes {chosen.prizes} of {1 << cls.m:,}" if point.scale is None else f"scale {point.scale:.3g}"
     return (
-        f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain {point.gain} "
-        f"(scale {point.scale:.3g})"
+        f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain "
+        f"{chosen.gain} ({own})"
     )

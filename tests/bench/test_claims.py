@@ -18,7 +18,8 @@ from ragseal.demo.corpus import TENANTS, demo_queries
 from ragseal.demo.policy import MINILM
 from ragseal.demo.scenario import smallest_class
 from ragseal.prover.planning.budgets import UNSEEN, Budget, cost
-from ragseal.prover.planning.frontier import Planner, Shape, Window
+from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.workload import Workload
 
 SHAPE = Shape(load_classes()["tiny-geo"], True)
@@ -39,8 +40,9 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
     budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
     assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon <= 6
     assert without["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, replace(budget, unseen=None)).epsilon > 20
-    for row, hidden in ((with_coin, 128), (without, 0)):
-        found = [Planner(one, 384, 2).qualities([(SHAPE.cls, WINDOW, gain, hidden)])[0] for one in works]
+    assert (budget.hidden, with_coin["hidden"], without["hidden"]) == (128, 128, 0)
+    for row, whose in ((with_coin, budget), (without, replace(budget, unseen=None))):
+        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose)])[0] for one in works]
         assert row["top1"] == pytest.approx((20 * found[0].top1 + 60 * found[1].top1) / 80)
         assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without noise
         assert 0 < row["top1_se"] < 0.1

@@ -77,6 +77,29 @@ def test_many_prizes_crowd_the_answers_out() -> None:
     assert rows[4.0, 50]["share"] > rows[4.0, 5]["share"]
 
 
+def test_planner_and_engine_find_what_is_drawn_here_from_the_decisions_text() -> None:
+    """Three ways to one number: of an index as large as the class's, where ties, prizes and the coin all matter."""
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 9000, (60, 3000)).astype(np.int32)
+    work = Workload("test", 3000, scores, tuple({int(row.argmax()): 1} for row in scores))
+    drawn = {
+        (row["prizes"], row["K"]): row["ndcg10"]
+        for row in lottery.measure(work, lottery.SLOTS, 12, 1, (20, 32), lottery.UP_TO_ONE)
+    }
+    planned = {
+        (row["prizes"], row["K"]): row["ndcg10"] for row in lottery.planned(work, lottery.SLOTS, 12, 2, (20, 32))
+    }
+    assert set(drawn) == {(prizes, K) for prizes in (36, 14, 5, 1) for K in (20, 32)}
+    assert {(5, 20), (5, 32), (1, 20), (1, 32), (14, 32)} <= set(planned) <= set(drawn)
+    for at, share in planned.items():
+        spread = 4 * math.sqrt(2 * max(share * (1 - share), 0.01) / (60 * 12))
+        assert share == pytest.approx(drawn[at], abs=spread), at
+    assert planned[14, 32] < planned[5, 32] - 0.3  # a wrong number of prizes would be noticed
+    by_engine = lottery.served(work, 5, 3, 3)
+    spread = 4 * math.sqrt(by_engine["ndcg10"] * (1 - by_engine["ndcg10"]) * (1 / 180 + 1 / 720))
+    assert by_engine["ndcg10"] == pytest.approx(planned[5, 32], abs=spread)
+
+
 def test_the_readme_says_what_was_measured() -> None:
     rows = json.loads((RESULTS / "lottery.json").read_text())["points"]
     text = (ROOT / "bench" / "README.md").read_text()
@@ -84,3 +107,14 @@ def test_the_readme_says_what_was_measured() -> None:
         best = max((row for row in rows if (row["target"], row["K"]) == (target, K)), key=lambda row: row["share"])
         quality = f"{best['ndcg10']:.3f} +- {best['ndcg10_se']:.3f} | {best['share']:.0%}"
         assert f"| {target:g} | {best['prizes']} | {K} | {quality} |" in text
+
+
+def test_the_readme_has_what_a_plan_compares() -> None:
+    rows = json.loads((RESULTS / "plan-scifact.json").read_text())["delivered"]
+    text = (ROOT / "bench" / "README.md").read_text()
+    shown = [row for row in rows if row["K"] > 10 and row["law"] != "gaussian"]
+    assert len(shown) == 24
+    for row in shown:
+        quality = f"{row['ndcg10']:.3f} +- {row['ndcg10_se']:.3f} | {row['recall']:.2f} |"
+        line = f"| {row['target']:g} | {row['law']} | {row['K']} | {row['prizes'] or ''} | {row['epsilon']:.2f} |"
+        assert f"{line} {quality}" in text

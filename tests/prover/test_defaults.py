@@ -31,7 +31,7 @@ from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_retu
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
-from ragseal.prover.planning.quality import Measurement, Setting, TableSampler, largest_slots
+from ragseal.prover.planning.quality import NoiseMeasurement, Setting, TableSampler, largest_slots
 from ragseal.prover.planning.workload import Workload
 from ragseal.prover.spending import spending
 
@@ -233,7 +233,7 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
     def first_answers(name: str) -> float:
         cls = CLASSES[name]
         made = default_policy(cls, embedder.dimension, public)
-        measure = Measurement(work, build_table(cls.law), cls.step_bits, cls.N, 20, 5)
+        measure = NoiseMeasurement(work, build_table(cls.law), cls.step_bits, cls.N, 20, 5)
         setting = Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden)
         return measure.quality([setting])[0].top1
 

@@ -29,7 +29,7 @@ from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.planning import frontier, plan, public_score_ranges, tick_costs
+from ragseal.prover.planning import candidates, plan, public_score_ranges, tick_costs
 from ragseal.prover.planning import page as planpage
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
@@ -145,7 +145,7 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     """Fewest rows among those that hold the documents and return so many, of the laws that are allowed."""
 
     def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
-        return [(s.cls.name, s.available) for s in frontier.shapes(CLASSES.values(), laws, [K], documents)]
+        return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
 
     every = noise.KNOWN_LAWS
     assert names(every, 3, 100) == [("tiny", True), ("ranked-tiny-two", True), ("ranked-tiny-one", True)]
@@ -155,12 +155,12 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
     assert names(["geometric"], 10, 5000) == [("base-geo", True)]
     assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
-    made = frontier.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
+    made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, RankedClass)
     assert overflow_bound_holds(made)
     for law, most in (("one-sided", 15776), ("one-sided-16", 34592)):
         with pytest.raises(ConfigurationError, match=f"fit no class with one-sided noise, the largest holds {most}"):
-            frontier.shapes(CLASSES.values(), [law], [10], 40_000)
+            candidates.shapes(CLASSES.values(), [law], [10], 40_000)
 
 
 @pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])

@@ -15,11 +15,22 @@ import scipy  # whose `stats` is loaded where a test uses it: it takes a second
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise import KNOWN_LAWS, build_table, dithered, scale_of
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_mechanism import clipped as clipped_steps
 from ragseal.kernel.ranked_mechanism import select_ranked
-from ragseal.prover.planning.quality import Judge, Measurement, Setting, TableSampler, clipped, largest_slots
+from ragseal.prover.planning.quality import (
+    Judge,
+    LotteryMeasurement,
+    NoiseMeasurement,
+    Setting,
+    TableSampler,
+    clipped,
+    largest_slots,
+    noise_free,
+)
 from ragseal.prover.planning.workload import Workload
 
 pytestmark = pytest.mark.slow
@@ -139,16 +150,65 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         z = [cls.table.inverse(u << cls.fine_bits) for u in made.coarse]
         for place in made.places:
             z[place.slot] = place.noise
-        measure = Measurement(Workload("test", 60, y, ({0: 1},)), cls.table, cls.c, cls.N, 1, 1)
+        measure = NoiseMeasurement(Workload("test", 60, y, ({0: 1},)), cls.table, cls.c, cls.N, 1, 1)
         v = np.array([z], dtype=np.int64) << cls.c
         signal = measure.signal(lo, hi, gain)
         v[:, :60] += signal
         assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
         assert not (signal % (1 << cls.c)).any()
-        assert not (measure.noise(trial) % (1 << cls.c)).any()  # no dither
+        assert not (measure.drawn(trial) % (1 << cls.c)).any()  # no dither
         assert (signal[0] >> cls.c).tolist() == [clipped_steps(int(x) >> cls.c, steps) for x in w[:60]]
         flagged = {one.slot for one in made.returned if one.flag}
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
+
+
+@pytest.mark.parametrize("gain", [1, 3, 129])
+@pytest.mark.parametrize("prizes", [1, 3])
+def test_the_selection_of_the_lottery_is_the_mechanisms(gain: int, prizes: int) -> None:
+    """What is measured with a generator's bits, fed the mechanism's own: the same slots and flags, of the engine too.
+
+    Documents that the coin hides are empty slots in what the provider answers from.
+    """
+    cls, rng = load_classes()["lottery-tiny"], np.random.default_rng(gain + prizes)
+    assert isinstance(cls, LotteryClass)
+    engine, lo, hi, at_the_end = open_engine(cls), 4000, 9000, 0
+    for trial in range(20):
+        y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
+        y[0, ::2], y[0, 1::6] = lo, lo + 1  # on both sides of a flag
+        hidden = rng.integers(0, 4, 60) == 0
+        w = np.full(cls.N, -gain * lo, dtype=np.int64)
+        w[:60] = np.where(hidden, -gain * lo, gain * (y[0].astype(np.int64) - lo))
+        key = mechanism.noise_key((1, trial), 2, 3)
+        made = select_lottery(cls, key, w.tolist(), gain * (hi - lo), prizes)
+        measure = LotteryMeasurement(Workload("test", 60, y, ({0: 1},)), cls.m, cls.N, 1, 1)
+        bits = np.array([made.coarse], dtype=np.int32)
+        v = measure.values(bits, Setting(lo, hi, gain, cls.K, 1, prizes), hidden)
+        assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
+        assert engine.answer(key, w, gain * (hi - lo), prizes) == made.returned
+        flagged = {one.slot for one in made.returned if one.flag}
+        assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain) and not hidden[i]}
+        at_the_end += sum(i < 60 and not hidden[i] and y[0, i] == lo for i in made.ids)
+    assert at_the_end > 0
+
+
+def test_coarse_bits_are_uniform_and_the_same_for_the_same_draw() -> None:
+    measure = LotteryMeasurement(work_of([[100] * 20] * 300, [{0: 1}] * 300), 8, 200, 2, 3)
+    drawn = measure.drawn(0)
+    assert (drawn == measure.drawn(0)).all()
+    assert (drawn != measure.drawn(1)).any()
+    counts = np.bincount(drawn.reshape(-1), minlength=256)
+    assert scipy.stats.chisquare(counts).pvalue > 1e-4
+    assert len(counts) == 256
+
+
+def test_fewer_prizes_leave_more_to_scores_under_the_same_draw() -> None:
+    """Settings that differ in prizes share their draws, and none is taken for another."""
+    work = work_of([[5000 - i for i in range(40)]] * 100, [{q % 3: 1} for q in range(100)])
+    measure = LotteryMeasurement(work, 8, 126, 10, 5)
+    settings = [Setting(0, 5000, 100, 3, 0, prizes) for prizes in (1, 3, 30)]
+    one, three, many = measure.quality(settings)
+    assert one.recall > three.recall > many.recall
+    assert [measure.quality([setting])[0] for setting in settings] == [one, three, many]
 
 
 def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
@@ -156,7 +216,7 @@ def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
     gain, c = 3, 11
     step = -(-(1 << c) // gain)  # 683: 3 * 682 < 2048
     work = work_of([[100 + step - 1, 100 + step]] * 50, [{q % 2: 1} for q in range(50)])
-    found = Measurement(work, build_table("one-sided-16"), c, 2, 1, 1).quality([Setting(100, 9000, gain, 2)])[0]
+    found = NoiseMeasurement(work, build_table("one-sided-16"), c, 2, 1, 1).quality([Setting(100, 9000, gain, 2)])[0]
     assert found.recall == 0.5
 
 
@@ -195,7 +255,7 @@ def test_a_text_is_read_where_the_slot_scores_above_the_window_and_no_coin_hides
 
 def test_the_coin_hides_its_share_for_a_whole_draw_and_a_larger_share_the_same_ones() -> None:
     work = work_of([[100] * 20_000] * 2, [{0: 1}] * 2)
-    measure = Measurement(work, build_table("geometric"), 1, 20_000, 1, 3)
+    measure = NoiseMeasurement(work, build_table("geometric"), 1, 20_000, 1, 3)
     few, many = measure.hidden(0, 13), measure.hidden(0, 40)
     assert few.mean() == pytest.approx(13 / 256, abs=0.006)
     assert many.mean() == pytest.approx(40 / 256, abs=0.01)
@@ -208,7 +268,7 @@ def test_a_hidden_document_is_an_empty_slot() -> None:
     """Scores so far above the noise that every visible document comes back: what is missing is what the coin took."""
     documents, share = 40, 64
     work = work_of([[5000] * documents] * 30, [{q % documents: 1} for q in range(30)])
-    measure = Measurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    measure = NoiseMeasurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
     seen, hidden = measure.quality([Setting(0, 5000, 100, documents), Setting(0, 5000, 100, documents, share)])
     assert seen.recall == 1
     taken = np.mean([[measure.hidden(draw, share)[q % documents] for q in range(30)] for draw in range(50)])
@@ -221,7 +281,7 @@ def test_a_hidden_document_takes_no_place() -> None:
     """Equal documents for a few places: what the coin takes from some goes to the others, so all places are filled."""
     documents, K = 40, 10
     work = work_of([[5000] * documents] * documents, [{q: 1} for q in range(documents)])
-    measure = Measurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    measure = NoiseMeasurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
     seen, hidden = measure.quality([Setting(0, 5000, 100, K), Setting(0, 5000, 100, K, 64)])
     assert seen.recall == pytest.approx(K / documents, abs=0.04)
     assert hidden.recall == pytest.approx(K / documents, abs=0.04)  # 0.19 if hidden ones kept their scores
@@ -242,7 +302,7 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     unit = scale_of(law)
     gain, hi = 1, unit << s  # one unit of scale
     work = work_of([[hi]] * 400, [{0: 1}] * 400)
-    measured = Measurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
+    measured = NoiseMeasurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
     # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties, and of
     # a ranked class the document's slot, 0, wins them.
     bounds = []
@@ -256,12 +316,12 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     assert bounds[0] - spread <= measured.recall <= bounds[1] + spread
     assert measured.recall == pytest.approx(measured.ndcg10)
     # Half the noise or twice the gain would be noticed.
-    doubled = Measurement(work, table, s, N, 10, 7).quality([Setting(0, hi, 2 * gain, K)])[0]
+    doubled = NoiseMeasurement(work, table, s, N, 10, 7).quality([Setting(0, hi, 2 * gain, K)])[0]
     assert doubled.recall > bounds[1] + spread
 
 
 def test_without_noise_the_best_are_found() -> None:
     work = work_of([[1, 5, 3, 2], [9, 1, 1, 8]], [{1: 1}, {3: 1}])
-    free = Measurement(work, build_table("gaussian"), 1, 4, 1, 1).noise_free(2)
+    free = noise_free(work, 2)
     assert free.recall == free.top1 == 1
     assert free.ndcg10 == pytest.approx((1 + 1 / math.log2(3)) / 2)

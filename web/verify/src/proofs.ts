@@ -2,25 +2,20 @@
 /** Attestation keys and the proofs of a window's records. SPEC A.15, B.5 to B.7, B.10, B.11, D.8. */
 import { hex, join, need, refuse, same, split, utf8 } from "./bytes.js";
 import { G1, type G1Point, POINT_BYTES, encodePoints, msm, multiple, point, points } from "./curve.js";
-import type { AttestationClass } from "./generated/classes.js";
+import { type AttestationClass, BOUND, SLOT_HINTS } from "./generated/classes.js";
 import type { Policy, ProofBatch, ProofEntry } from "./generated/messages.js";
 import type { ScoreBases } from "./indices.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import type { Placed } from "./records.js";
 import { R, challenge, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
 import { type Equation, PROOF_BYTES, type VerifyingKey, decodeProof } from "./verifying_key.js";
-import { type Entered, steps } from "./window.js";
+import { type Entered, prizesOf, steps } from "./window.js";
 
 export const BATCH = 256;
 /** Proofs in one product of pairings: a batch over 64 shards has 16,384, and each takes memory of its own. */
 const TOGETHER = 256;
-const CLEAR = 7;
-/** Clear inputs more of a class for shards: a shard's number, and how many there are. */
-const NUMBERED = 2;
 /** Inputs under C_v: v* and i*. */
 const THRESHOLD = 2;
-/** A slot's numbers among the hints of a ranked class, and which of them is its bound. */
-const [SLOT_HINTS, BOUND] = [4, 2];
 
 /** A verifying key cut into the bases of an attestation's commitments. */
 export class AttestationKey implements ScoreBases {
@@ -35,18 +30,15 @@ export class AttestationKey implements ScoreBases {
     readonly key: VerifyingKey,
     readonly cls: AttestationClass,
   ) {
-    const { slots, hints, ranked } = cls;
-    const clear = CLEAR + (this.sharded ? NUMBERED : 0);
-    const scoresAt = clear + 1;
-    const thresholdAt = scoresAt + slots + hints + (ranked ? slots : 0);
-    const wanted = thresholdAt + (this.sharded ? THRESHOLD : 0);
-    need(key.size === wanted, `this key has ${key.size} public inputs, its class needs ${wanted}`);
+    const { slots, clear, hints, inputs } = cls;
+    need(key.size === inputs, `this key has ${key.size} public inputs, its class needs ${inputs}`);
+    const hintsAt = clear + 1 + slots;
     const blinder = key.bases(clear, 1);
-    const y = key.bases(scoresAt, slots);
+    const y = key.bases(clear + 1, slots);
     this.bases = [...y, ...blinder];
-    this.hintBases = [...key.bases(scoresAt + slots, hints), ...blinder];
-    this.scaledBases = ranked ? [...key.bases(scoresAt + slots + hints, slots), ...blinder] : [];
-    this.thresholdBases = this.sharded ? [...key.bases(thresholdAt, THRESHOLD), ...blinder] : [];
+    this.hintBases = [...key.bases(hintsAt, hints), ...blinder];
+    this.scaledBases = this.bounded ? [...key.bases(hintsAt + hints, slots), ...blinder] : [];
+    this.thresholdBases = this.sharded ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
 
@@ -60,12 +52,17 @@ export class AttestationKey implements ScoreBases {
 
   /** Whether it is for shards, which have one threshold, under C_v. */
   get sharded(): boolean {
-    return this.cls.shards > 1;
+    return this.cls.kind === "sharded";
   }
 
-  /** Commitments to a shard's hints: C_h, and C_1 of a ranked class. */
+  /** Whether slots have bounds that C_1 holds beside C_h: in every kind but the dithered one. */
+  get bounded(): boolean {
+    return this.cls.kind !== "dithered";
+  }
+
+  /** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
   get commitments(): number {
-    return this.cls.ranked ? 2 : 1;
+    return this.bounded ? 2 : 1;
   }
 
   /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
@@ -95,7 +92,7 @@ export class AttestationKey implements ScoreBases {
     const relations: Relation[] = [
       { bases: this.hintBases, slots: [[0, count + 1]], commitments: committed.map((one) => one[0] as G1Point) },
     ];
-    if (this.cls.ranked) {
+    if (this.bounded) {
       const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
       relations.push({
         bases: this.scaledBases,
@@ -168,6 +165,7 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
   need(exact, "the batch does not hold exactly the records that the log has here");
   const { manifest } = basis.window;
   const hmax = steps(manifest, basis.key.cls);
+  const prizes = prizesOf(manifest, basis.key.cls);
   const { shards } = manifest.policy;
   const cW = basis.key.shifted(part.flatMap((one) => one.cY), manifest.policy);
   const encoded = encodePoints(cW);
@@ -176,7 +174,7 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
     const { record, digest } = placed;
     const entry = batch.entries[i] ?? refuse("an entry is missing");
     const ctx = taggedElement("ctx", record.signed.request.raw);
-    const common = [manifest.c_seed, basis.beacon, ctx, hmax, record.t_commit];
+    const common = [manifest.c_seed, basis.beacon, ctx, hmax, record.t_commit, ...prizes];
     const [from, to] = [shards * i, shards * (i + 1)];
     const own = encoded.slice(from, to);
     const threshold = join(...entry.c_v);

@@ -95,16 +95,23 @@ export function thrownBy(log: Log, window: Entered): Entered {
   return found;
 }
 
-/** The class that the policy names is the one of this build, and proves one threshold for so many shards. SPEC M.9.3, A.15.4. */
+/** The class that the policy names is the one of this build, and goes with its shards and claim. SPEC M.9.2, M.9.3, A.15.4. */
 export function classOf(manifest: Manifest, classes: { readonly [name: string]: AttestationClass }): AttestationClass {
   const { class_name: name, class_digest: digest, table_digest: table } = manifest.policy;
   const found = Object.hasOwn(classes, name) ? classes[name] : undefined;
-  const known = found !== undefined && hex(digest) === found.classDigest && hex(table) === found.tableDigest;
+  const known = found !== undefined && hex(digest) === found.classDigest && found.tableDigests.includes(hex(table));
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   const { claim, shards } = manifest.policy;
   need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
   need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards", "log");
+  const returns = found.kind !== "lottery" || claim === "until-delivered";
+  need(returns, `a class of the lottery bounds one return and nothing else, the policy's claim is ${claim}`, "log");
   return found;
+}
+
+/** The clear input that a statement of the lottery has more: j, which the policy's prize table says. SPEC B.5.2, M.4.1. */
+export function prizesOf(manifest: Manifest, cls: AttestationClass): readonly bigint[] {
+  return cls.kind === "lottery" ? [BigInt(1 + cls.tableDigests.indexOf(hex(manifest.policy.table_digest)))] : [];
 }
 
 /** H as a statement has it. */
@@ -112,7 +119,7 @@ export function steps(manifest: Manifest, cls: AttestationClass): bigint {
   const { claim, gain, hi, lo } = manifest.policy;
   const width = BigInt(gain) * BigInt(hi - lo);
   if (claim === "answers") return 1n + width;
-  return cls.ranked ? width >> BigInt(cls.stepBits) : width;
+  return cls.kind === "dithered" ? width : width >> BigInt(cls.stepBits);
 }
 
 /** Opened once after its manifest, closed at most once, in its time, overlapping no other window. */

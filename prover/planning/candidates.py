@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Among what a plan chooses: classes of every law that hold the documents, score windows, and policies made of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ragseal.circuits.search import complete, complete_lottery, complete_ranked, count_rows
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
+from ragseal.kernel.noise import KNOWN_LAWS, kind_of
+from ragseal.kernel.params import SCORE_UNIT
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.prover.planning.budgets import Budget
+
+COSINE_ONE = SCORE_UNIT * SCORE_UNIT
+PLANNED_LAWS = (*KNOWN_LAWS, LOTTERY)  #: those that a plan compares
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A circuit class that a plan may use."""
+
+    cls: AttestationClass
+    available: bool  #: in a class file; others have to be built and get keys first
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A score window in units of y."""
+
+    lo: int
+    hi: int
+
+    @classmethod
+    def of(cls, lo: float, hi: float) -> Window:
+        """From cosines."""
+        return cls(round(lo * COSINE_ONE), round(hi * COSINE_ONE))
+
+    @property
+    def cosines(self) -> tuple[float, float]:
+        return round(self.lo / COSINE_ONE, 4), round(self.hi / COSINE_ONE, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy that a plan may recommend: all that its epsilon and the quality of its answers depend on.
+
+    Raises:
+        PolicyError: prizes that the class does not have.
+    """
+
+    shape: Shape
+    window: Window
+    gain: int
+    budget: Budget
+    prizes: int = 0  #: under the lottery, 1 to the class's; 0 of another law
+
+    def __post_init__(self) -> None:
+        most = self.cls.prizes if isinstance(self.cls, LotteryClass) else 0
+        if not min(1, most) <= self.prizes <= most:
+            raise PolicyError(f"class {self.cls.name!r} has {most} prizes at most and {self.prizes} are asked for")
+
+    @property
+    def cls(self) -> AttestationClass:
+        return self.shape.cls
+
+
+def in_words(kind: str) -> str:
+    """A kind of law for people: "one-sided noise", "the lottery"."""
+    return "the lottery" if kind == LOTTERY else f"{kind} noise"
+
+
+def shapes(
+    classes: Iterable[AttestationClass], laws: Sequence[str], returned: Sequence[int], documents: int
+) -> list[Shape]:
+    """For every kind of law and K the class that holds the documents in the fewest rows, which proves fastest; for a
+    K that no class has, what it would be.  A kind whose classes are all too small is left out.
+
+    Args:
+        laws: those that may be used; "geometric" and "geometric-16" are one kind, of which one class is taken.
+
+    Raises:
+        ConfigurationError: the corpus fits no class.
+    """
+    known, found, largest = list(classes), [], 0
+    kinds = list(dict.fromkeys(kind_of(law) for law in laws))
+    for kind in kinds:
+        own = [cls for cls in known if cls.law in laws and kind_of(cls.law) == kind]
+        largest = max([largest, *(cls.N for cls in own)])
+        roomy = sorted((cls for cls in own if documents <= cls.N), key=lambda cls: (_rows(cls), cls.N))
+        for K in returned if roomy else ():
+            like = next((cls for cls in roomy if cls.K == K), None)
+            found.append(Shape(_returning(roomy[0], K), False) if like is None else Shape(like, True))
+    if not found:
+        which = f" with {in_words(kinds[0])}" if len(kinds) == 1 else ""
+        raise ConfigurationError(
+            f"{documents} documents fit no class{which}, the largest holds {largest}: split the corpus into tenants"
+        )
+    return found
+
+
+def ready(used: Sequence[Shape]) -> list[Shape]:
+    """Those that have a class; of a kind of law that has none at all, what it would be."""
+    there = {kind_of(shape.cls.law) for shape in used if shape.available}
+    return [shape for shape in used if shape.available or kind_of(shape.cls.law) not in there]
+
+
+def left_out(classes: Iterable[AttestationClass], laws: Sequence[str], used: Sequence[Shape]) -> list[str]:
+    """Why :func:`shapes` has no class of some kinds of law, a sentence each."""
+    known, there = list(classes), {kind_of(shape.cls.law) for shape in used}
+    missing = [kind for kind in dict.fromkeys(map(kind_of, laws)) if kind not in there]
+    most = {kind: max((cls.N for cls in known if kind_of(cls.law) == kind), default=0) for kind in missing}
+    return [
+        f"{in_words(kind)} is left out: its largest class holds {most[kind]:,} documents; split the corpus into "
+        "tenants to use it"
+        for kind in missing
+    ]
+
+
+@lru_cache(maxsize=256)
+def _rows(cls: AttestationClass) -> int:
+    """Of the class's circuit: what a proof takes grows with them."""
+    return count_rows(cls).rows
+
+
+def _returning(like: AttestationClass, K: int) -> AttestationClass:
+    """A class of the same slots that returns so many.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    name = f"{like.name}-k{K}"
+    try:
+        if isinstance(like, RankedClass):
+            return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
+        if isinstance(like, LotteryClass):
+            return complete_lottery(name, like.N, K, like.m, like.q, like.c, like.prizes)
+        return complete(name, like.law, like.N, K, like.m, like.q, like.c, like.s)
+    except PolicyError as error:
+        raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None
