@@ -7,6 +7,7 @@ Rows of the circuit are attacked one by one in tests/circuits/test_lottery_attac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ import pytest
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.rounding import upward
 from ragseal.backends.mechanism import Engine, Scores, ShardHints
+from ragseal.kernel.lottery_class import PrizeTable
+from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.statement import Returned
 from ragseal.prover.attestation import statements
+from ragseal.verifier.steps import manifest
 from tests.attacks.checks import PRIZES, without
 from tests.simulator import provider as scene
 from tests.simulator.keys import LOTTERY
@@ -71,3 +75,32 @@ def test_fewer_prizes_are_drawn_than_the_policy_has(tmp_path: Path, monkeypatch:
         assert "the proof of record 0 does not hold" in verdict.failure.message
         with without(PRIZES):
             assert made.audited().verdict == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "why"),
+    [
+        ({"claim": EVERY_LIST, "hidden": 0, "gate": True}, "FAIL", "bounds one return and nothing else"),
+        ({"gain": 10**6}, "FAIL", "overflows class 'lottery-tiny'"),
+        ({"table_digest": PrizeTable(8, 4).digest()}, "NO VERDICT", "prize table is not the canonical"),
+        ({"table_digest": PrizeTable(9, 3).digest()}, "NO VERDICT", "prize table is not the canonical"),
+    ],
+)
+def test_a_policy_that_its_class_cannot_carry_is_entered_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], verdict: str, why: str
+) -> None:
+    """A provider skips its own check: a claim that the law does not keep, a window that does not fit, other prizes."""
+    bad = replace(scene.lottery_policy(), **changes)  # type: ignore[arg-type]
+    monkeypatch.setattr(scene, "lottery_policy", lambda: bad)
+    with live(tmp_path, coins=True, kind=scene.ONE_LOTTERY) as made:
+        made.end_window()
+        found = made.audited()
+        stopped = found.failure or found.obstacle
+        assert stopped is not None, found.line()
+        assert (found.verdict, stopped.number) == (verdict, 2)
+        assert why in stopped.message
+        if verdict == "FAIL":
+            with monkeypatch.context() as unguarded:
+                unguarded.setattr(manifest, "check_policy", lambda *_: None)
+                found = made.audited()
+                assert found.failure is None or found.failure.number != 2, found.line()

@@ -7,6 +7,8 @@ import dataclasses
 
 import pytest
 
+from ragseal.kernel.params import TAG_COARSE
+from ragseal.kernel.ranked_mechanism import wide_elements
 from tests.circuits.lottery_drafts import (
     WIDTH,
     LotteryDraft,
@@ -222,6 +224,41 @@ def test_tie_break_bits_that_the_permutation_did_not_give(tiny: LotterySetting) 
         d.settle()
         element = victim // d.cls.q
         return [rf"block\[{element // 16}\]\.f\[{element % 16}\]\[\d+\]"]
+
+    check(tiny, forge, **EMPTY)
+
+
+@pytest.mark.parametrize("part", ["beacon", "ctx", "seed"])
+def test_prizes_of_another_request_or_window(tiny: LotterySetting, part: str) -> None:
+    """All tickets are those of another beacon, account, query or seed: every element's top is a wild one."""
+
+    def forge(d: LotteryDraft) -> list[str]:
+        other = {"seed": (d.seed[0], d.seed[1] + 1)} if part == "seed" else {part: getattr(d, part) + 1}
+        d.coarse_elements = wide_elements(dataclasses.replace(d, **other).key, TAG_COARSE, d.cls.elements)
+        d.read_elements()
+        d.choose()
+        d.settle()
+        return [r"block\[\d+\]\.f\[\d+\]\[\d+\]"]
+
+    check(tiny, forge)
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_two_slots_exchange_their_tickets(tiny: LotterySetting, theirs: bool) -> None:
+    """A prize goes to a slot of the same element, or of another one; places and table are as they would be."""
+
+    def forge(d: LotteryDraft) -> list[str] | None:
+        won = next((i for i in prizes_of(d) if i in d.ids), None)
+        if won is None:
+            return None
+        rest = (i for i in range(d.cls.N) if i not in d.ids and (i // d.cls.q == won // d.cls.q) == theirs)
+        other = next(rest)
+        for values in (d.u, d.b):
+            values[won], values[other] = values[other], values[won]
+        d.choose()
+        d.settle()
+        touched = {won // d.cls.q, other // d.cls.q}
+        return [rf"block\[{e // 16}\]\.f\[{e % 16}\]\[\d+\]" for e in touched]
 
     check(tiny, forge, **EMPTY)
 

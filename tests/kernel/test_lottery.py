@@ -100,6 +100,18 @@ def test_no_list_without_a_return_and_no_refusal_is_likelier_with_the_document()
                     assert p <= empty.get(T, 0)
 
 
+@pytest.mark.parametrize(("K", "R"), [(1, 4), (2, 3), (2, 4)])
+def test_a_list_with_a_chunk_that_does_not_match_is_no_return(K: int, R: int) -> None:
+    """It does not stop the view: the chunk has one value in both worlds, and the other one, which matches, loses."""
+    for rest in itertools.product((0, 2, 5), repeat=2):
+        empty = brute.law((0, 0, *rest), K, R, 1, grid=3)
+        for own in (1, 5):
+            there = brute.law((own, 0, *rest), K, R, 1, grid=3)
+            lists = [T for T in there if isinstance(T, tuple) and 0 not in T]
+            assert any(1 in T for T in lists)
+            assert all(there[T] <= empty.get(T, 0) for T in lists)
+
+
 def test_questions_under_one_coin_tell_no_more_and_a_coin_a_question_would() -> None:
     """Up to four questions until the first return, K = 1: views without a return keep eta of their share."""
     bound, eta = return_ratio(brute.M, 1, brute.HIDDEN), brute.ETA
