@@ -35,6 +35,19 @@ def test_malformed_input_is_refused() -> None:
         native.ScoreMatrix(b"", 0)
     with pytest.raises(native.NativeError, match="2 entries of e, 3 expected"):
         native.ScoreMatrix(bytes(9), 3).scores(bytes(2))
+    with pytest.raises(native.NativeError, match="nobody writes to"):
+        native.ScoreMatrix(memoryview(bytearray(9)), 3)
+    with pytest.raises(native.NativeError, match="contiguous"):
+        native.ScoreMatrix(memoryview(bytes(18))[::2], 3)
+
+
+def test_an_index_lies_in_memory_once_and_cannot_change() -> None:
+    matrix = np.ones((3, 4), dtype=np.int8)
+    made = NativeScores(matrix)
+    with pytest.raises(ValueError, match="read-only"):
+        matrix[0, 0] = 2
+    del matrix
+    assert made.scores([1, 2, 3, 4]).tolist() == [10, 10, 10]
 
 
 def test_commitment_of_scores_agrees_with_the_kernel() -> None:
