@@ -22,6 +22,7 @@ from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import RegistryAsk
 from ragseal.ledger.log import Log
+from ragseal.ledger.log_folder import LogFolder
 from ragseal.prover.administration import backup, remains, restore
 from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.remains import Remains
@@ -49,7 +50,7 @@ FOREIGN_LOG = Guard(restore, "_refuse_foreign", "_laid_out(LEDGER_DATABASE)")
 MATRIX = Guard(restore, "_refuse_foreign", "lacks the index matrix")
 NO_LINKS = Guard(restore, "_take", "is a link or a device")
 DEEP = Guard(restore, "_take", "deeper than anything in a backup")
-TAIL = Guard(Log, "open", "goes on behind its checkpoint")
+TAIL = Guard(LogFolder, "open", "goes on behind its checkpoint")
 DAMAGED = Guard(restore, "_refuse_damaged", "the backup is damaged")
 CUT = Check(restore, "_cut")
 ASKS = Check(restore, "_forget_asks")
