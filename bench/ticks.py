@@ -37,6 +37,7 @@ from ragseal.prover.commitment.columns import commit_columns, prove_span
 from ragseal.prover.commitment.index import Columns, text_tree
 from ragseal.prover.planning.tick_costs import reckoned_proof
 from ragseal.prover.storage import slots
+from ragseal.prover.storage.texts import by_slot
 
 RESULT = ROOT / "bench" / "results" / "ticks.json"
 DIMENSION = 384
@@ -72,8 +73,8 @@ def stored_bytes(
     parts = " + ".join(f"LENGTH({name})" for name in ("document", "CAST(text AS BLOB)", "metadata", "row"))
     with tempfile.TemporaryDirectory() as folder, closing(new_state(Path(folder) / "state")) as state:
         with state.transaction() as db:
-            slots.store(db, bytes(32), "acme", 0, old, before)
-            slots.store(db, bytes(32), "acme", 1, new, after)
+            slots.store(db, bytes(32), "acme", 0, old, by_slot(before, len(old)))
+            slots.store(db, bytes(32), "acme", 1, new, by_slot(after, len(new)))
         found = state.row(f"SELECT SUM({parts}) FROM version_texts WHERE number = 1")
     return int(found[0] or 0) if found else 0
 

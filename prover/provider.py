@@ -191,21 +191,23 @@ class Provider:
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
-        made = manifest.prepare_window(
-            self.state,
-            backends.group,
-            backends.keys.newest(),
-            policy,
-            backends.embedder.identity().digest(),
-            window,
-            seats,
-            self.environment.draw,
-            progress,
-            self.coins.keys().newest() if policy.coined else None,
-            None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
-        )
-        self.journal.history.check_manifest(made.signed)
-        window_secrets.store_window(self.state, made)
+        with self.state.snapshot() as documents:
+            made = manifest.prepare_window(
+                self.state,
+                documents,
+                backends.group,
+                backends.keys.newest(),
+                policy,
+                backends.embedder.identity().digest(),
+                window,
+                seats,
+                self.environment.draw,
+                progress,
+                self.coins.keys().newest() if policy.coined else None,
+                None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
+            )
+            self.journal.history.check_manifest(made.signed)
+            window_secrets.store_window(self.state, made)
         return made.signed
 
     def closing(self, window: Window) -> WindowClose:
@@ -246,9 +248,10 @@ class Provider:
         secrets = self.window_secrets(window.digest)
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
         require_room(self.state, former.values())
-        with self.coins.key_in_use(coin), self.turns:
+        with self.coins.key_in_use(coin), self.turns, self.state.snapshot() as documents:
             made = make_update(
                 self.state,
+                documents,
                 tools,
                 secrets,
                 self.coins.throw(window) if coin else None,
@@ -257,9 +260,9 @@ class Provider:
                 time,
                 lambda text: log.info("%s", text),
             )
-        if window.close is not None or len(window.updates) >= number:
-            raise CommitmentError("the window went on without this version")
-        store_update(self.state, made)
+            if window.close is not None or len(window.updates) >= number:
+                raise CommitmentError("the window went on without this version")
+            store_update(self.state, made)
         return made
 
     def new_estimates(self) -> Estimates:

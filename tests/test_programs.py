@@ -40,6 +40,7 @@ def test_ctrl_c_while_it_loads_is_no_traceback(name: str) -> None:
     """The signal arrives in the middle of an import: of the first module that takes long to load."""
     before = (
         "import os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job would ignore it
         "class Interrupt:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'click':\n"

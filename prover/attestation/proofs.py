@@ -169,7 +169,10 @@ class Proofs:
                 wanted_still()
                 yield self.prove(manifest, seq)
             return
-        yield from self._asking.results(lambda seq: self.prove(manifest, seq), seqs, wanted_still)
+        yield from self._asking.results(self._asked_for, ((manifest, seq) for seq in seqs), wanted_still)
+
+    def _asked_for(self, record: tuple[bytes, int]) -> ProofEntry:
+        return self.prove(*record)
 
     def _proven(self, manifest: bytes, seq: int, asked: bool) -> ProofEntry:
         known = self.stored(manifest, seq)

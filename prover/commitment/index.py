@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,9 @@ from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.storage import slots
+from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.texts import by_slot, load_texts
 from ragseal.runtime.durable import write_durably
 
 Matrix = npt.NDArray[np.int8]
@@ -45,35 +47,32 @@ def tenants(state: State) -> list[tuple[str, int]]:
     return [(str(name), int(count)) for name, count in state.rows(query + " ORDER BY t.name")]
 
 
-def current(state: State, tenant: str, capacity: int, dimension: int) -> tuple[Matrix, dict[int, SlotText]]:
+def current(source: Readable, tenant: str, capacity: int, dimension: int) -> tuple[Matrix, Mapping[int, SlotText]]:
     """The tenant's index now: matrix (capacity, dimension), empty slots zero, and what can be read by slot.
+
+    Args:
+        source: a snapshot, where others may change documents meanwhile; texts of a large index are read from it later.
 
     Raises:
         CommitmentError: a stored row has another dimension, or lies outside the capacity.
     """
+    own = slots.document_slots(source, tenant)
     matrix = np.zeros((capacity, dimension), dtype=np.int8)
-    texts: dict[int, SlotText] = {}
-    query = "SELECT slot, document, text, metadata, row FROM documents WHERE tenant = ?"
-    for slot, name, text, metadata, row in state.rows(query, (tenant,)):
+    for slot, row in own.each("row"):
         if slot >= capacity or len(row) != dimension:
             raise CommitmentError(
                 f"the documents of tenant {tenant!r} were put for another class or embedder (slot {slot}, {len(row)} "
                 "entries): `ragseal-provider change` brings them to this one, between windows"
             )
         matrix[slot] = np.frombuffer(row, dtype=np.int8)
-        texts[slot] = slots.stored(name, text, metadata)
-    return matrix, texts
+    return matrix, load_texts(own, capacity)
 
 
-def contents(state: State, tenant: str, names: Sequence[str]) -> list[tuple[SlotText, bytes]]:
+def contents(source: Readable, tenant: str, names: Container[str]) -> Iterator[tuple[SlotText, bytes]]:
     """What the tenant's index holds now of the documents with these ids: what can be read, and the row."""
-    query = "SELECT document, text, metadata, row FROM documents WHERE tenant = ?"
-    wanted = set(names)
-    return [
-        (slots.stored(name, text, metadata), row)
-        for name, text, metadata, row in state.rows(query, (tenant,))
-        if name in wanted
-    ]
+    for _, name, *others, row in slots.document_slots(source, tenant).each(f"{slots.TEXT}, row"):
+        if name in names:
+            yield slots.stored(name, *others), row
 
 
 # --- a window's version ----------------------------------------------------------------------------------------------
@@ -192,7 +191,7 @@ def slot_salt(secret: bytes, slot: int) -> bytes:
 
 def text_tree(secret: bytes, texts: Mapping[int, SlotText], capacity: int) -> MerkleTree:
     """The Merkle tree over salted hashes of what the slots hold."""
-    contents = enumerate(slots.by_slot(texts, capacity))
+    contents = enumerate(by_slot(texts, capacity))
     return MerkleTree(text_leaf(slot_salt(secret, slot), slot, content) for slot, content in contents)
 
 
@@ -231,7 +230,7 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
     if found is None:
         raise CommitmentError(f"no index of tenant {tenant!r} was committed for this window")
     secret, blinders, public, name = found
-    own = slots.Slots(state, manifest, tenant, number)
+    own = slots.version_slots(state, manifest, tenant, number)
     if number:
         matrix = slots.load_matrix(own, _shape(state, manifest, tenant))
     else:
@@ -240,7 +239,7 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
     return Version(
         tenant=tenant,
         matrix=matrix,
-        texts=slots.load_texts(own, len(matrix)),
+        texts=load_texts(own, len(matrix)),
         secret=secret,
         blinders=tuple(field.unpack(blinders)),
         public=IndexFile.decode(public) if emptied is None else emptied.index,

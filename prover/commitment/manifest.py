@@ -31,6 +31,7 @@ from ragseal.prover.commitment.columns import ColumnKey, make_version
 from ragseal.prover.commitment.enrolling import first_enrolments
 from ragseal.prover.commitment.registry import accounts, window_registry
 from ragseal.prover.randomness import Draw
+from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
@@ -47,6 +48,7 @@ class CarriedCoins:
 
 def prepare_window(
     state: State,
+    documents: Readable,
     group: Group,
     key: KeyView,
     policy: Policy,
@@ -61,6 +63,7 @@ def prepare_window(
     """Commit to every tenant's index and sign the manifest.  Nothing is stored or published yet.
 
     Args:
+        documents: a snapshot that lasts until the window is stored.
         embedder: C_emb, digest of the embedder's identity.
         auditors: who take part in the beacon as such, and are given registry, links and proofs.
         thinning: the key that placed columns are committed under, where the policy's claim has a coin.
@@ -89,7 +92,7 @@ def prepare_window(
     for name in sorted(names):
         slots = policy.capacity(key.cls)
         progress(f"committing to the index of tenant {name} ({slots} slots, {policy.dimension} columns)")
-        matrix, texts = index.current(state, name, slots, policy.dimension)
+        matrix, texts = index.current(documents, name, slots, policy.dimension)
         versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
     window_key = Ed25519PrivateKey.from_private_bytes(draw(32))

@@ -29,11 +29,12 @@ from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.enrolling import next_enrolments, registry_root
 from ragseal.prover.commitment.index import Matrix, Version
 from ragseal.prover.randomness import Draw, packed_scalars, scalar
+from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets
 from ragseal.prover.storage.window_secrets import WindowSecrets
 
-Contents = tuple[Matrix, dict[int, SlotText]]
+Contents = tuple[Matrix, Mapping[int, SlotText]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class UpdateTools:
 
 def make_update(
     state: State,
+    documents: Readable,
     tools: UpdateTools,
     window: WindowSecrets,
     throw: tuple[bytes, int] | None,
@@ -59,6 +61,7 @@ def make_update(
     """A new version of every tenant's index, and the accounts that may ask over it.  Nothing is stored or entered yet.
 
     Args:
+        documents: a snapshot that lasts until the update is stored.
         throw: digest and beacon of the manifest that threw the window's coins; None where it has none.
         former: the newest versions before this one, by tenant: the window's own before its first update.
         number: of the update.
@@ -72,7 +75,7 @@ def make_update(
     versions = {}
     for tenant, placed in sorted(window.versions.items()):
         progress(f"version {number} of the index of tenant {tenant}")
-        contents = _contents(state, window, placed, former[tenant])
+        contents = _contents(state, documents, window, placed, former[tenant])
         versions[tenant] = _version(tools, window, throw, placed, former[tenant], contents, number)
     enrolments = next_enrolments(state, window.signed.manifest, digest, number, tools.draw)
     root = registry_root(enrolments, window.signed.manifest, number)
@@ -82,7 +85,7 @@ def make_update(
     return UpdateSecrets(entry, named, enrolments)
 
 
-def _contents(state: State, window: WindowSecrets, placed: Version, former: Version) -> Contents:
+def _contents(state: State, documents: Readable, window: WindowSecrets, placed: Version, former: Version) -> Contents:
     """The tenant's documents now, in the slots of this window.
 
     Once documents were placed afresh for a later window, their slots are that one's: under this window's coins they
@@ -91,10 +94,10 @@ def _contents(state: State, window: WindowSecrets, placed: Version, former: Vers
     manifest, (capacity, dimension) = window.signed.manifest, placed.matrix.shape
     period = manifest.coin_period if manifest.coins else manifest.digest()
     if placed.tenant not in placed_afresh(state, period):
-        return index.current(state, placed.tenant, capacity, dimension)
+        return index.current(documents, placed.tenant, capacity, dimension)
     slots = {content.id: slot for slot, content in former.texts.items()}
     matrix, texts = np.zeros((capacity, dimension), dtype=np.int8), dict[int, SlotText]()
-    for content, row in index.contents(state, placed.tenant, list(slots)):
+    for content, row in index.contents(documents, placed.tenant, slots):
         if len(row) != dimension:
             raise CommitmentError(
                 f"the documents of tenant {placed.tenant!r} were put for another embedder: this window ends first"

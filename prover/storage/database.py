@@ -27,6 +27,47 @@ SCRUB_ROOM = 2  #: a larger one takes so many times its size of disk meanwhile: 
 T = TypeVar("T")
 
 
+class Reader:
+    """A connection that reads and cannot write.  Every method may be called from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ConfigurationError: it cannot be had."""
+        self._db = _open_reader(path)
+        self.mutex = threading.Lock()  #: held while it reads
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a read, of what is committed: it does not wait for a transaction that is being written.
+
+        Raises:
+            ConfigurationError: damaged database.
+        """
+        with self.mutex:
+            try:
+                return self._db.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a read, or None."""
+        found = self.rows(query, values)
+        return found[0] if found else None
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Within this block it reads what is committed now, whatever is written meanwhile."""
+        self.rows("BEGIN")
+        try:
+            self.rows("SELECT 1 FROM ledger_mark")  # SQLite takes its moment at the first read
+            yield
+        finally:
+            with suppress(ConfigurationError):
+                self.rows("ROLLBACK")
+
+    def close(self) -> None:
+        with self.mutex:
+            self._db.close()
+
+
 class Database:
     """An opened database.  Every method may be called from any thread."""
 
@@ -40,8 +81,9 @@ class Database:
         self._mutex = threading.RLock()  #: of the connection that writes
         self._failure: str | None = None
         self._db = open_database(path)
-        self._reading = threading.Lock()
-        self._reader = _open_reader(path)
+        self._reader = Reader(path)
+        self._spare: Reader | None = Reader(path)  #: for a snapshot: no file is opened then
+        self._spares = threading.Lock()
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
@@ -90,21 +132,35 @@ class Database:
                 self._db.execute("ROLLBACK")
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a read, of what is committed: it does not wait for a transaction that is being written.
-
-        Raises:
-            ConfigurationError: damaged database.
-        """
-        with self._reading:
-            try:
-                return self._reader.execute(query, tuple(values)).fetchall()
-            except sqlite3.Error as error:
-                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+        """As :meth:`Reader.rows`."""
+        return self._reader.rows(query, values)
 
     def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a read, or None."""
-        found = self.rows(query, values)
-        return found[0] if found else None
+        return self._reader.row(query, values)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        """Reads what is committed when the block begins, until it ends.
+
+        What is deleted meanwhile stays in the write-ahead log: :meth:`scrub` says so.
+
+        Raises:
+            ConfigurationError: the database cannot be read.
+        """
+        with self._spares:
+            reader, self._spare = self._spare, None
+        reader = reader or Reader(self.path)
+        try:
+            with reader.moment():
+                yield reader
+        finally:
+            with self._spares:
+                kept = self._spare is None
+                if kept:
+                    self._spare = reader
+            if not kept:
+                reader.close()
 
     def copy_to(self, target: Path, moment: Callable[[], T]) -> T:
         """Copy the database as it is at one moment into a new file, while others go on writing.
@@ -137,7 +193,7 @@ class Database:
         """Rewrite the database so that neither a page nor the write-ahead log holds what was deleted.
 
         Returns:
-            False: a copy that is being made reads what was there before; to be called again.
+            False: a copy or a version that is being made reads what was there before; to be called again.
 
         Raises:
             ConfigurationError: the disk or the database refuses.
@@ -147,7 +203,7 @@ class Database:
                 self._vacuum()  # deleting leaves parts of rows in pages that were split or joined
                 self._db.execute("PRAGMA busy_timeout=0")
                 try:
-                    with self._reading:  # a read that is under way would keep the log from being emptied
+                    with self._reader.mutex:  # a read that is under way would keep the log from being emptied
                         (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 finally:
                     self._db.execute("PRAGMA busy_timeout=5000")
@@ -184,8 +240,10 @@ class Database:
             self._db.execute("PRAGMA temp_store_directory=''")
 
     def close(self) -> None:
-        with self._reading:
-            self._reader.close()
+        self._reader.close()
+        with self._spares:
+            if self._spare is not None:
+                self._spare.close()
         with self._mutex:
             self._db.close()
 

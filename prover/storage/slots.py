@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,150 +25,95 @@ from ragseal.prover.storage.state import State
 Matrix = npt.NDArray[np.int8]
 _Row = tuple[str, str, bytes, bytes]  #: id, text, metadata, vector
 
-PART = 4096  #: rows that are read at a time
+PART = 4096  #: rows that are in memory at a time
 OVERHEAD = 300  #: bytes of memory that a slot's text takes beside its characters
-IN_MEMORY = 1 << 26  #: bytes of texts of a version that are held in memory, so that answers do not look them up
-_TEXT = "document, text, metadata"
-_LIVES = "manifest = ?1 AND tenant = ?2 AND number <= ?3 AND (until IS NULL OR until > ?3)"
+TEXT = "document, text, metadata"  #: columns of what can be read
+_VERSION = "version_texts", "manifest = ?1 AND tenant = ?2 AND number <= ?3 AND (until IS NULL OR until > ?3)"
+_DOCUMENTS = "documents", "tenant = ?1"
+
+
+class Readable(Protocol):
+    """What rows are read from: the database as it is whenever it is asked, or a snapshot of it."""
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The filled slots of an index, as the database has them.  One is made by a function below."""
+
+    source: Readable
+    table: str
+    condition: str
+    values: tuple[bytes | str | int, ...]  #: of its parameters
+
+    def each(self, columns: str) -> Iterator[tuple[Any, ...]]:
+        """The slot and these columns of every one, in order; a part at a time is in memory."""
+        query, last = f"SELECT slot, {columns} {self._own} AND slot > {self._slot} ORDER BY slot LIMIT {PART}", -1
+        while part := self.source.rows(query, (*self.values, last)):
+            yield from part
+            last = part[-1][0]
+
+    def one(self, slot: int) -> SlotText | None:
+        """What can be read of a slot; None: nothing is in it.  Raises CommitmentError as :func:`stored`."""
+        found = self.source.row(f"SELECT {TEXT} {self._own} AND slot = {self._slot}", (*self.values, slot))
+        return None if found is None else stored(*found)
+
+    def size(self) -> int:
+        """Bytes of memory that it takes to hold what can be read."""
+        found = self.source.row(f"SELECT TOTAL(LENGTH(text) + LENGTH(metadata) + {OVERHEAD}) {self._own}", self.values)
+        return int(found[0]) if found else 0
+
+    @property
+    def _own(self) -> str:
+        return f"FROM {self.table} WHERE {self.condition}"
+
+    @property
+    def _slot(self) -> str:
+        return f"?{len(self.values) + 1}"
+
+
+def version_slots(source: Readable, manifest: bytes, tenant: str, number: int) -> Slots:
+    """Those of a version of a window's index."""
+    return Slots(source, *_VERSION, (manifest, tenant, number))
+
+
+def document_slots(source: Readable, tenant: str) -> Slots:
+    """Those of a tenant's documents now, which the next version will hold."""
+    return Slots(source, *_DOCUMENTS, (tenant,))
 
 
 def store(
-    db: sqlite3.Connection, manifest: bytes, tenant: str, number: int, matrix: Matrix, texts: Mapping[int, SlotText]
-) -> None:
-    """Write what differs from the version before, in the caller's transaction.  ``matrix``: (N, d) int8, in force."""
+    db: sqlite3.Connection, manifest: bytes, tenant: str, number: int, matrix: Matrix,
+    contents: Iterable[SlotText | None],
+) -> None:  # fmt: skip
+    """Write what differs from the version before, in the caller's transaction; a part at a time is in memory.
+
+    Args:
+        matrix: (N, d) int8, in force.
+        contents: what can be read, of every slot.
+    """
     query = "SELECT slot, document, text, metadata, row FROM version_texts WHERE manifest = ? AND tenant = ?"
-    held: dict[int, _Row] = {slot: (document, text, bytes(metadata), bytes(row)) for slot, document, text, metadata, row
-                             in db.execute(f"{query} AND until IS NULL", (manifest, tenant))}  # fmt: skip
-    made = {slot: (one.id, one.text, one.metadata.encode(), matrix[slot].tobytes()) for slot, one in texts.items()}
-    ended = [(number, manifest, tenant, slot) for slot, what in held.items() if made.get(slot) != what]
-    begun = [(manifest, number, tenant, slot, *what) for slot, what in made.items() if held.get(slot) != what]
+    query += " AND until IS NULL AND slot >= ? AND slot < ?"
     end = "UPDATE version_texts SET until = ? WHERE manifest = ? AND tenant = ? AND slot = ? AND until IS NULL"
-    db.executemany(end, ended)
-    db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", begun)
+    every = iter(contents)
+    for at in range(0, len(matrix), PART):
+        held: dict[int, _Row] = {slot: (document, text, bytes(metadata), bytes(row)) for slot, document, text, metadata,
+                                 row in db.execute(query, (manifest, tenant, at, at + PART))}  # fmt: skip
+        made: dict[int, _Row] = {slot: (one.id, one.text, one.metadata.encode(), matrix[slot].tobytes())
+                                 for slot, one in enumerate(islice(every, PART), at) if one is not None}  # fmt: skip
+        ended = [(number, manifest, tenant, slot) for slot, what in held.items() if made.get(slot) != what]
+        begun = [(manifest, number, tenant, slot, *what) for slot, what in made.items() if held.get(slot) != what]
+        db.executemany(end, ended)
+        db.executemany("INSERT INTO version_texts VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", begun)
 
 
 def withdraw(db: sqlite3.Connection, manifest: bytes, number: int) -> None:
     """As if version ``number`` had never been stored; nothing newer may be there.  In the caller's transaction."""
     db.execute("DELETE FROM version_texts WHERE manifest = ? AND number >= ?", (manifest, number))
     db.execute("UPDATE version_texts SET until = NULL WHERE manifest = ? AND until >= ?", (manifest, number))
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The filled slots of one version, as the database has them."""
-
-    state: State
-    manifest: bytes
-    tenant: str
-    number: int
-
-    def each(self, columns: str) -> Iterator[tuple[Any, ...]]:
-        """The slot and these columns of every one, in order; a part at a time is in memory."""
-        query = f"SELECT slot, {columns} FROM version_texts WHERE {_LIVES} AND slot > ?4 ORDER BY slot LIMIT {PART}"
-        last = -1
-        while part := self.state.rows(query, (*self._own, last)):
-            yield from part
-            last = part[-1][0]
-
-    def one(self, slot: int) -> SlotText | None:
-        """What can be read of a slot; None: nothing is in it.  Raises CommitmentError as :func:`stored`."""
-        query = f"SELECT document, text, metadata FROM version_texts WHERE {_LIVES} AND slot = ?4"
-        found = self.state.row(query, (*self._own, slot))
-        return None if found is None else stored(*found)
-
-    def size(self) -> int:
-        """Bytes of memory that it takes to hold what can be read."""
-        query = f"SELECT TOTAL(LENGTH(text) + LENGTH(metadata) + {OVERHEAD}) FROM version_texts WHERE {_LIVES}"
-        found = self.state.row(query, self._own)
-        return int(found[0]) if found else 0
-
-    @property
-    def _own(self) -> tuple[bytes, str, int]:
-        return self.manifest, self.tenant, self.number
-
-
-class StoredTexts(Mapping[int, SlotText]):
-    """What can be read of a version's slots, looked up whenever it is asked for: memory does not grow with texts.
-
-    Once the window is retired, nothing can be read any more.
-    """
-
-    def __init__(self, slots: Slots, filled: npt.NDArray[np.bool_]) -> None:
-        """``filled``: one a slot, whether something is in it."""
-        self._slots, self._filled = slots, filled
-
-    def __getitem__(self, slot: int) -> SlotText:
-        found = self._slots.one(slot) if slot in self else None
-        if found is None:
-            raise KeyError(slot)
-        return found
-
-    def __contains__(self, slot: object) -> bool:
-        return isinstance(slot, int) and 0 <= slot < len(self._filled) and bool(self._filled[slot])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(self._filled).tolist())
-
-    def __len__(self) -> int:
-        return int(self._filled.sum())
-
-    def items(self) -> ItemsView[int, SlotText]:
-        return _Items(self)
-
-    def values(self) -> ValuesView[SlotText]:
-        return _Values(self)
-
-    def in_order(self) -> Iterator[tuple[int, SlotText]]:
-        """All of them, by slot; a part at a time is in memory."""
-        for slot, *columns in self._slots.each(_TEXT):
-            yield slot, stored(*columns)
-
-
-class _Items(ItemsView[int, SlotText]):
-    def __init__(self, texts: StoredTexts) -> None:
-        super().__init__(texts)
-        self._texts = texts
-
-    def __iter__(self) -> Iterator[tuple[int, SlotText]]:
-        return self._texts.in_order()
-
-
-class _Values(ValuesView[SlotText]):
-    def __init__(self, texts: StoredTexts) -> None:
-        super().__init__(texts)
-        self._texts = texts
-
-    def __iter__(self) -> Iterator[SlotText]:
-        return (content for _, content in self._texts.in_order())
-
-
-def load_texts(slots: Slots, capacity: int) -> Mapping[int, SlotText]:
-    """By slot what can be read of a version: in memory, where it is not too much for that.
-
-    Raises:
-        CommitmentError: as :func:`stored`; a slot does not fit.
-    """
-    if slots.size() <= IN_MEMORY:
-        return {slot: stored(*columns) for slot, *columns in slots.each(_TEXT)}
-    filled = np.zeros(capacity, dtype=np.bool_)
-    for slot, _ in slots.each("number"):
-        if not 0 <= slot < capacity:
-            raise CommitmentError(f"stored slot {slot} does not fit an index of {capacity}: restore a backup")
-        filled[slot] = True
-    return StoredTexts(slots, filled)
-
-
-def by_slot(texts: Mapping[int, SlotText], capacity: int) -> Iterator[SlotText | None]:
-    """What every slot of an index holds, one after the other."""
-    if not isinstance(texts, StoredTexts):
-        yield from map(texts.get, range(capacity))
-        return
-    at = 0
-    for slot, content in texts.in_order():
-        yield from repeat(None, slot - at)
-        yield content
-        at = slot + 1
-    yield from repeat(None, capacity - at)
 
 
 def load_matrix(slots: Slots, shape: tuple[int, int]) -> Matrix:

@@ -16,6 +16,7 @@ from ragseal.prover.storage import slots
 from ragseal.prover.storage.dropped import is_dropped
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.texts import settle
 from ragseal.prover.storage.window_secrets import insert_version
 
 
@@ -39,7 +40,8 @@ def update_key(manifest: bytes, number: int) -> bytes:
 def store_update(state: State, made: UpdateSecrets) -> None:
     """Make an update's secrets durable; must come before its entry.
 
-    What a run left under the same number that broke off before its entry is replaced: nobody has seen it.
+    Its texts are read from what is stored here from now on: the snapshot that it was made of may end.  What a run left
+    under the same number that broke off before its entry is replaced: nobody has seen it.
     """
     manifest, number = made.entry.manifest, made.entry.number
     require_kept(state, manifest)  # it was closed while this was made, and retired at once
@@ -50,6 +52,8 @@ def store_update(state: State, made: UpdateSecrets) -> None:
             insert_version(db, manifest, version)
         if made.enrolments is not None:
             store_enrolments(db, manifest, made.enrolments)
+    for version in made.versions.values():
+        settle(version.texts, slots.version_slots(state, manifest, version.tenant, number))
 
 
 def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets:

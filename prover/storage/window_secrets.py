@@ -27,6 +27,7 @@ from ragseal.prover.commitment.registry import window_account, window_accounts
 from ragseal.prover.storage import slots
 from ragseal.prover.storage.retirement import WINDOW_TABLES, is_retired, require_kept
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.texts import by_slot
 from ragseal.prover.storage.window_keys import load_window_key, store_window_key
 
 
@@ -112,7 +113,8 @@ def insert_version(db: sqlite3.Connection, manifest: bytes, version: Version, fi
     key = manifest, version.number, version.tenant
     values = (*key, version.secret, field.pack(version.blinders), public, file)
     db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    slots.store(db, manifest, version.tenant, version.number, version.matrix, version.texts)
+    contents = by_slot(version.texts, len(version.matrix))
+    slots.store(db, manifest, version.tenant, version.number, version.matrix, contents)
 
 
 def shared_documents(state: State, manifest: bytes) -> list[tuple[str, str, int]]:

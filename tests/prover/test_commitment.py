@@ -208,6 +208,7 @@ def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
     provider = open_provider(tmp_path / "p")
     made = manifest.prepare_window(
         provider.state,
+        provider.state,
         provider.backends.group,
         provider.backends.keys.newest(),
         make_policy(),

@@ -24,7 +24,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.index import Columns
 from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck, room
+from ragseal.prover.storage import fsck, room, slots, texts
 from ragseal.prover.storage.journal import read_entries
 from ragseal.prover.storage.state import State
 from tests import simulator
@@ -62,8 +62,13 @@ def shown(live: Ticking, client: object) -> set[str]:
     return {one.text.split(":")[0] for one in result.ranked if one.text}
 
 
-@pytest.mark.parametrize("coins", [False, True])
-def test_documents_change_and_go_while_an_account_asks_and_the_window_passes(tmp_path: Path, coins: bool) -> None:
+@pytest.mark.parametrize(("coins", "looked_up"), [(False, False), (True, False), (True, True)])
+def test_documents_change_and_go_while_an_account_asks_and_the_window_passes(
+    tmp_path: Path, coins: bool, looked_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if looked_up:  # as texts of large indices are, by versions that are made as much as by those that answer
+        monkeypatch.setattr(texts, "IN_MEMORY", 0)
+        monkeypatch.setattr(slots, "PART", 7)
     with ticking(tmp_path, coins=coins, gain=2, n_max=6) as live, live.client() as client:
         assert [one.number for one in live.updates] == [1]
         assert client.ask(QUESTION)
@@ -71,6 +76,7 @@ def test_documents_change_and_go_while_an_account_asks_and_the_window_passes(tmp
             write_edition(live, edition)
             live.tick()
             assert shown(live, client) <= {edition}
+            write_edition(live, "not yet")
             assert shown(live, client) <= {edition}
         live.delete(*(f"acme-{i}" for i in range(40)))
         live.put(("fresh", "fresh: a single document about topic 7"))

@@ -171,7 +171,7 @@ def test_who_stops_ends_those_whose_results_were_not_begun(room: Room) -> None:
     pool = InOrder(lambda: room.places, "test")
     first = InBackground(lambda: list(pool.results(room.work, range(2), lambda: None)))
     until(lambda: room.inside == 2)
-    second = InBackground(lambda: list(pool.results(room.work, range(2), lambda: None)))
+    second = InBackground(lambda: list(pool.results(room.work, range(2, 4), lambda: None)))
     until(lambda: len(pool._crew._line) == 2)
     time.sleep(0.1)  # it waits for the first of them, with nothing more to hand in
     pool.stop()
@@ -195,3 +195,53 @@ def test_what_fails_is_raised_where_its_result_would_be(room: Room) -> None:
         next(found)
     time.sleep(0.1)
     assert begun == [0, 1], "something was begun for nobody"
+
+
+def test_what_two_ask_for_is_made_once_and_keeps_one_place(room: Room) -> None:
+    pool, room.places = InOrder(lambda: room.places, "test"), 4
+    asking = [InBackground(lambda: list(pool.results(room.work, range(4), lambda: None))) for _ in range(2)]
+    until(lambda: [job.askers for job in pool._jobs.values()] == [2] * 4)
+    until(lambda: room.inside == 4)  # four different ones, though eight were asked for
+    room.go.release(4)
+    assert [one.outcome() for one in asking] == [list(range(4))] * 2
+    assert not pool._jobs, "what nobody waits for is forgotten"
+    assert room.inside == 0
+    assert room.go.acquire(blocking=False) is False, "each was made once"
+
+
+def test_what_one_of_two_asks_for_no_more_is_still_made(room: Room) -> None:
+    pool, gone = InOrder(lambda: room.places, "test"), threading.Event()
+
+    def wanted_still() -> None:
+        if gone.is_set():
+            raise ConnectionError
+
+    leaves = InBackground(lambda: list(pool.results(room.work, range(6), wanted_still)))
+    until(lambda: room.inside == 2)
+    stays = InBackground(lambda: list(pool.results(room.work, range(1, 4), lambda: None)))
+    until(lambda: [job.askers for job in pool._jobs.values()] == [1, 2, 1])
+    gone.set()
+    room.go.release(1)
+    room.go.release(5)
+    assert isinstance(leaves.outcome(), ConnectionError)
+    assert stays.outcome() == [1, 2, 3]
+
+
+def test_what_has_failed_is_tried_again_for_who_asks_later(room: Room) -> None:
+    pool, tries, go = InOrder(lambda: 3, "test"), list[int](), threading.Event()
+
+    def make(item: int) -> int:
+        if item == 0:
+            assert go.wait(30)
+        elif item == 2:
+            tries.append(item)
+            if len(tries) == 1:
+                raise ZeroDivisionError
+        return item
+
+    first = InBackground(lambda: list(pool.results(make, range(3), lambda: None)))
+    until(lambda: tries == [2])
+    until(lambda: pool._jobs[make, 2].made.done())
+    assert list(pool.results(make, [1, 2], lambda: None)) == [1, 2]
+    go.set()
+    assert isinstance(first.outcome(), ZeroDivisionError)
