@@ -31,7 +31,9 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.snarkjs import proof_bytes
 
-BUFFER = 1 << 20  #: bytes for the proof and for the public inputs, each as JSON
+#: Bytes for the proof and for the public inputs, each as JSON.
+PROOF, PUBLIC = 1 << 12, 1 << 25
+MESSAGE = 1 << 10
 
 
 class Library:
@@ -43,19 +45,19 @@ class Library:
             self._prove = ctypes.CDLL(str(path)).groth16_prover
         except (OSError, AttributeError) as error:
             raise click.ClickException(f"{path} is not rapidsnark's library: {error}") from None
+        self._proof, self._public, self._said = map(ctypes.create_string_buffer, (PROOF, PUBLIC, MESSAGE))
 
     def prove(self, zkey: mmap.mmap, witness: bytes) -> bytes:
         """proof.json of a .zkey, mapped for writing, and a .wtns.  Raises click.ClickException: the library refuses."""
-        proof, public, said = (ctypes.create_string_buffer(BUFFER) for _ in range(3))
-        size = [ctypes.c_ulong(BUFFER), ctypes.c_ulong(BUFFER)]
+        proof, public = ctypes.c_ulong(PROOF), ctypes.c_ulong(PUBLIC)
         key = (ctypes.c_char * len(zkey)).from_buffer(zkey)
         failed = self._prove(
             key, ctypes.c_ulong(len(zkey)), witness, ctypes.c_ulong(len(witness)),
-            proof, ctypes.byref(size[0]), public, ctypes.byref(size[1]), said, ctypes.c_ulong(BUFFER),
+            self._proof, ctypes.byref(proof), self._public, ctypes.byref(public), self._said, ctypes.c_ulong(MESSAGE),
         )  # fmt: skip
         if failed:
-            raise click.ClickException(f"rapidsnark ends with {failed}: {said.value.decode(errors='replace')}")
-        return proof.value
+            raise click.ClickException(f"rapidsnark ends with {failed}: {self._said.value.decode(errors='replace')}")
+        return self._proof.value
 
 
 def cost(action: Callable[[], Any]) -> tuple[float, float, Any]:

@@ -28,6 +28,8 @@ from tests.attacks.test_thinning_order import replayed
 from tests.attacks.world import AttackWorld, accepted, refused, undecided
 from tests.simulator import OPENS, ORIGIN, key_of
 
+pytestmark = pytest.mark.slow
+
 A, B, C = "auditor-a", "auditor-b", "auditor-c"
 ALL = ("provider", "observer-1", A, B, C)
 

@@ -99,6 +99,7 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
     shutil.rmtree(tmp_path / "v")
 
 
+@pytest.mark.slow
 def test_a_forged_proof_under_gamma_equal_delta() -> None:
     """A = alpha, B = beta, C = -vk_x: e(A, B) = e(alpha, beta) e(vk_x, gamma) e(C, delta) for any statement at all."""
     tools = machine()

@@ -55,6 +55,7 @@ async def outcomes(calls: Any) -> list[bytes | AuditError]:
     return found
 
 
+@pytest.mark.slow
 def test_an_account_does_not_have_windows_loaded_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 Retrieves of one account, refused or of old answers, and 300 windows were loaded, everybody else waiting."""
 

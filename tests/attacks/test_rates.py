@@ -114,6 +114,7 @@ def test_whoever_is_early_is_told_how_early_as_every_grpc_library_reads_it(tmp_p
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_a_machine_that_calls_too_often_is_refused_and_readers_come_again(tmp_path: Path) -> None:
     async def scene() -> None:
         async with limited(tmp_path, peer=Rate.parse("3/s")) as server, open_channel(server.address) as channel:

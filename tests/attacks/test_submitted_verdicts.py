@@ -162,6 +162,7 @@ def places(world: World) -> list[int]:
     return list(range(1, len(world.messages) + 1))
 
 
+@pytest.mark.slow
 def test_no_verdict_in_the_log_moves_an_audit() -> None:
     """Anybody's, forged or not, behind every entry of the window: the audit says what it said without."""
     honest = World.honest().audit().line()

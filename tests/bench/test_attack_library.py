@@ -54,6 +54,7 @@ def test_sums_have_the_moments_of_independent_draws(count: int) -> None:
     assert abs(sums.std() / error - 1) < 0.02
 
 
+@pytest.mark.slow
 def test_hit_chance_matches_real_retrievals() -> None:
     cls = mechanism_class(16, 3)
     unit = 1 << cls.s

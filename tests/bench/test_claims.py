@@ -58,6 +58,7 @@ def test_targets_are_answered_for_every_K() -> None:
     assert Fraction(1, 10**6) == claims.DELTA
 
 
+@pytest.mark.slow
 def test_a_module_is_asked_for_by_its_own_words_and_answered_by_what_is_in_it() -> None:
     inside = [f"json.f{i}" for i in range(modules.LEAST)]
     texts, relevant = modules.collection(["jsonpath.f", *inside, "json"], {"json": "JSON.", "jsonpath": "Too few."})

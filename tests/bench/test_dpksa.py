@@ -160,6 +160,7 @@ def server() -> Iterator[ChatServer]:
 PLAN = dpksa.Plan((1, 30), (4, 8), 8, 2, ("Renyi",))
 
 
+@pytest.mark.slow
 def test_a_whole_run_over_a_served_model(server: ChatServer, letters: Any, tmp_path: Path) -> None:
     asked, texts = made_up(2, 8)
     out = tmp_path / "found.json"

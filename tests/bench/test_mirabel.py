@@ -119,6 +119,7 @@ def test_defences_hide_what_the_guard_finds() -> None:
             assert index.seen(query, RETURNED, 3, rule).withheld == far
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_all_tables(tmp_path: Path) -> None:
     out = tmp_path / "mirabel.json"
     done = CliRunner().invoke(main, ["--quick", "--out", str(out)])

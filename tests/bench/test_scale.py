@@ -11,6 +11,7 @@ from bench.shardproofs import apart, proofs
 from ragseal.circuits.build import default_cache
 
 
+@pytest.mark.slow
 def test_proofs_of_shards_hold(tmp_path: Path) -> None:
     found = proofs("sharded-tiny-two", default_cache(), tmp_path / "keys", shards=2)
     assert found["class"] == "sharded-tiny-two"

@@ -153,6 +153,7 @@ def without_rows_of(built: Any, wire: int, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @each
 def test_a_hidden_wire_without_its_constraints(built: Any, tmp_path: Path) -> None:
     """In every relation, the first, the last and some other wire."""

@@ -49,6 +49,7 @@ def test_other_sections_stay(tmp_path: Path) -> None:
     assert all(after[kind] == before[kind] for kind in before if kind != 2)
 
 
+@pytest.mark.slow
 def test_a_build_has_the_compilers_rows_exchanged_or_not(tmp_path: Path) -> None:
     """All of class tiny's, in their order; far fewer wires are left in B."""
     cls = load_classes()["tiny"]

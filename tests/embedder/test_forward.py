@@ -85,6 +85,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.slow
 def test_same_integers_as_an_independent_forward_pass(cache: Path) -> None:
     folder = packaged_model()
     weights = load_file(folder / "model.safetensors")

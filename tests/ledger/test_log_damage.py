@@ -256,6 +256,7 @@ async def test_a_closed_log_answers_nobody(log: Log) -> None:
 # --- kill -9 ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_acknowledged_entry_and_forks_nothing(directory: Path) -> None:
     Log.create(directory, KEY).close()
     acknowledged: dict[int, Checkpoint] = {}

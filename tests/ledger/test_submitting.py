@@ -325,6 +325,7 @@ async def test_slow_and_endless_answers_hold_up_no_other_witness(
         raw.server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_names_that_are_looked_up_for_ever_hold_up_no_other_witness(
     world: World, monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "ledger")
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_the_same_bytes_as_in_an_exported_folder(site: Site, tmp_path: Path) -> None:
     peer, folder = Peer(0), TileFolder(tmp_path / "tiles", SIGNER.verifier)

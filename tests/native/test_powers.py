@@ -376,6 +376,7 @@ def test_powers_that_are_not_prepared_check_keys_and_make_none(made: Made, repac
         powers.initial_key(made.r1cs, tmp_path / "no.zkey", KEPT)
 
 
+@pytest.mark.slow
 def test_flipped_bytes_never_crash(made: Made, tmp_path: Path) -> None:
     data = made.powers.read_bytes()
     rng = random.Random(5)

@@ -88,6 +88,7 @@ async def ask_all(stub: Any, asker: Asker, queries: list[str]) -> list[Answer]:
     return answers
 
 
+@pytest.mark.slow
 def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
     async def scene(server: Server, channel: Any, stub: Any) -> None:
         shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(), "p")

@@ -161,6 +161,7 @@ def test_show_decodes_messages(tmp_path: Path) -> None:
     assert (source["key"], source["value"]) == ("source", content["id"].partition("-")[0])
 
 
+@pytest.mark.slow
 def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -191,6 +192,7 @@ def test_serve_announces_itself_and_ends_on_sigterm(tmp_path: Path) -> None:
             process.kill()
 
 
+@pytest.mark.slow
 def test_runs_without_torch_faiss_and_embedder() -> None:
     code = (
         "import sys\n"

@@ -142,6 +142,7 @@ def _append(folder: Path, many: int, first: int) -> None:
         log.enter(signed(log, NOW + first + number))
 
 
+@pytest.mark.slow
 def test_audits_of_one_folder_at_the_same_time_are_all_entered(tmp_path: Path) -> None:
     """Three processes and two threads, none of which finds the log made: one key, one history, nothing lost."""
     context = multiprocessing.get_context("spawn")

@@ -200,6 +200,7 @@ def test_agents_call_the_tool_over_http(url: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_agents_call_the_tool_on_standard_input(tmp_path: Path) -> None:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
