@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Multiples of one point: a table of signed windows, all accumulators advanced together.
 
-use crate::curve::{add_assign_all, Pt, BATCH};
+use crate::curve::{add_assign_all, Group, Pt, BATCH};
 use crate::msm::{add_limbs, bits};
 use ark_bn254::Fr;
-use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
+use ark_ec::short_weierstrass::Projective;
 use ark_ec::AdditiveGroup;
 use ark_ff::{PrimeField, Zero};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 /// A table of multiples of one point.
-pub struct FixedBase<P: SWCurveConfig> {
+pub struct FixedBase<P: Group> {
     width: usize,
     /// Row j holds 1..2^(width-1) times 2^(j width) base.
     table: Vec<Vec<Pt<P::BaseField>>>,
 }
 
-impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
+impl<P: Group> FixedBase<P> {
     /// A table sized for about `count` multiplications.
     pub fn new(base: Projective<P>, count: usize) -> Self {
         let width = match count {
@@ -113,7 +113,7 @@ impl<P: SWCurveConfig<ScalarField = Fr>> FixedBase<P> {
 }
 
 /// k * base for every k.
-pub fn fixed_base<P: SWCurveConfig<ScalarField = Fr>>(base: Projective<P>, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
+pub fn fixed_base<P: Group>(base: Projective<P>, scalars: &[Fr]) -> Vec<Pt<P::BaseField>> {
     FixedBase::new(base, scalars.len()).multiply(scalars)
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
+mod additions;
 pub mod columns;
 pub mod consistency;
 mod constants;
 pub mod container;
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)]
+mod coordinates;
 pub mod curve;
 pub mod encoding;
 pub mod engine;
@@ -15,7 +21,7 @@ pub mod folding;
 pub mod generators;
 mod grain;
 #[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
+#[allow(clippy::incompatible_msrv)]
 mod lanes;
 #[cfg(lanes)]
 #[allow(clippy::incompatible_msrv)]

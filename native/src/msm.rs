@@ -4,11 +4,11 @@
 //! Scalars above r/2 are taken as negative, so small negative integers are as cheap as small positive ones.  The window
 //! widths are chosen from the histogram of scalar lengths: a vector of small numbers costs one narrow window.
 
-use crate::curve::{add_with_inverse, denominator, Pt, BATCH};
+use crate::curve::{add_assign_all, Coordinate, Group, Pt, BATCH};
 use ark_bn254::Fr;
-use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
+use ark_ec::short_weierstrass::Projective;
 use ark_ec::{AdditiveGroup, PrimeGroup};
-use ark_ff::{BigInteger, Field, PrimeField, Zero};
+use ark_ff::{BigInteger, PrimeField, Zero};
 use rayon::prelude::*;
 
 /// At most this many terms are multiplied one by one.
@@ -18,8 +18,12 @@ const MAX_WINDOW: usize = 16;
 const TILE: usize = 8192;
 /// Costs in field multiplications: one batched addition, one bucket of the running sum, one level of inversions.
 const ADD_COST: u64 = 6;
-const BUCKET_COST: u64 = 27;
+const BUCKET_COST: u64 = 18;
 const LEVEL_COST: u64 = 250;
+
+/// Buckets that are summed one after the other, where there are many such runs.
+const RUN: usize = 8;
+const MANY_RUNS: usize = 32;
 
 /// A scalar as sign and magnitude.
 #[derive(Clone, Copy)]
@@ -104,7 +108,7 @@ fn plan(histogram: &[u64; 257]) -> Vec<(usize, usize)> {
 }
 
 /// sum_d d * (sum of points with digit d), the entries being (point index, signed digit) with |digit| <= `buckets`.
-pub fn bucket_sum<P: SWCurveConfig>(
+pub fn bucket_sum<P: Group>(
     points: &[Pt<P::BaseField>],
     entries: impl Iterator<Item = (u32, i32)> + Clone,
     buckets: usize,
@@ -152,13 +156,50 @@ pub fn bucket_sum<P: SWCurveConfig>(
         sums.extend_from_slice(&tile);
         (first, taken) = (next, end);
     }
+    let mut full = sums.into_iter();
+    let by_bucket: Vec<_> = counts[1..]
+        .iter()
+        .map(|&c| {
+            if c == 1 {
+                full.next().expect("a sum for every bucket in use")
+            } else {
+                Pt::IDENTITY
+            }
+        })
+        .collect();
+    weighted_sum::<P>(&by_bucket)
+}
+
+/// 1 sums[0] + 2 sums[1] + 3 sums[2] + ..
+///
+/// Of many, in runs of [`RUN`] buckets: the inner multiples of all runs are summed side by side, and what a run as a whole is
+/// multiplied by is left for one sum by its number.
+fn weighted_sum<P: Group>(sums: &[Pt<P::BaseField>]) -> Projective<P> {
+    if sums.len() % RUN != 0 || sums.len() / RUN < MANY_RUNS {
+        return weighted_in_turn::<P>(sums);
+    }
+    let column = |j: usize| sums.chunks_exact(RUN).map(|run| run[j]).collect::<Vec<_>>();
+    let mut running = column(RUN - 1);
+    let mut inner = running.clone();
+    for j in (0..RUN - 1).rev() {
+        add_assign_all(&mut running, &column(j));
+        add_assign_all(&mut inner, &running);
+    }
+    let mut count = [inner.len() as u32];
+    reduce_buckets(&mut inner, &mut count, &mut Vec::new());
+    // The first run is multiplied by nothing.
+    let mut outer = weighted_in_turn::<P>(&running[1..]);
+    for _ in 0..RUN.trailing_zeros() {
+        outer.double_in_place();
+    }
+    outer + inner[0].to_affine::<P>()
+}
+
+fn weighted_in_turn<P: Group>(sums: &[Pt<P::BaseField>]) -> Projective<P> {
     let mut running = Projective::<P>::zero();
     let mut sum = Projective::<P>::zero();
-    for b in (1..=buckets).rev() {
-        if counts[b] == 1 {
-            let bucket = sums.pop().expect("a sum for every bucket in use");
-            running += bucket.to_affine::<P>();
-        }
+    for bucket in sums.iter().rev() {
+        running += bucket.to_affine::<P>();
         sum += &running;
     }
     sum
@@ -166,9 +207,9 @@ pub fn bucket_sum<P: SWCurveConfig>(
 
 /// Add up neighbours of the same bucket until every bucket holds at most one point.
 /// `jobs` is scratch space: position * 2, the low bit set for a point without partner.
-pub fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
-    let mut prefix = [F::ZERO; BATCH];
-    let mut den = [F::ZERO; BATCH];
+pub fn reduce_buckets<F: Coordinate>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
+    let mut sums = [Pt::IDENTITY; BATCH];
+    let mut firsts = Vec::with_capacity(BATCH);
     while counts.iter().any(|&c| c > 1) {
         jobs.clear();
         let mut at = 0u64;
@@ -185,31 +226,17 @@ pub fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], job
         }
         let mut write = 0;
         for chunk in jobs.chunks(BATCH) {
-            let mut product = F::ONE;
-            for (k, job) in chunk.iter().enumerate() {
-                if job & 1 == 0 {
-                    let i = (job >> 1) as usize;
-                    let d = denominator(&points[i], &points[i + 1]);
-                    prefix[k] = product;
-                    den[k] = d;
-                    product *= d;
-                }
-            }
-            let mut inverse = product.inverse().expect("denominators are not zero");
-            for (k, job) in chunk.iter().enumerate().rev() {
-                if job & 1 == 0 {
-                    let d = den[k];
-                    den[k] = inverse * prefix[k];
-                    inverse *= d;
-                }
-            }
-            // In order: a result is never written beyond what has been read.
-            for (k, job) in chunk.iter().enumerate() {
-                let i = (job >> 1) as usize;
+            firsts.clear();
+            firsts.extend(chunk.iter().filter(|&job| job & 1 == 0).map(|job| (job >> 1) as usize));
+            let sums = &mut sums[..firsts.len()];
+            F::add_pairs(|k| &points[firsts[k]], |k| &points[firsts[k] + 1], sums);
+            // In order: nothing is written beyond what has been read.
+            let mut sums = sums.iter();
+            for job in chunk {
                 points[write] = if job & 1 == 0 {
-                    add_with_inverse(&points[i], &points[i + 1], &den[k])
+                    *sums.next().expect("a sum for every pair")
                 } else {
-                    points[i]
+                    points[(job >> 1) as usize]
                 };
                 write += 1;
             }
@@ -218,7 +245,7 @@ pub fn reduce_buckets<F: Field>(points: &mut Vec<Pt<F>>, counts: &mut [u32], job
     }
 }
 
-fn signed_entries<F: Field>(points: &[Pt<F>], scalars: &[Fr]) -> Vec<Signed> {
+fn signed_entries<F: Coordinate>(points: &[Pt<F>], scalars: &[Fr]) -> Vec<Signed> {
     let half = Fr::MODULUS_MINUS_ONE_DIV_TWO;
     (0..scalars.len())
         .into_par_iter()
@@ -244,13 +271,13 @@ fn signed_entries<F: Field>(points: &[Pt<F>], scalars: &[Fr]) -> Vec<Signed> {
 }
 
 /// sum_i scalars[i] * points[i].  Time depends on the scalars; they are secret only to a caller on the same machine.
-pub fn msm<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], scalars: &[Fr]) -> Projective<P> {
+pub fn msm<P: Group>(points: &[Pt<P::BaseField>], scalars: &[Fr]) -> Projective<P> {
     assert_eq!(points.len(), scalars.len(), "msm lengths");
     windows_sum(points, signed_entries(points, scalars))
 }
 
 /// sum_i integers[i] * points[i].
-pub fn msm_int<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], integers: &[i64]) -> Projective<P> {
+pub fn msm_int<P: Group>(points: &[Pt<P::BaseField>], integers: &[i64]) -> Projective<P> {
     assert_eq!(points.len(), integers.len(), "msm lengths");
     let entries = integers
         .iter()
@@ -265,10 +292,7 @@ pub fn msm_int<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], 
     windows_sum(points, entries)
 }
 
-fn windows_sum<P: SWCurveConfig<ScalarField = Fr>>(
-    points: &[Pt<P::BaseField>],
-    mut entries: Vec<Signed>,
-) -> Projective<P> {
+fn windows_sum<P: Group>(points: &[Pt<P::BaseField>], mut entries: Vec<Signed>) -> Projective<P> {
     if entries.len() <= NAIVE {
         return entries
             .iter()
@@ -327,7 +351,7 @@ mod tests {
     use super::*;
     use crate::fixed_base::fixed_base;
     use ark_bn254::g1::Config;
-    use ark_ff::UniformRand;
+    use ark_ff::{Field, UniformRand};
 
     fn naive(points: &[Pt<ark_bn254::Fq>], scalars: &[Fr]) -> Projective<Config> {
         points

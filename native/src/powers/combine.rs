@@ -8,11 +8,10 @@
 //! Poseidon's linear forms stand in three rows each, and in as many columns as they have wires.  So the points that a
 //! column multiplies by one coefficient are added up first, and a point's table serves every column of its batch.
 
-use crate::curve::{add_assign_all, double_all, Pt};
+use crate::curve::{add_assign_all, double_all, Coordinate, Group, Pt};
 use crate::linear::{MINUS_ONE, ONE};
 use crate::msm::{add_limbs, bits, msm, reduce_buckets};
 use ark_bn254::Fr;
-use ark_ec::short_weierstrass::SWCurveConfig;
 use ark_ff::{BigInteger, Field, PrimeField};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -93,11 +92,7 @@ impl Columns {
     }
 
     /// sum of values[coefficient] * points[point] over the terms of every column.
-    pub fn combine<P: SWCurveConfig<ScalarField = Fr>>(
-        &self,
-        points: &[Pt<P::BaseField>],
-        values: &[Fr],
-    ) -> Vec<Pt<P::BaseField>> {
+    pub fn combine<P: Group>(&self, points: &[Pt<P::BaseField>], values: &[Fr]) -> Vec<Pt<P::BaseField>> {
         assert_eq!(points.len(), self.points, "points of the columns");
         let points = &[points, &self.added_up(points)].concat();
         let count = self.starts.len() - 1;
@@ -123,7 +118,7 @@ impl Columns {
             .collect()
     }
 
-    fn added_up<F: Field>(&self, points: &[Pt<F>]) -> Vec<Pt<F>> {
+    fn added_up<F: Coordinate>(&self, points: &[Pt<F>]) -> Vec<Pt<F>> {
         self.sums
             .par_chunks(TOGETHER)
             .flat_map_iter(|part| {
@@ -136,12 +131,7 @@ impl Columns {
             .collect()
     }
 
-    fn alone<P: SWCurveConfig<ScalarField = Fr>>(
-        &self,
-        column: usize,
-        points: &[Pt<P::BaseField>],
-        values: &[Fr],
-    ) -> Pt<P::BaseField> {
+    fn alone<P: Group>(&self, column: usize, points: &[Pt<P::BaseField>], values: &[Fr]) -> Pt<P::BaseField> {
         let (bases, scalars): (Vec<_>, Vec<_>) = self
             .column(column)
             .iter()
@@ -150,7 +140,7 @@ impl Columns {
         Pt::from_projective(&msm::<P>(&bases, &scalars))
     }
 
-    fn together<F: Field>(&self, range: std::ops::Range<usize>, points: &[Pt<F>], values: &[Fr]) -> Vec<Pt<F>> {
+    fn together<F: Coordinate>(&self, range: std::ops::Range<usize>, points: &[Pt<F>], values: &[Fr]) -> Vec<Pt<F>> {
         // Terms with coefficient 1 or -1 wait; of the others the place of the point's table, and sign and magnitude of
         // the coefficient stay.
         let (mut units, mut unit_counts) = (Vec::new(), vec![0u32; range.len()]);
@@ -198,7 +188,7 @@ impl Columns {
 ///
 /// `multiples`: 1, 2, ... times every point; `factors`: sign and magnitude of every term's coefficient; `owners`: place
 /// of its point and its column, in the order of the columns.
-fn products<F: Field>(
+fn products<F: Coordinate>(
     multiples: &[Vec<Pt<F>>],
     width: usize,
     factors: &[(bool, [u64; 4])],
@@ -235,7 +225,7 @@ fn products<F: Field>(
 }
 
 /// 1, 2, ..., 2^(width - 1) times every point.
-fn multiples_of<F: Field>(points: Vec<Pt<F>>, width: usize) -> Vec<Vec<Pt<F>>> {
+fn multiples_of<F: Coordinate>(points: Vec<Pt<F>>, width: usize) -> Vec<Vec<Pt<F>>> {
     let mut double = points.clone();
     double_all(&mut double);
     let mut multiples = vec![points, double];
@@ -260,7 +250,7 @@ fn sign_and_magnitude(value: &Fr) -> (bool, [u64; 4]) {
 }
 
 /// sums[i] += the next counts[i] points.  Both lists are used up.
-fn add_sums<F: Field>(sums: &mut [Pt<F>], points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
+fn add_sums<F: Coordinate>(sums: &mut [Pt<F>], points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
     reduce_buckets(points, counts, jobs);
     let mut reduced = points.iter();
     let summands: Vec<Pt<F>> = counts
@@ -277,7 +267,7 @@ fn add_sums<F: Field>(sums: &mut [Pt<F>], points: &mut Vec<Pt<F>>, counts: &mut 
 }
 
 /// k * point for every point and one k.
-pub fn scale_all<P: SWCurveConfig<ScalarField = Fr>>(points: &[Pt<P::BaseField>], k: &Fr) -> Vec<Pt<P::BaseField>> {
+pub fn scale_all<P: Group>(points: &[Pt<P::BaseField>], k: &Fr) -> Vec<Pt<P::BaseField>> {
     let values = Zeroizing::new(vec![Fr::ONE, -Fr::ONE, *k]);
     points
         .par_chunks(TOGETHER)
