@@ -3,7 +3,7 @@
 //!
 //! A coordinate is five limbs of 52 bits, the residue that arkworks keeps: x 2^256.  A product is reduced by 2^260, so
 //! [`multiplied`] gives a b / 16: its callers say where the powers of 16 go.  Of factors below A q and B q it is below
-//! (1 + A B / 84) q.  Nothing branches on values.
+//! (1 + A B / 84) q; what is not said to be below q or so much else is below 4 q.  Nothing branches on values.
 
 use crate::curve::Pt;
 use ark_bn254::{Fq, FqConfig};
@@ -197,11 +197,11 @@ fn minus(a: &Lanes, b: &Lanes) -> Lanes {
     std::array::from_fn(|k| _mm512_sub_epi64(a[k], b[k]))
 }
 
-/// a - b + q, of b at most q.
+/// a - b + 2 q, of b at most 2 q.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn difference(a: &Lanes, b: &Lanes) -> Lanes {
-    carried(plus(&minus(a, b), &multiple(1)))
+    carried(plus(&minus(a, b), &multiple(2)))
 }
 
 /// A sum below 7 q, not negative, in signed limbs of at most 55 bits: below q.
@@ -237,7 +237,7 @@ pub fn less_two(a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
     canonical(plus(&minus(&minus(a, b), c), &multiple(2)))
 }
 
-/// 4 a - b, below q; a below 1.25 q, b at most q.
+/// 4 a - b, below q; a below 1.5 q, b at most q.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub fn fourfold_less(a: &Lanes, b: &Lanes) -> Lanes {
@@ -245,60 +245,107 @@ pub fn fourfold_less(a: &Lanes, b: &Lanes) -> Lanes {
     canonical(plus(&minus(&four, b), &multiple(1)))
 }
 
+/// a + b.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub fn sum(a: &Lanes, b: &Lanes) -> Lanes {
+    carried(plus(a, b))
+}
+
+/// A number before its reduction: 2^(52 k) (low[k] + high[k]).
+#[derive(Clone, Copy)]
+struct Columns {
+    low: [__m512i; 2 * LIMBS],
+    high: [__m512i; 2 * LIMBS],
+}
+
+impl Columns {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn zero() -> Columns {
+        Columns {
+            low: [_mm512_setzero_si512(); 2 * LIMBS],
+            high: [_mm512_setzero_si512(); 2 * LIMBS],
+        }
+    }
+
+    /// Add a b; of at most two products before a reduction.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn product(mut self, a: &Lanes, b: &Lanes) -> Columns {
+        for i in 0..LIMBS {
+            for j in 0..LIMBS {
+                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a[i], b[j]);
+                self.high[i + j + 1] = _mm512_madd52hi_epu64(self.high[i + j + 1], a[i], b[j]);
+            }
+        }
+        self
+    }
+
+    /// By 2^-260.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn divided(self) -> Lanes {
+        let Columns { mut low, mut high } = self;
+        let (q, inverse) = (multiple(1), number(INV));
+        for i in 0..LIMBS {
+            let column = _mm512_add_epi64(low[i], high[i]);
+            let m = _mm512_madd52lo_epu64(_mm512_setzero_si512(), column, inverse);
+            let ended = _mm512_madd52lo_epu64(column, m, q[0]);
+            low[i + 1] = _mm512_add_epi64(low[i + 1], _mm512_srli_epi64::<BITS>(ended));
+            high[i + 1] = _mm512_madd52hi_epu64(high[i + 1], m, q[0]);
+            for j in 1..LIMBS {
+                low[i + j] = _mm512_madd52lo_epu64(low[i + j], m, q[j]);
+                high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], m, q[j]);
+            }
+        }
+        carried(std::array::from_fn(|k| {
+            _mm512_add_epi64(low[LIMBS + k], high[LIMBS + k])
+        }))
+    }
+}
+
 /// a b / 16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub fn multiplied(a: &Lanes, b: &Lanes) -> Lanes {
-    let (mut low, mut high) = ([_mm512_setzero_si512(); 2 * LIMBS], [_mm512_setzero_si512(); 2 * LIMBS]);
-    for i in 0..LIMBS {
-        for j in 0..LIMBS {
-            low[i + j] = _mm512_madd52lo_epu64(low[i + j], a[i], b[j]);
-            high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], a[i], b[j]);
-        }
-    }
-    divided(low, high)
+    Columns::zero().product(a, b).divided()
+}
+
+/// (a b - c d) / 16; d at most 4 q.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub fn product_less(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
+    let opposite = carried(minus(&multiple(4), d));
+    Columns::zero().product(a, b).product(c, &opposite).divided()
+}
+
+/// (a b + c d) / 16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub fn product_plus(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
+    Columns::zero().product(a, b).product(c, d).divided()
 }
 
 /// a^2 / 16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub fn squared(a: &Lanes) -> Lanes {
-    let (mut low, mut high) = ([_mm512_setzero_si512(); 2 * LIMBS], [_mm512_setzero_si512(); 2 * LIMBS]);
+    let mut sum = Columns::zero();
     for i in 0..LIMBS {
         for j in i + 1..LIMBS {
-            low[i + j] = _mm512_madd52lo_epu64(low[i + j], a[i], a[j]);
-            high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], a[i], a[j]);
+            sum.low[i + j] = _mm512_madd52lo_epu64(sum.low[i + j], a[i], a[j]);
+            sum.high[i + j + 1] = _mm512_madd52hi_epu64(sum.high[i + j + 1], a[i], a[j]);
         }
     }
-    for column in low.iter_mut().chain(&mut high) {
+    for column in sum.low.iter_mut().chain(&mut sum.high) {
         *column = _mm512_add_epi64(*column, *column);
     }
     for i in 0..LIMBS {
-        low[2 * i] = _mm512_madd52lo_epu64(low[2 * i], a[i], a[i]);
-        high[2 * i + 1] = _mm512_madd52hi_epu64(high[2 * i + 1], a[i], a[i]);
+        sum.low[2 * i] = _mm512_madd52lo_epu64(sum.low[2 * i], a[i], a[i]);
+        sum.high[2 * i + 1] = _mm512_madd52hi_epu64(sum.high[2 * i + 1], a[i], a[i]);
     }
-    divided(low, high)
-}
-
-/// The columns' number by 2^-260.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn divided(mut low: [__m512i; 2 * LIMBS], mut high: [__m512i; 2 * LIMBS]) -> Lanes {
-    let (q, inverse) = (multiple(1), number(INV));
-    for i in 0..LIMBS {
-        let column = _mm512_add_epi64(low[i], high[i]);
-        let m = _mm512_madd52lo_epu64(_mm512_setzero_si512(), column, inverse);
-        let ended = _mm512_madd52lo_epu64(column, m, q[0]);
-        low[i + 1] = _mm512_add_epi64(low[i + 1], _mm512_srli_epi64::<BITS>(ended));
-        high[i + 1] = _mm512_madd52hi_epu64(high[i + 1], m, q[0]);
-        for j in 1..LIMBS {
-            low[i + j] = _mm512_madd52lo_epu64(low[i + j], m, q[j]);
-            high[i + j + 1] = _mm512_madd52hi_epu64(high[i + j + 1], m, q[j]);
-        }
-    }
-    carried(std::array::from_fn(|k| {
-        _mm512_add_epi64(low[LIMBS + k], high[LIMBS + k])
-    }))
+    sum.divided()
 }
 
 #[cfg(test)]
@@ -370,6 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn two_products_are_reduced_once() {
+        let sixteenth = Fq::from(16u64).inverse().unwrap();
+        all_pairs(
+            |a, b| unsafe { reduced(&product_less(&difference(a, b), b, a, &difference(b, a))) },
+            |a, b| ((a - b) * b - a * (b - a)) * sixteenth,
+        );
+        all_pairs(
+            |a, b| unsafe {
+                let (x, y) = (difference(a, b), sum(a, b));
+                reduced(&product_plus(&x, &y, &y, &y))
+            },
+            |a, b| ((a - b) * (a + b) + (a + b) * (a + b)) * sixteenth,
+        );
+    }
+
+    #[test]
     fn sums_are_canonical() {
         all_pairs(|a, b| unsafe { reduced(&difference(a, b)) }, |a, b| a - b);
         all_pairs(|a, b| unsafe { less_two(a, b, a) }, |_, b| -b);
@@ -404,7 +467,7 @@ mod tests {
             assert_eq!(equal(&a, &b), 0b0111_1011);
             assert_eq!(equal(&a, &ZERO), 0);
             assert_eq!(equal(&a, &a), u8::MAX);
-            assert_eq!(equal(&difference(&ZERO, &ZERO), &ZERO), 0, "q itself");
+            assert_eq!(equal(&difference(&ZERO, &ZERO), &ZERO), 0, "a multiple of q");
             let marked = stored(&one_where(0b1000_0001, &a));
             assert_eq!(marked[1..7], x[1..7]);
             assert_eq!([marked[0].0, marked[7].0], [BigInt::from(1u64); 2]);

@@ -4,7 +4,11 @@
 use crate::ensure;
 use crate::error::Result;
 #[cfg(lanes)]
-use crate::{additions, coordinates};
+use crate::{
+    additions,
+    coordinates::{self, Lanes},
+    eight::Eight,
+};
 use ark_bn254::{Fq, Fq2, Fr};
 use ark_ec::short_weierstrass::{Affine, Projective, SWCurveConfig};
 use ark_ec::CurveGroup;
@@ -147,28 +151,50 @@ pub trait Coordinate: Field {
     }
 }
 
+#[cfg(not(lanes))]
+impl Coordinate for Fq {}
+
+#[cfg(not(lanes))]
 impl Coordinate for Fq2 {}
+
+#[cfg(lanes)]
+impl Coordinate for Fq {
+    fn add_pairs<'a>(left: impl Fn(usize) -> &'a G1 + Copy, right: impl Fn(usize) -> &'a G1 + Copy, sums: &mut [G1]) {
+        add_by_eight::<Lanes>(left, right, sums);
+    }
+}
+
+#[cfg(lanes)]
+impl Coordinate for Fq2 {
+    fn add_pairs<'a>(left: impl Fn(usize) -> &'a G2 + Copy, right: impl Fn(usize) -> &'a G2 + Copy, sums: &mut [G2]) {
+        add_by_eight::<[Lanes; 2]>(left, right, sums);
+    }
+}
+
+#[cfg(lanes)]
+fn add_by_eight<'a, V: Eight>(
+    left: impl Fn(usize) -> &'a Pt<V::Of> + Copy,
+    right: impl Fn(usize) -> &'a Pt<V::Of> + Copy,
+    sums: &mut [Pt<V::Of>],
+) where
+    V::Of: 'a,
+{
+    if sums.len() < FEW || !coordinates::available() {
+        return add_in_turn(left, right, sums);
+    }
+    // SAFETY: the processor has what it needs.
+    let left_out = unsafe { additions::add::<V>(left, right, sums) };
+    let mut others = vec![Pt::IDENTITY; left_out.len()];
+    add_in_turn(|k| left(left_out[k]), |k| right(left_out[k]), &mut others);
+    for (k, sum) in left_out.into_iter().zip(others) {
+        sums[k] = sum;
+    }
+}
 
 /// Either group: its curve has points over such a field.
 pub trait Group: SWCurveConfig<ScalarField = Fr, BaseField: Coordinate> {}
 
 impl<P: SWCurveConfig<ScalarField = Fr, BaseField: Coordinate>> Group for P {}
-
-impl Coordinate for Fq {
-    #[cfg(lanes)]
-    fn add_pairs<'a>(left: impl Fn(usize) -> &'a G1 + Copy, right: impl Fn(usize) -> &'a G1 + Copy, sums: &mut [G1]) {
-        if sums.len() < FEW || !coordinates::available() {
-            return add_in_turn(left, right, sums);
-        }
-        // SAFETY: the processor has what it needs.
-        let left_out = unsafe { additions::add(left, right, sums) };
-        let mut others = vec![Pt::IDENTITY; left_out.len()];
-        add_in_turn(|k| left(left_out[k]), |k| right(left_out[k]), &mut others);
-        for (k, sum) in left_out.into_iter().zip(others) {
-            sums[k] = sum;
-        }
-    }
-}
 
 /// [`Coordinate::add_pairs`], whatever the points and the processor are.
 pub fn add_in_turn<'a, F: Field>(

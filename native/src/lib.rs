@@ -12,6 +12,9 @@ pub mod container;
 #[allow(clippy::incompatible_msrv)]
 mod coordinates;
 pub mod curve;
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)]
+mod eight;
 pub mod encoding;
 pub mod engine;
 pub mod error;
