@@ -10,8 +10,76 @@ use crate::curve::{Pt, BATCH};
 use crate::eight::Eight;
 use ark_ff::Field;
 
-/// Groups of eight pairs, at most.
+/// Groups of eight, at most.
 const GROUPS: usize = BATCH / LANES;
+
+/// Denominators of all groups, and what inverts them.
+struct Denominators<V> {
+    groups: usize,
+    each: [V; GROUPS],
+    /// Of each group the product of those after it.
+    after: [V; GROUPS],
+    product: V,
+}
+
+impl<V: Eight> Denominators<V> {
+    fn new(groups: usize) -> Self {
+        Denominators {
+            groups,
+            each: [V::ZERO; GROUPS],
+            after: [V::ZERO; GROUPS],
+            product: V::ZERO,
+        }
+    }
+
+    /// From the last group to the first; not zero.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn put(&mut self, group: usize, d: V) {
+        self.each[group] = d;
+        self.after[group] = self.product;
+        self.product = if group + 1 == self.groups {
+            d
+        } else {
+            self.product.multiplied(&d)
+        };
+    }
+
+    /// Once all are there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn invert(&mut self, c: u64) {
+        let inverses = inverted(&self.product.reduced().stored(), c);
+        self.product = V::loaded(std::array::from_fn(|lane| &inverses[lane]));
+    }
+
+    /// c / d of a group, from the first to the last.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn take(&mut self, group: usize) -> V {
+        if group + 1 == self.groups {
+            return self.product;
+        }
+        let inverse = self.product.multiplied(&self.after[group]);
+        self.product = self.product.multiplied(&self.each[group]);
+        inverse
+    }
+}
+
+/// c / x of each; none is zero.
+fn inverted<F: Field>(x: &[F; LANES], c: u64) -> [F; LANES] {
+    let (mut out, mut product) = ([F::ONE; LANES], F::ONE);
+    for (before, x) in out.iter_mut().zip(x) {
+        *before = product;
+        product *= x;
+    }
+    let mut inverse = product.inverse().expect("no factor is zero") * F::from(c);
+    for (out, x) in out.iter_mut().zip(x).rev() {
+        *out *= inverse;
+        inverse *= x;
+    }
+    out
+}
 
 /// sums[k] = left(k) + right(k) of at most [`BATCH`] pairs.
 ///
@@ -20,7 +88,7 @@ const GROUPS: usize = BATCH / LANES;
 ///     zero, as the identity's is.
 ///
 /// # Safety
-/// [`available`] said yes.
+/// [`crate::coordinates::available`] said yes.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub unsafe fn add<'a, V: Eight>(
     left: impl Fn(usize) -> &'a Pt<V::Of>,
@@ -37,62 +105,80 @@ where
     // Places beyond the last pair hold that pair again.
     let place = |group: usize, lane: usize| (group * LANES + lane).min(last);
     let groups = last / LANES + 1;
-    let (mut run, mut after) = ([V::ZERO; GROUPS], [V::ZERO; GROUPS]);
-    let mut product = V::ZERO;
+    let mut denominators = Denominators::new(groups);
     for group in (0..groups).rev() {
         let a = V::loaded(std::array::from_fn(|lane| &left(place(group, lane)).x));
         let b = V::loaded(std::array::from_fn(|lane| &right(place(group, lane)).x));
-        let unlike = V::equal(&a, &b) | V::equal(&a, &V::ZERO) | V::equal(&b, &V::ZERO);
-        run[group] = V::difference(&b, &a);
+        let unlike = a.equal(&b) | a.equal(&V::ZERO) | b.equal(&V::ZERO);
+        let mut d = b.difference(&a);
         if unlike != 0 {
-            run[group] = V::one_where(unlike, &run[group]);
-            let those = (0..LANES).filter(|lane| unlike >> lane & 1 == 1);
-            left_out.extend(those.map(|lane| group * LANES + lane).filter(|&k| k <= last));
+            d = V::one_where(unlike, &d);
+            left_out.extend(marked(unlike, group).filter(|&k| k <= last));
         }
-        after[group] = product;
-        product = if group + 1 == groups {
-            run[group]
-        } else {
-            V::multiplied(&product, &run[group])
-        };
+        denominators.put(group, d);
     }
-    let inverses = inverted(&V::stored(&V::reduced(&product)));
-    let mut inverse = V::loaded(std::array::from_fn(|lane| &inverses[lane]));
+    denominators.invert(64);
     for (group, sums) in sums.chunks_mut(LANES).enumerate() {
-        let own = if group + 1 == groups {
-            inverse
-        } else {
-            let own = V::multiplied(&inverse, &after[group]);
-            inverse = V::multiplied(&inverse, &run[group]);
-            own
-        };
+        let inverse = denominators.take(group);
         let points: [[&Pt<V::Of>; LANES]; 2] = [
             std::array::from_fn(|lane| left(place(group, lane))),
             std::array::from_fn(|lane| right(place(group, lane))),
         ];
         let [ax, bx] = points.map(|side| V::loaded(side.map(|p| &p.x)));
         let [ay, by] = points.map(|side| V::loaded(side.map(|p| &p.y)));
-        let slope = V::multiplied(&V::difference(&by, &ay), &own);
-        let x = V::less_two(&V::squared(&slope), &ax, &bx);
-        let y = V::fourfold_less(&V::multiplied(&slope, &V::difference(&ax, &x)), &ay);
-        for (sum, (x, y)) in sums.iter_mut().zip(V::stored(&x).into_iter().zip(V::stored(&y))) {
-            *sum = Pt { x, y };
-        }
+        let slope = by.difference(&ay).multiplied(&inverse);
+        put::<V>(sums, &slope, &ax, &bx, &ay);
     }
     left_out
 }
 
-/// 64 / x of each; none is zero.
-fn inverted<F: Field>(x: &[F; LANES]) -> [F; LANES] {
-    let (mut out, mut product) = ([F::ONE; LANES], F::ONE);
-    for (before, x) in out.iter_mut().zip(x) {
-        *before = product;
-        product *= x;
+/// points[k] += points[k] of at most [`BATCH`] points.  The identity stays, by a slope of zero; no point has order two.
+///
+/// # Safety
+/// [`crate::coordinates::available`] said yes.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub unsafe fn double<V: Eight>(points: &mut [Pt<V::Of>]) {
+    let Some(last) = points.len().checked_sub(1) else {
+        return;
+    };
+    let groups = last / LANES + 1;
+    let mut denominators = Denominators::new(groups);
+    for (group, points) in points.chunks(LANES).enumerate().rev() {
+        let y = V::loaded(std::array::from_fn(|lane| &points[lane.min(points.len() - 1)].y));
+        let mut d = y.sum(&y);
+        let identities = y.equal(&V::ZERO);
+        if identities != 0 {
+            d = V::one_where(identities, &d);
+        }
+        denominators.put(group, d);
     }
-    let mut inverse = product.inverse().expect("no factor is zero") * F::from(64u64);
-    for (out, x) in out.iter_mut().zip(x).rev() {
-        *out *= inverse;
-        inverse *= x;
+    // A square lost a factor of 16 before it became a slope.
+    denominators.invert(16 * 64);
+    for (group, points) in points.chunks_mut(LANES).enumerate() {
+        let inverse = denominators.take(group);
+        let place = |lane: usize| lane.min(points.len() - 1);
+        let x = V::loaded(std::array::from_fn(|lane| &points[place(lane)].x));
+        let y = V::loaded(std::array::from_fn(|lane| &points[place(lane)].y));
+        let square = x.squared();
+        let slope = square.sum(&square).sum(&square).multiplied(&inverse);
+        put::<V>(points, &slope, &x, &x, &y);
     }
-    out
+}
+
+/// The sums of one group from four times their slopes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+unsafe fn put<V: Eight>(sums: &mut [Pt<V::Of>], slope: &V, ax: &V, bx: &V, ay: &V) {
+    let x = slope.squared().less_two(ax, bx);
+    let y = slope.multiplied(&ax.difference(&x)).fourfold_less(ay);
+    for (sum, (x, y)) in sums.iter_mut().zip(x.stored().into_iter().zip(y.stored())) {
+        *sum = Pt { x, y };
+    }
+}
+
+/// The places of a group whose bits are set.
+fn marked(bits: u8, group: usize) -> impl Iterator<Item = usize> {
+    (0..LANES)
+        .filter(move |lane| bits >> lane & 1 == 1)
+        .map(move |lane| group * LANES + lane)
 }

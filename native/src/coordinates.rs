@@ -273,10 +273,10 @@ impl Columns {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn product(mut self, a: &Lanes, b: &Lanes) -> Columns {
-        for i in 0..LIMBS {
-            for j in 0..LIMBS {
-                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], a[i], b[j]);
-                self.high[i + j + 1] = _mm512_madd52hi_epu64(self.high[i + j + 1], a[i], b[j]);
+        for (i, a) in a.iter().enumerate() {
+            for (j, b) in b.iter().enumerate() {
+                self.low[i + j] = _mm512_madd52lo_epu64(self.low[i + j], *a, *b);
+                self.high[i + j + 1] = _mm512_madd52hi_epu64(self.high[i + j + 1], *a, *b);
             }
         }
         self
@@ -332,18 +332,18 @@ pub fn product_plus(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub fn squared(a: &Lanes) -> Lanes {
     let mut sum = Columns::zero();
-    for i in 0..LIMBS {
-        for j in i + 1..LIMBS {
-            sum.low[i + j] = _mm512_madd52lo_epu64(sum.low[i + j], a[i], a[j]);
-            sum.high[i + j + 1] = _mm512_madd52hi_epu64(sum.high[i + j + 1], a[i], a[j]);
+    for (i, x) in a.iter().enumerate() {
+        for (j, y) in a.iter().enumerate().skip(i + 1) {
+            sum.low[i + j] = _mm512_madd52lo_epu64(sum.low[i + j], *x, *y);
+            sum.high[i + j + 1] = _mm512_madd52hi_epu64(sum.high[i + j + 1], *x, *y);
         }
     }
     for column in sum.low.iter_mut().chain(&mut sum.high) {
         *column = _mm512_add_epi64(*column, *column);
     }
-    for i in 0..LIMBS {
-        sum.low[2 * i] = _mm512_madd52lo_epu64(sum.low[2 * i], a[i], a[i]);
-        sum.high[2 * i + 1] = _mm512_madd52hi_epu64(sum.high[2 * i + 1], a[i], a[i]);
+    for (i, x) in a.iter().enumerate() {
+        sum.low[2 * i] = _mm512_madd52lo_epu64(sum.low[2 * i], *x, *x);
+        sum.high[2 * i + 1] = _mm512_madd52hi_epu64(sum.high[2 * i + 1], *x, *x);
     }
     sum.divided()
 }

@@ -149,6 +149,11 @@ pub trait Coordinate: Field {
     ) {
         add_in_turn(left, right, sums);
     }
+
+    /// points[k] += points[k], of at most [`BATCH`] points; the identity stays.
+    fn double_each(points: &mut [Pt<Self>]) {
+        double_in_turn(points);
+    }
 }
 
 #[cfg(not(lanes))]
@@ -162,12 +167,20 @@ impl Coordinate for Fq {
     fn add_pairs<'a>(left: impl Fn(usize) -> &'a G1 + Copy, right: impl Fn(usize) -> &'a G1 + Copy, sums: &mut [G1]) {
         add_by_eight::<Lanes>(left, right, sums);
     }
+
+    fn double_each(points: &mut [G1]) {
+        double_by_eight::<Lanes>(points);
+    }
 }
 
 #[cfg(lanes)]
 impl Coordinate for Fq2 {
     fn add_pairs<'a>(left: impl Fn(usize) -> &'a G2 + Copy, right: impl Fn(usize) -> &'a G2 + Copy, sums: &mut [G2]) {
         add_by_eight::<[Lanes; 2]>(left, right, sums);
+    }
+
+    fn double_each(points: &mut [G2]) {
+        double_by_eight::<[Lanes; 2]>(points);
     }
 }
 
@@ -189,6 +202,15 @@ fn add_by_eight<'a, V: Eight>(
     for (k, sum) in left_out.into_iter().zip(others) {
         sums[k] = sum;
     }
+}
+
+#[cfg(lanes)]
+fn double_by_eight<V: Eight>(points: &mut [Pt<V::Of>]) {
+    if points.len() < FEW || !coordinates::available() {
+        return double_in_turn(points);
+    }
+    // SAFETY: the processor has what it needs.
+    unsafe { additions::double::<V>(points) };
 }
 
 /// Either group: its curve has points over such a field.
@@ -233,7 +255,12 @@ pub fn add_assign_all<F: Coordinate>(acc: &mut [Pt<F>], add: &[Pt<F>]) {
 }
 
 /// points[i] += points[i] for all i; the identity stays.
-pub fn double_all<F: Field>(points: &mut [Pt<F>]) {
+pub fn double_all<F: Coordinate>(points: &mut [Pt<F>]) {
+    points.chunks_mut(BATCH).for_each(F::double_each);
+}
+
+/// [`Coordinate::double_each`], whatever the points and the processor are.
+fn double_in_turn<F: Field>(points: &mut [Pt<F>]) {
     let mut prefix = [F::ZERO; SHARED];
     let mut den = [F::ZERO; SHARED];
     for points in points.chunks_mut(SHARED) {
@@ -261,10 +288,10 @@ mod tests {
     use super::*;
     use ark_bn254::{g1, g2};
     use ark_ec::PrimeGroup;
-    use ark_ff::UniformRand;
+    use ark_ff::{AdditiveGroup, UniformRand};
 
     /// Pairs of random points, equal ones, opposite ones and the identity, at every place of a group of eight.
-    fn pairs<P: Group>(count: usize, odd: usize) -> (Vec<Pt<P::BaseField>>, Vec<Pt<P::BaseField>>) {
+    fn pairs<P: Group>(count: usize, odd: usize) -> [Vec<Pt<P::BaseField>>; 2] {
         let mut rng = ark_std::test_rng();
         let random = |rng: &mut _| Pt::from_projective(&(Projective::<P>::generator() * Fr::rand(rng)));
         let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -281,13 +308,13 @@ mod tests {
             left.push(a);
             right.push(b);
         }
-        (left, right)
+        [left, right]
     }
 
     fn sums_are_right<P: Group>() {
         for count in [0, 1, 7, 8, 9, 15, 16, 17, 100, SHARED + 1, BATCH] {
             for odd in [0, 3, 11] {
-                let (left, right) = pairs::<P>(count, odd);
+                let [left, right] = pairs::<P>(count, odd);
                 let want: Vec<_> = left
                     .iter()
                     .zip(&right)
@@ -304,6 +331,16 @@ mod tests {
                 let mut acc = left.clone();
                 add_assign_all(&mut acc, &right);
                 assert_eq!(acc, want);
+                let want: Vec<_> = left
+                    .iter()
+                    .map(|a| Pt::from_projective(&Projective::<P>::from(a.to_affine::<P>()).double()))
+                    .collect();
+                let mut twice = left.clone();
+                double_all(&mut twice);
+                assert_eq!(twice, want, "{count} points doubled");
+                twice.copy_from_slice(&left);
+                double_in_turn(&mut twice);
+                assert_eq!(twice, want, "{count} points doubled in turn");
             }
         }
     }
@@ -316,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_nothing_is_added_to_stays() {
-        let (mut left, right) = pairs::<g1::Config>(3 * BATCH, 0);
+        let [mut left, right] = pairs::<g1::Config>(3 * BATCH, 0);
         let kept = left.clone();
         add_assign_all(&mut left, &right[..BATCH + 5]);
         assert_eq!(left[BATCH + 5..], kept[BATCH + 5..]);

@@ -19,6 +19,7 @@ pub trait Eight: Copy {
     unsafe fn one_where(lanes: u8, x: &Self) -> Self;
     unsafe fn reduced(&self) -> Self;
     unsafe fn difference(&self, b: &Self) -> Self;
+    unsafe fn sum(&self, b: &Self) -> Self;
     unsafe fn less_two(&self, b: &Self, c: &Self) -> Self;
     unsafe fn fourfold_less(&self, b: &Self) -> Self;
     /// a b / 16.
@@ -65,6 +66,12 @@ impl Eight for Lanes {
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn difference(&self, b: &Self) -> Self {
         lanes::difference(self, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn sum(&self, b: &Self) -> Self {
+        lanes::sum(self, b)
     }
 
     #[inline]
@@ -132,6 +139,12 @@ impl Eight for [Lanes; 2] {
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn difference(&self, b: &Self) -> Self {
         [lanes::difference(&self[0], &b[0]), lanes::difference(&self[1], &b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    unsafe fn sum(&self, b: &Self) -> Self {
+        [lanes::sum(&self[0], &b[0]), lanes::sum(&self[1], &b[1])]
     }
 
     #[inline]
