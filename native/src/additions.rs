@@ -6,28 +6,23 @@
 //! the product leaves c times the inverse of each.  With c = 64 a slope comes four times too large, as its square / 16 needs.
 
 use crate::coordinates::LANES;
-use crate::curve::{Pt, BATCH};
+use crate::curve::Pt;
 use crate::eight::Eight;
 use ark_ff::Field;
 
-/// Groups of eight, at most.
-const GROUPS: usize = BATCH / LANES;
-
 /// Denominators of all groups, and what inverts them.
 struct Denominators<V> {
-    groups: usize,
-    each: [V; GROUPS],
+    each: Vec<V>,
     /// Of each group the product of those after it.
-    after: [V; GROUPS],
+    after: Vec<V>,
     product: V,
 }
 
 impl<V: Eight> Denominators<V> {
     fn new(groups: usize) -> Self {
         Denominators {
-            groups,
-            each: [V::ZERO; GROUPS],
-            after: [V::ZERO; GROUPS],
+            each: vec![V::ZERO; groups],
+            after: vec![V::ZERO; groups],
             product: V::ZERO,
         }
     }
@@ -38,7 +33,7 @@ impl<V: Eight> Denominators<V> {
     unsafe fn put(&mut self, group: usize, d: V) {
         self.each[group] = d;
         self.after[group] = self.product;
-        self.product = if group + 1 == self.groups {
+        self.product = if group + 1 == self.each.len() {
             d
         } else {
             self.product.multiplied(&d)
@@ -57,7 +52,7 @@ impl<V: Eight> Denominators<V> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn take(&mut self, group: usize) -> V {
-        if group + 1 == self.groups {
+        if group + 1 == self.each.len() {
             return self.product;
         }
         let inverse = self.product.multiplied(&self.after[group]);
@@ -81,7 +76,7 @@ fn inverted<F: Field>(x: &[F; LANES], c: u64) -> [F; LANES] {
     out
 }
 
-/// sums[k] = left(k) + right(k) of at most [`BATCH`] pairs.
+/// sums[k] = left(k) + right(k) of every pair.
 ///
 /// Returns:
 ///     the pairs that need more than a slope, whose sums are still to be made: of equal first coordinates, or with one that is
@@ -132,7 +127,7 @@ where
     left_out
 }
 
-/// points[k] += points[k] of at most [`BATCH`] points.  The identity stays, by a slope of zero; no point has order two.
+/// points[k] += points[k] of every point.  The identity stays, by a slope of zero; no point has order two.
 ///
 /// # Safety
 /// [`crate::coordinates::available`] said yes.

@@ -245,7 +245,7 @@ pub fn add_in_turn<'a, F: Field>(
 
 /// acc[i] += add[i] for all i.
 pub fn add_assign_all<F: Coordinate>(acc: &mut [Pt<F>], add: &[Pt<F>]) {
-    let mut sums = [Pt::IDENTITY; BATCH];
+    let mut sums = vec![Pt::IDENTITY; BATCH.min(acc.len()).min(add.len())];
     for (acc, add) in acc.chunks_mut(BATCH).zip(add.chunks(BATCH)) {
         let pairs = acc.len().min(add.len());
         let (acc, sums) = (&mut acc[..pairs], &mut sums[..pairs]);

@@ -208,8 +208,8 @@ fn weighted_in_turn<P: Group>(sums: &[Pt<P::BaseField>]) -> Projective<P> {
 /// Add up neighbours of the same bucket until every bucket holds at most one point.
 /// `jobs` is scratch space: position * 2, the low bit set for a point without partner.
 pub fn reduce_buckets<F: Coordinate>(points: &mut Vec<Pt<F>>, counts: &mut [u32], jobs: &mut Vec<u64>) {
-    let mut sums = [Pt::IDENTITY; BATCH];
-    let mut firsts = Vec::with_capacity(BATCH);
+    let mut sums = vec![Pt::IDENTITY; BATCH.min(points.len() / 2)];
+    let mut firsts = Vec::with_capacity(sums.len());
     while counts.iter().any(|&c| c > 1) {
         jobs.clear();
         let mut at = 0u64;
