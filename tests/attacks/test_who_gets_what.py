@@ -260,7 +260,7 @@ REFUSED_FOR_THEIR_CONTENT = {
     "EraseDocument": (CommitmentError, "has no document"),
     "RetireWindow": (ConfigurationError, "is kept until"),
     "CommitBeacon": (CommitmentError, "sealed"),
-    "AddCosignature": (AuditError, ""),
+    "AddCosignature": (AuditError, "verifier key"),
     "Prepare": (AttestationError, "is closed"),
     "RemoveAccount": (CommitmentError, "no account"),
     "RemoveAuditor": (ConfigurationError, "no auditor 'nobody' is admitted"),
