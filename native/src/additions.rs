@@ -5,9 +5,9 @@
 //! one that is multiplied out of it is divided by 16 twice as often as it is multiplied: a start of c times the inverse of
 //! the product leaves c times the inverse of each.  With c = 64 a slope comes four times too large, as its square / 16 needs.
 
-use crate::coordinates::LANES;
 use crate::curve::Pt;
 use crate::eight::Eight;
+use crate::limbs::LANES;
 use ark_ff::Field;
 
 /// Denominators of all groups, and what inverts them.
@@ -83,7 +83,7 @@ fn inverted<F: Field>(x: &[F; LANES], c: u64) -> [F; LANES] {
 ///     zero, as the identity's is.
 ///
 /// # Safety
-/// [`crate::coordinates::available`] said yes.
+/// [`crate::limbs::available`] said yes.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub unsafe fn add<'a, V: Eight>(
     left: impl Fn(usize) -> &'a Pt<V::Of>,
@@ -130,7 +130,7 @@ where
 /// points[k] += points[k] of every point.  The identity stays, by a slope of zero; no point has order two.
 ///
 /// # Safety
-/// [`crate::coordinates::available`] said yes.
+/// [`crate::limbs::available`] said yes.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub unsafe fn double<V: Eight>(points: &mut [Pt<V::Of>]) {
     let Some(last) = points.len().checked_sub(1) else {

@@ -6,11 +6,11 @@
 //! (1 + A B / 84) q; what is not said to be below q or so much else is below 4 q.  Nothing branches on values.
 
 use crate::curve::Pt;
+use crate::limbs::LANES;
 use ark_bn254::{Fq, FqConfig};
 use ark_ff::{BigInt, MontConfig, PrimeField};
 use std::arch::x86_64::*;
 
-pub const LANES: usize = 8;
 const LIMBS: usize = 5;
 const BITS: u32 = 52;
 const MASK: u64 = (1 << BITS) - 1;
@@ -49,11 +49,6 @@ const fn multiples() -> [[u64; LANES]; LIMBS] {
         times += 1;
     }
     out
-}
-
-/// Whether this processor has what the functions here need.
-pub fn available() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma")
 }
 
 #[inline]
@@ -351,6 +346,7 @@ pub fn squared(a: &Lanes) -> Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limbs::available;
     use ark_ff::{AdditiveGroup, BigInteger, Field, UniformRand};
 
     /// Random coordinates, and those whose residues have the longest carries: 0, 1, 2^k, q - 2^k and their neighbours.

@@ -4,11 +4,7 @@
 use crate::ensure;
 use crate::error::Result;
 #[cfg(lanes)]
-use crate::{
-    additions,
-    coordinates::{self, Lanes},
-    eight::Eight,
-};
+use crate::{additions, coordinates::Lanes, eight::Eight, limbs};
 use ark_bn254::{Fq, Fq2, Fr};
 use ark_ec::short_weierstrass::{Affine, Projective, SWCurveConfig};
 use ark_ec::CurveGroup;
@@ -192,7 +188,7 @@ fn add_by_eight<'a, V: Eight>(
 ) where
     V::Of: 'a,
 {
-    if sums.len() < FEW || !coordinates::available() {
+    if sums.len() < FEW || !limbs::available() {
         return add_in_turn(left, right, sums);
     }
     // SAFETY: the processor has what it needs.
@@ -206,7 +202,7 @@ fn add_by_eight<'a, V: Eight>(
 
 #[cfg(lanes)]
 fn double_by_eight<V: Eight>(points: &mut [Pt<V::Of>]) {
-    if points.len() < FEW || !coordinates::available() {
+    if points.len() < FEW || !limbs::available() {
         return double_in_turn(points);
     }
     // SAFETY: the processor has what it needs.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Eight coordinates of points of G1 or of G2, with what an addition does to them.
 
-use crate::coordinates::{self as lanes, Lanes, LANES};
+use crate::coordinates::{self as lanes, Lanes};
+use crate::limbs::LANES;
 use ark_bn254::{Fq, Fq2};
 use ark_ff::Field;
 
 /// Eight coordinates side by side.  All of `coordinates` that additions use, with the same bounds for each part.
 ///
 /// # Safety
-/// Of every function: [`lanes::available`] said yes.
+/// Of every function: [`crate::limbs::available`] said yes.
 pub trait Eight: Copy {
     /// One coordinate.
     type Of: Field;
