@@ -16,7 +16,15 @@ from tests.web.published import NODE
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 
 
-def test_figures_are_those_of_the_samples(tmp_path: Path) -> None:
+def test_figures_are_those_of_the_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    async def entries(log: public.Growing, start: int, count: int) -> list[bytes]:
+        part = log._entries[start : start + count]
+        read.append(len(part))
+        return part
+
+    monkeypatch.setattr(public.Growing, "entries", entries)
     small = ["--records", "2", "--few", "1", "--entries", "3000"]
     done = CliRunner().invoke(public.main, [*small, "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -32,7 +40,9 @@ def test_figures_are_those_of_the_samples(tmp_path: Path) -> None:
     assert (observer["entries"], observer["look_at_new_entries"]) == (3000, 1000)
     assert set(observer["state_files"]) >= {"note", "frontier", "json"}
     assert observer["state_bytes"] == sum(observer["state_files"].values()) < 10_000, "it does not grow with the log"
-    assert observer["first_look_seconds"] > observer["look_at_nothing_seconds"]
+    assert sum(read) == 3000, "each entry is read once"
+    for look in ("first_look_seconds", "look_at_new_seconds", "look_at_nothing_seconds"):
+        assert observer[look] > 0  # which of them is longest is the machine's affair: others use it too
 
 
 def test_a_window_that_does_not_hold_is_not_timed(tmp_path: Path) -> None:

@@ -307,7 +307,7 @@ async def test_sizes_that_change_with_each_answer_end(world: World) -> None:
 async def test_slow_and_endless_answers_hold_up_no_other_witness(
     world: World, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragseal.ledger.submitting.SECONDS", 1.0)
+    monkeypatch.setattr("ragseal.ledger.submitting.SECONDS", 3.0)
     world.urls[1] = await raw.start()
     await world.witness(2)
     submitter = world.submitter(world.policy([1, 2], 1))
@@ -317,7 +317,7 @@ async def test_slow_and_endless_answers_hold_up_no_other_witness(
             world.grow(size)
             began = time.monotonic()
             await until(lambda size=size: world.held() == {"w2.example": size})
-            assert time.monotonic() - began < 0.9
+            assert time.monotonic() - began < 2.7
         await until(lambda: submitter._peers[0].trouble != "")
         assert world.held() == {"w2.example": 9}
     finally:

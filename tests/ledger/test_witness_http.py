@@ -358,7 +358,7 @@ class Served(Caller):
 
 @pytest_asyncio.fixture
 async def served(site: Site) -> AsyncIterator[Served]:
-    found = Served(site, HttpLimits(body=MAX_BODY_BYTES, read=0.5, idle=0.5, connections_of_one=8))
+    found = Served(site, HttpLimits(body=MAX_BODY_BYTES, read=1.5, idle=1.5, connections_of_one=8))
     await found.start()
     yield found
     await found.server.stop()
@@ -426,9 +426,9 @@ async def test_slow_callers_are_let_go_and_hold_up_nobody(served: Served) -> Non
     await asyncio.sleep(0.05)
     began = time.monotonic()
     assert await served.post(body(0, 5)) == 200
-    assert time.monotonic() - began < 0.45
+    assert time.monotonic() - began < 1.4
     assert await asyncio.gather(*slow) == [b"", b"", b""]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6
 
 
 @pytest.mark.asyncio
