@@ -54,6 +54,15 @@ _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.
 Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
+def layout_of(cls: AttestationClass) -> Layout | ScaledLayout:
+    """The public inputs of an attestation's circuit, in order."""
+    if isinstance(cls, ShardedClass):
+        return ShardedLayout(cls)
+    if isinstance(cls, LotteryClass):
+        return LotteryLayout(cls)
+    return RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+
+
 @dataclass(frozen=True, slots=True)
 class Circuit:
     """A circuit before it is compiled."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
+from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.classes import AttestationClass
@@ -20,13 +21,9 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_statement import LotteryLayout
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
+from ragseal.kernel.ranked_statement import ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
-from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
 
@@ -122,13 +119,8 @@ class KeyView(View):
 
     def __init__(self, cls: AttestationClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
-        self.layout = self._layout()
+        self.layout = layout_of(cls)
         super().__init__(cls.name, self.layout.public, self.layout.clear, vk)
-
-    def _layout(self) -> Layout | ScaledLayout:
-        if isinstance(self.cls, LotteryClass):
-            return LotteryLayout(self.cls)
-        return RankedLayout(self.cls) if isinstance(self.cls, RankedClass) else Layout(self.cls)
 
     @cached_property
     def scores(self) -> ScoreBases:
@@ -190,11 +182,8 @@ class ShardedView(KeyView):
     """The key of the sharded circuit, under which a record has one proof a shard."""
 
     def __init__(self, cls: ShardedClass, vk: VerifyingKeyData) -> None:
-        self._sharded = ShardedLayout(cls)
         super().__init__(cls, vk)
-
-    def _layout(self) -> ShardedLayout:
-        return self._sharded
+        self._sharded = ShardedLayout(cls)
 
     @cached_property
     def thresholds(self) -> ThresholdBases:

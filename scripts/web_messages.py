@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.circuits.circuit import class_digest, layout_of, load_classes
 from ragseal.embedder.interface import DeclaredIdentity, EmbedderIdentity
 from ragseal.kernel import (
     attestation,
@@ -41,13 +41,11 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS, RankedLayout
+from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_statement import ShardedLayout
 from ragseal.kernel.slot_text import Characters, MetadataValue
-from ragseal.kernel.statement import HintLayout, Layout
+from ragseal.kernel.statement import HintLayout
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
 
@@ -160,11 +158,8 @@ def messages() -> str:
 
 def _layout(cls: AttestationClass) -> tuple[str, HintLayout]:
     """The kind of a class's statement, and its public inputs."""
-    if isinstance(cls, ShardedClass):
-        return "sharded", ShardedLayout(cls)
-    if isinstance(cls, LotteryClass):
-        return "lottery", LotteryLayout(cls)
-    return ("ranked", RankedLayout(cls)) if isinstance(cls, RankedClass) else ("dithered", Layout(cls))
+    kinds = {ShardedClass: "sharded", LotteryClass: "lottery", RankedClass: "ranked"}
+    return next((name for kind, name in kinds.items() if isinstance(cls, kind)), "dithered"), layout_of(cls)
 
 
 def _class(cls: AttestationClass) -> str:

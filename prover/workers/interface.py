@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 from ragseal.kernel import field
 from ragseal.kernel.encoding import HASH, NAME, Blob, Codec, Message, Text
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+from ragseal.prover.workers.narrow import lengthen, shorten
 
 HERE = "here"  #: the engine that has no workers: the provider proves, with every core
 MAX_INPUTS = 1 << 27  #: bytes of one assignment
@@ -43,19 +44,36 @@ class StoppingError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Message):
-    """One assignment: all inputs of a circuit, and the key that proves it."""
+class _Travelling(Message):
+    """A :class:`Work` on its way."""
 
     TAG: ClassVar[str] = "work"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, Blob(MAX_INPUTS))
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, Blob(MAX_INPUTS + 1))
+
+    circuit: str
+    key: bytes
+    inputs: bytes  #: as :mod:`ragseal.prover.workers.narrow` writes them
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One assignment: all inputs of a circuit, and the key that proves it."""
 
     circuit: str  #: name of its class
     key: bytes  #: digest of the verifying key
     inputs: bytes  #: in wire order, 32 bytes each
 
-    def validate(self) -> None:
-        if not self.inputs or len(self.inputs) % field.FIELD_BYTES:
+    def encode(self) -> bytes:
+        """As long for every assignment of a circuit.  Raises EncodingError: no circuit has such inputs."""
+        if not self.inputs or len(self.inputs) % field.FIELD_BYTES or len(self.inputs) > MAX_INPUTS:
             raise EncodingError("the inputs of an assignment are field elements of 32 bytes each")
+        return _Travelling(self.circuit, self.key, shorten(self.circuit, self.inputs)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Work:
+        """Raises EncodingError: as of a message, or a length that is no assignment's of this circuit."""
+        told = _Travelling.decode(data)
+        return cls(told.circuit, told.key, lengthen(told.circuit, told.inputs))
 
     def __repr__(self) -> str:
         return f"Work({self.circuit!r})"

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Inputs as they travel: back as they were, and as many bytes whatever they are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ragseal.circuits.circuit import layout_of, load_classes
+from ragseal.kernel import field
+from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.params import R
+from ragseal.prover.workers.interface import MAX_INPUTS, Work
+from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
+
+EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
+CLASSES = ("tiny", "ranked-tiny-two", "sharded-tiny-two", "lottery-tiny", "ranked-small-one-50")
+#: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
+WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
+
+
+def inputs_of(circuit: str, chance: random.Random, private: int = 3) -> list[int]:
+    """Of a whole assignment: any elements where they are wide, and the ends more often where they are narrow."""
+    layout = layout_of(load_classes()[circuit])
+    values = [chance.randrange(R) for _ in range(layout.public + private)]
+    for run in narrow_runs(circuit):
+        for at in range(run.start, run.stop):
+            values[at] = chance.choice((0, 1, -1, EDGE - 1, 1 - EDGE, chance.randrange(1 - EDGE, EDGE))) % R
+    return values
+
+
+@pytest.mark.parametrize("circuit", CLASSES)
+def test_inputs_come_back_and_lengths_are_the_circuits(circuit: str) -> None:
+    chance = random.Random(circuit)
+    found = set[int]()
+    for _ in range(3):
+        inputs = field.pack(inputs_of(circuit, chance))
+        short = shorten(circuit, inputs)
+        assert short[:1] == SHORT
+        assert lengthen(circuit, short) == inputs
+        found.add(len(short))
+    narrow = sum(run.stop - run.start for run in narrow_runs(circuit))
+    assert found == {1 + len(inputs) - (field.FIELD_BYTES - NARROW_BYTES) * narrow}
+    assert len(inputs) > 4 * len(short)
+
+
+@pytest.mark.parametrize("value", WIDE)
+def test_a_wide_value_in_a_narrow_place_is_not_cut(value: int) -> None:
+    """No circuit takes it; the worker's answer is to be the provider's own all the same."""
+    chance = random.Random(value)
+    for run in narrow_runs("tiny"):
+        for at in (run.start, run.stop - 1):
+            values = inputs_of("tiny", chance)
+            values[at] = value
+            inputs = field.pack(values)
+            assert shorten("tiny", inputs) == FULL + inputs
+            assert lengthen("tiny", FULL + inputs) == inputs
+
+
+def test_the_modulus_itself_is_not_taken_for_zero() -> None:
+    inputs = bytearray(field.pack(inputs_of("tiny", random.Random(1))))
+    at = field.FIELD_BYTES * narrow_runs("tiny")[0].start
+    inputs[at : at + field.FIELD_BYTES] = R.to_bytes(32, "big")
+    assert shorten("tiny", bytes(inputs)) == FULL + inputs
+
+
+@pytest.mark.parametrize("circuit", ["thinning-126", "estimate-6", "unknown", "tiny"])
+def test_what_has_no_narrow_place_stays_as_it_is(circuit: str) -> None:
+    inputs = field.pack(range(4))  # of tiny they are too few
+    assert shorten(circuit, inputs) == FULL + inputs
+    assert lengthen(circuit, FULL + inputs) == inputs
+
+
+def test_hostile_lengths_are_refused() -> None:
+    values = inputs_of("tiny", random.Random(2))
+    short = shorten("tiny", field.pack(values))
+    fewest = len(short) - field.FIELD_BYTES * (len(values) - narrow_runs("tiny")[-1].stop)
+    assert lengthen("tiny", short[:fewest])  # the native module says what is missing
+    for data in (
+        b"",
+        SHORT,
+        FULL,
+        b"\x02" + bytes(32),
+        FULL + bytes(31),
+        short[:-1],
+        short[: fewest - 32],
+        short + b"x",
+    ):
+        with pytest.raises(EncodingError, match="not those of its circuit"):
+            lengthen("tiny", data)
+    with pytest.raises(EncodingError, match="not those of its circuit"):
+        lengthen("unknown", SHORT + bytes(64))
+
+
+@pytest.mark.parametrize("inputs", [b"", bytes(33), bytes(MAX_INPUTS + 32)])
+def test_no_circuit_has_such_inputs(inputs: bytes) -> None:
+    with pytest.raises(EncodingError, match="32 bytes each"):
+        Work("tiny", bytes(32), inputs).encode()
