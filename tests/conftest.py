@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -18,6 +19,7 @@ os.environ.setdefault("RAGSEAL_BUILD", str(TESTS.parent / "var" / "build"))
 # The embedder's threads sleep while they wait for each other: beside other workers, two thirds of its time went into
 # waiting awake.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # likewise numpy's, whose threads wait awake as well
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 _LIMIT = sys.getrecursionlimit()
@@ -56,6 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         slow = {item.path for item in items if item.get_closest_marker("slow")}
         items.sort(key=lambda item: _turn(item.path, item.path in slow))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live until the end: a collection that walks through all of them each time frees nothing."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(path: Path, slow: bool) -> int:
