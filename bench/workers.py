@@ -56,20 +56,26 @@ while receive(channel) is not None:
 APART = 10.0  #: seconds between two starts of nodes: one of two that start at once on one machine may die of it
 
 
-def processor_seconds(roots: Sequence[int]) -> float:
-    """Of these processes and of all that they started, as far as they run still."""
-    parents, used = dict[int, int](), dict[int, float]()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError):
-                told = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(told[1])
-                used[int(entry.name)] = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+class Processors:
+    """Time of these processes and of all that they started; of one that ended, what it had at the last look."""
 
-    def belongs(pid: int) -> bool:
-        return pid in roots or (pid in parents and belongs(parents[pid]))
+    def __init__(self, roots: Sequence[int]) -> None:
+        self._roots, self._seen = roots, dict[tuple[int, int], float]()  #: by process and the time when it began
 
-    return sum(one for pid, one in used.items() if belongs(pid))
+    def seconds(self) -> float:
+        parents, used = dict[int, int](), dict[tuple[int, int], float]()
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    told = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+                    parents[int(entry.name)] = int(told[1])
+                    used[int(entry.name), int(told[19])] = (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+        def belongs(pid: int) -> bool:
+            return pid in self._roots or (pid in parents and belongs(parents[pid]))
+
+        self._seen |= {one: seconds for one, seconds in used.items() if belongs(one[0])}
+        return sum(self._seen.values())
 
 
 @dataclass
@@ -119,7 +125,7 @@ def rate(
 
     ``roots``: processes that take part beside this one and what it started.
     """
-    roots, end, done, mutex = (os.getpid(), *roots), 0.0, 0, threading.Lock()
+    processors, end, done, mutex = Processors((os.getpid(), *roots)), 0.0, 0, threading.Lock()
 
     def loop() -> None:
         nonlocal done
@@ -132,14 +138,14 @@ def rate(
     with ThreadPoolExecutor(places) as pool:
         for one in [pool.submit(loop) for _ in range(places)]:
             one.result()
-        spent, began = processor_seconds(roots), time.monotonic()
+        spent, began = processors.seconds(), time.monotonic()
         time.sleep(seconds / 3)
-        idle = (processor_seconds(roots) - spent) / (time.monotonic() - began)
-        spent, began = processor_seconds(roots), time.monotonic()
+        idle = (processors.seconds() - spent) / (time.monotonic() - began)
+        spent, began = processors.seconds(), time.monotonic()
         end = began + seconds
         for one in [pool.submit(loop) for _ in range(places)]:
             one.result()
-    took, spent, done = time.monotonic() - began, processor_seconds(roots) - spent, done + places
+    took, spent, done = time.monotonic() - began, processors.seconds() - spent, done + places
     return {
         "a_second": round(done / took, 3),
         "processor_milliseconds": round(1000 * spent / done, 2),

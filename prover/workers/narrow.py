@@ -23,7 +23,7 @@ WIDE_HINTS = frozenset({"placeBefore", "placeUpto", "plo", "phi"})
 SHORT, FULL = b"\x01", b"\x00"  #: the first byte: whether narrow inputs are shortened
 
 _LIMIT = 1 << (8 * NARROW_BYTES - 1)  #: below R's lowest limb: r - x borrows nothing from the others
-_HIGH = np.array([R >> 192, R >> 128 & (1 << 64) - 1, R >> 64 & (1 << 64) - 1], dtype=np.uint64)
+_HIGH = np.frombuffer(R.to_bytes(FIELD_BYTES, "big"), dtype=np.uint64)[:3]  #: r's other limbs, as they lie
 _LOW = R & (1 << 64) - 1
 
 
@@ -50,7 +50,7 @@ def shorten(circuit: str, inputs: bytes) -> bytes:
     Args:
         inputs: of a whole assignment, in wire order, 32 bytes each.
     """
-    runs, limbs = narrow_runs(circuit), np.frombuffer(inputs, dtype=">u8").reshape(-1, 4)
+    runs, limbs = narrow_runs(circuit), np.frombuffer(inputs, dtype=np.uint64).reshape(-1, 4)
     if not runs or len(limbs) < runs[-1].stop:
         return FULL + inputs
     small, kept, at = list[bytes](), list[bytes](), 0
@@ -65,13 +65,20 @@ def shorten(circuit: str, inputs: bytes) -> bytes:
 
 
 def _values(limbs: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
-    """The integers in (-r/2, r/2) that elements of shape (n, 4) stand for, shape (n,); None if one is not narrow."""
-    negative, low = limbs[:, 0] != 0, limbs[:, 3].astype(np.int64)  # modulo 2^64, as the difference below
-    size = np.where(negative, _LOW - low, low)
-    narrow = (size >= negative) & (size < _LIMIT)
-    if not narrow.all() or not np.array_equal(limbs[:, :3], np.where(negative[:, None], _HIGH, 0)):
+    """The integers in (-r/2, r/2) that elements of shape (n, 4) stand for, shape (n,); None if one is not narrow.
+
+    Only the lowest limb is turned from big-endian: the others are compared as they lie.
+    """
+    negative = limbs[:, 0] != 0
+    mask = -negative.astype(np.int64)
+    wrong = np.zeros(len(limbs), dtype=np.uint64)
+    for limb, of_r in enumerate(_HIGH):
+        wrong |= limbs[:, limb] ^ (of_r & mask.view(np.uint64))
+    low = np.frombuffer(limbs[:, 3].tobytes(), dtype=">i8").astype(np.int64)
+    values: npt.NDArray[np.int64] = low - (_LOW & mask)  # modulo 2^64
+    if wrong.any() or values.min() <= -_LIMIT or values.max() >= _LIMIT or ((values < 0) != negative).any():
         return None
-    return np.where(negative, -size, size)
+    return values
 
 
 def lengthen(circuit: str, data: bytes) -> bytes:
@@ -87,16 +94,18 @@ def lengthen(circuit: str, data: bytes) -> bytes:
     wide = len(data) - 1 - NARROW_BYTES * count
     if first != SHORT or not runs or wide < FIELD_BYTES * (runs[-1].stop - count) or wide % FIELD_BYTES:
         raise EncodingError("the inputs of an assignment are not those of its circuit")
-    small = np.zeros((count, 4), dtype=np.uint8)
-    small[:, 1:] = np.frombuffer(data, dtype=np.uint8, count=NARROW_BYTES * count, offset=1).reshape(-1, NARROW_BYTES)
-    values = small.view("<i4").reshape(-1) >> 8  # which keeps the sign
-    limbs = np.zeros((count, 4), dtype=">u8")
-    limbs[:, 3] = np.where(values < 0, _LOW + values.astype(np.int64), values)
-    limbs[values < 0, :3] = _HIGH
-    inputs, pieces, at, done, used = limbs.tobytes(), list[bytes](), len(data) - wide, 0, 0
+    # Four bytes at every third: the lowest belongs to what stands before, and the shift keeps the sign.
+    values = np.ndarray((count,), "<i4", data, 0, (NARROW_BYTES,)).astype(np.int64) >> 8
+    rest = np.frombuffer(data, dtype=np.uint8, offset=len(data) - wide).reshape(-1, FIELD_BYTES)
+    limbs = np.empty((count + len(rest), 4), dtype=np.uint64)
+    inputs, at, used = limbs.view(np.uint8), 0, 0
     for run in runs:
-        before = FIELD_BYTES * (run.start - done)
-        size = FIELD_BYTES * (run.stop - run.start)
-        pieces += [data[at : at + before], inputs[used : used + size]]
-        at, done, used = at + before, run.stop, used + size
-    return b"".join((*pieces, data[at:]))
+        inputs[at : run.start] = rest[at - used : run.start - used]
+        part = values[used : used + run.stop - run.start]
+        mask = part >> 63
+        for limb, of_r in enumerate(_HIGH):
+            limbs[run, limb] = of_r & mask.view(np.uint64)
+        limbs[run, 3] = (part + (_LOW & mask)).astype(">i8").view(np.uint64)
+        at, used = run.stop, used + len(part)
+    inputs[at:] = rest[at - used :]
+    return limbs.tobytes()
