@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo demo-large check test test-fast test-extras lint package docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -31,15 +31,18 @@ demo-large:  ## the same at 100,000 slots: an index in shards, with synthetic ve
 check: lint test-fast  ## linters and the fast tests: before each commit
 
 test-fast: setup  ## the tests that take seconds: what runs while one works
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --max-worker-restart=0 -m "not slow"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --max-worker-restart=0 -m "not slow and not long"
 
 # Each worker reads every test file.  In a new checkout one process does it first, while Rust compiles, so that Python
 # compiles them once: 36 s of processor time that each worker would take.
-test: setup  ## the whole test suite, Python and Rust
+test: setup  ## the test suite, Python and Rust, without what takes minutes
 	@mkdir -p var; (cd native && cargo test --release --lib --quiet) >var/cargo-test.log 2>&1 & rust=$$!; \
 		{ $(BIN)/python -m pytest -q --collect-only >var/collected.log 2>&1 || { tail -n 40 var/collected.log; false; }; } && \
-		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
+		$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long" --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
 		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))
+
+test-long: setup  ## what `make test` leaves out: thirty kills, a million entries, a window without the native module, whole ceremonies
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long --max-worker-restart=0 $$(grep -rl --include='test_*.py' 'mark\.long' tests)
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
 	@$(PYTHON) scripts/setup.py --extras

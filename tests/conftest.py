@@ -28,13 +28,12 @@ with contextlib.suppress(ImportError):
 sys.setrecursionlimit(_LIMIT)
 
 
-#: Files with a test of half a minute or more.  Among several workers they begin, so that none runs alone at the end.
-LONG = (
-    "runtime/test_ceremony_commands.py", "attacks/test_ceremony.py", "attacks/test_ceremony_files.py",
-    "verifier/test_ceremony.py", "native/test_ceremony.py", "prover/test_without_native.py", "crash/test_rollover.py",
-    "demo/test_end_to_end.py", "crash/test_kill.py", "runtime/test_powers_commands.py", "test_documents.py",
-    "prover/test_rollover.py", "prover/test_defaults.py", "crash/test_clients.py", "attacks/test_timing.py",
-    "prover/test_plan.py",
+#: Files that take longest.  Among several workers they begin, so that none runs alone at the end.
+FIRST = (
+    "demo/test_end_to_end.py", "attacks/test_ceremony.py", "attacks/test_ceremony_files.py", "crash/test_rollover.py",
+    "verifier/test_ceremony.py", "native/test_ceremony.py", "crash/test_kill.py", "test_documents.py",
+    "runtime/test_tls_commands.py", "prover/test_rollover.py", "crash/test_clients.py", "attacks/test_timing.py",
+    "prover/test_plan.py", "runtime/test_powers_commands.py",
 )  # fmt: skip
 
 
@@ -51,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a worker (``make test``): long files first, then those with a slow test, then the fast ones.
+    """In a worker (``make test``): the longest files first, then those with a slow test, then the fast ones.
 
     A file's tests stay together and in order, for ``--dist loadfile`` hands out whole files.
     """
@@ -68,7 +67,7 @@ def pytest_collection_finish() -> None:
 
 def _turn(path: Path, slow: bool) -> int:
     place = path.relative_to(TESTS).as_posix()
-    return LONG.index(place) if place in LONG else len(LONG) + (not slow)
+    return FIRST.index(place) if place in FIRST else len(FIRST) + (not slow)
 
 
 @pytest.hookimpl(wrapper=True)

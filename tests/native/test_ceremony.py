@@ -163,6 +163,7 @@ def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(h
     assert not accepted(begun)
 
 
+@pytest.mark.long
 def test_a_circuit_of_our_own(tmp_path: Path) -> None:
     """The same on a circuit that circom compiled, class tiny's of the thinning, upon powers that one party made.
 

@@ -215,6 +215,7 @@ def test_proof_elements(
         assert refusal(Proof.decode, bad)
 
 
+@pytest.mark.long
 def test_batches(made: Any, ours: VerifyingKey, theirs: Any, proofs: list[bytes]) -> None:
     clear, point = committed(theirs, made.public)
     n = len(proofs)
@@ -265,6 +266,7 @@ def put(at: int, new: bytes) -> Callable[[bytes], bytes]:
     return lambda old: old[:at] + new + old[at + len(new) :]
 
 
+@pytest.mark.long
 def test_hostile_key_files(tmp_path: Path, made: Any, repack: Repack, outside_subgroup: bytes) -> None:
     data = made.zkey.read_bytes()
     path = tmp_path / "hostile.zkey"

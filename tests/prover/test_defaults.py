@@ -218,6 +218,7 @@ def test_a_large_epsilon_of_until_delivered_needs_its_number_too() -> None:
         consent.require(consent.terms(policy, cls, {"error": "because of that"}), 1e9, "because of that")
 
 
+@pytest.mark.long
 def test_real_questions_are_answered_with_the_default_policy() -> None:
     """The demo's corpus and questions with the packaged embedder: the best text comes back, coin and flags included."""
     embedder = load_embedder("minilm")

@@ -34,6 +34,7 @@ def account(folder: Path, name: str) -> Path:
     return folder / name
 
 
+@pytest.mark.long
 def test_thirty_two_accounts_ask_across_three_roll_overs(tmp_path: Path) -> None:
     clock = Running()
     state = scene.new_state(tmp_path / "p", {"acme": NAMES})

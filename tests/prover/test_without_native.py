@@ -88,6 +88,7 @@ def plain(tmp_path: Path) -> Machine:
     return Machine(tmp_path, PYTHONPATH=os.pathsep.join([str(shadow), str(ROOT)]))
 
 
+@pytest.mark.long
 def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, built: BuiltCircuit) -> None:
     auditor = Machine(tmp_path, PYTHONPATH=str(ROOT))
     probe = "from ragseal.backends.group import available; raise SystemExit(available())"

@@ -53,6 +53,7 @@ def audited(state: State, site: Path) -> Verdict:
     return world.audit(auditor=replace(world.auditor(), keys=keys))
 
 
+@pytest.mark.long
 def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -> None:
     powers, folder = tmp_path / "own.ptau", tmp_path / "ceremony"
     told("verifier", "ceremony", "powers", "--class", "tiny", powers)

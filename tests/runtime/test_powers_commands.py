@@ -45,6 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(folder, powers, keys)
 
 
+@pytest.mark.long
 def test_a_provider_checks_every_point_or_says_that_it_did_not(made: Made) -> None:
     scene = Scene(made.folder, None, None)  # type: ignore[arg-type]  # no certificates
     other = made.folder / "other.ptau"

@@ -93,7 +93,7 @@ def test_hostile_lengths_are_refused() -> None:
         lengthen("unknown", SHORT + bytes(64))
 
 
-@pytest.mark.parametrize("inputs", [b"", bytes(33), bytes(MAX_INPUTS + 32)])
-def test_no_circuit_has_such_inputs(inputs: bytes) -> None:
+@pytest.mark.parametrize("size", [0, 33, MAX_INPUTS + 32])
+def test_no_circuit_has_such_inputs(size: int) -> None:
     with pytest.raises(EncodingError, match="32 bytes each"):
-        Work("tiny", bytes(32), inputs).encode()
+        Work("tiny", bytes(32), bytes(size)).encode()
