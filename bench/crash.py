@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """kill -9 at random moments of a provider and an observer, with accounts asking all the while.
 
-``python -m bench.crash --rounds 1000`` is the nightly run, the tests run 8 rounds of the same code, and 30.  A round starts
-the provider, lets accounts ask, and kills it at a random moment, in some rounds while it is still starting.  The
+``python -m bench.crash --rounds 1000`` is the nightly run, the tests run 8 rounds of the same code, and 30.  A round
+starts the provider, lets accounts ask, and kills it at a random moment, in some rounds while it is still starting.  The
 observer lives through several rounds and is killed at moments of its own.  After every start:
 
 - every acknowledged entry is there with the same bytes, under a root that never changed;
