@@ -2,7 +2,7 @@
 """The inputs of an assignment as they travel: scores and hints in three bytes each, the others in 32.
 
 Of class ranked-small-one-50 that is 0.37 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
-alone, so that lengths tell nothing of scores: compression would, and so would a width chosen by the value.
+alone (SPEC B.12.10), so that lengths tell nothing of scores: compression would, or a width chosen by the value.
 """
 
 from __future__ import annotations
