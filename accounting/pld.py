@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,7 @@ def _exact_infinite_mass(table: NoiseTable, shift: int, n: int) -> tuple[int, fl
     return mass, math.nextafter(mass / (1 << _FIXED_BITS), math.inf)
 
 
+@lru_cache(maxsize=1024)  # :func:`largest_finite_n` asks for a hundred powers, of the same base at every audit
 def _power_down(base: int, exponent: int) -> int:
     """A lower bound of (base / 2^1024)^exponent in the same fixed point, base <= 2^1024."""
     result, square = 1 << _FIXED_BITS, base

@@ -88,6 +88,7 @@ def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
     return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
 
 
+@lru_cache(maxsize=1024)  # a class's grid is asked for with every layout of it
 def few_exceed_bound(N: int, K: int, mass: int, out_of: int) -> Fraction:
     """An upper bound of P(Bin(N, mass / 2^out_of) <= K - 1), within 2^-300, for 0 <= mass <= 2^out_of."""
     if K > N:
