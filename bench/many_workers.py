@@ -34,12 +34,12 @@ from tests.workers.many_nodes import many_nodes
 
 #: What a worker has to do: a name, bytes of an assignment as it travels, and seconds of a proof on two cores.
 KINDS = (
-    ("tiny, flat out", 21_600, 0.0),
-    ("tiny, 1.7 s", 21_600, 1.7),
-    ("small, 1.1 s", 374_000, 1.1),
-    ("base, 1.7 s", 806_000, 1.7),
+    ("tiny, flat out", 28_200, 0.0),
+    ("tiny, 1.7 s", 28_200, 1.7),
+    ("small, 1.1 s", 421_000, 1.1),
+    ("base, 1.7 s", 902_000, 1.7),
 )
-FEW = 500  #: workers: with more, the assignments of class base would be gigabytes
+FEW = 500  #: workers: with more, the assignments of class base would be a gigabyte
 
 
 def resident() -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.circuits.bound import find_bound
-from ragseal.circuits.circuit import Shape
+from ragseal.circuits.circuit import Shape, layout_of
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
@@ -27,9 +27,7 @@ from ragseal.kernel.params import (
 )
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
 from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_statement import ShardedLayout
 from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
@@ -163,7 +161,7 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
     """
     sharded = isinstance(cls, ShardedClass)
-    layout = ShardedLayout(cls) if isinstance(cls, ShardedClass) else RankedLayout(cls)
+    layout = layout_of(cls)
     n, r, c = cls.N, cls.R, cls.c
     slots = 5 * n + 2 * _total(n) + _total(2 * n)
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)

@@ -22,7 +22,6 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.ranked_statement import ScaledLayout
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
 from ragseal.kernel.thinning import ThinningClass
 
@@ -181,14 +180,12 @@ class KeyView(View):
 class ShardedView(KeyView):
     """The key of the sharded circuit, under which a record has one proof a shard."""
 
-    def __init__(self, cls: ShardedClass, vk: VerifyingKeyData) -> None:
-        super().__init__(cls, vk)
-        self._sharded = ShardedLayout(cls)
+    layout: ShardedLayout
 
     @cached_property
     def thresholds(self) -> ThresholdBases:
         """V*, I* and B, over which C_v commits to a record's threshold."""
-        return ThresholdBases(self.bases(self._sharded.threshold_at, len(THRESHOLD)) + self.scores.b)
+        return ThresholdBases(self.bases(self.layout.threshold_at, len(THRESHOLD)) + self.scores.b)
 
     def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
         """As of a ranked class, and 1 for C_v.

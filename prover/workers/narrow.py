@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inputs of an assignment as they travel: scores and hints in three bytes each, the others in 32.
+"""The inputs of an assignment as they travel: scores and hints in four bytes each, the others in 32.
 
-Of class ranked-small-one-50 that is 0.37 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
+Of class ranked-small-one-50 that is 0.42 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
 alone (SPEC B.12.10), so that lengths tell nothing of scores: compression would, or a width chosen by the value.
 """
 
@@ -17,7 +17,9 @@ from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.field import FIELD_BYTES
 from ragseal.kernel.params import R
 
-NARROW_BYTES = 3  #: two's complement: circuits check scores and hints to fewer bits than these have
+#: Two's complement.  No policy may have scores outside its class's comparisons, 2^(2c) and a chunk (SPEC A.10), and c
+#: is 13 at most; hints are chunks, counts, slots, and sums of a score and its noise.
+NARROW_BYTES = 4
 #: Hints that are wider: values of the noise's distribution function.
 WIDE_HINTS = frozenset({"placeBefore", "placeUpto", "plo", "phi"})
 SHORT, FULL = b"\x01", b"\x00"  #: the first byte: whether narrow inputs are shortened
@@ -58,7 +60,7 @@ def shorten(circuit: str, inputs: bytes) -> bytes:
         values = _values(limbs[run])
         if values is None:
             return FULL + inputs
-        small.append(values.astype("<i4").view(np.uint8).reshape(-1, 4)[:, :NARROW_BYTES].tobytes())
+        small.append(values.astype("<i4").tobytes())
         kept.append(inputs[FIELD_BYTES * at : FIELD_BYTES * run.start])
         at = run.stop
     return b"".join((SHORT, *small, *kept, inputs[FIELD_BYTES * at :]))
@@ -94,8 +96,7 @@ def lengthen(circuit: str, data: bytes) -> bytes:
     wide = len(data) - 1 - NARROW_BYTES * count
     if first != SHORT or not runs or wide < FIELD_BYTES * (runs[-1].stop - count) or wide % FIELD_BYTES:
         raise EncodingError("the inputs of an assignment are not those of its circuit")
-    # Four bytes at every third: the lowest belongs to what stands before, and the shift keeps the sign.
-    values = np.ndarray((count,), "<i4", data, 0, (NARROW_BYTES,)).astype(np.int64) >> 8
+    values = np.frombuffer(data, dtype="<i4", count=count, offset=1).astype(np.int64)
     rest = np.frombuffer(data, dtype=np.uint8, offset=len(data) - wide).reshape(-1, FIELD_BYTES)
     limbs = np.empty((count + len(rest), 4), dtype=np.uint64)
     inputs, at, used = limbs.view(np.uint8), 0, 0

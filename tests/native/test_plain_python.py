@@ -215,7 +215,6 @@ def test_proof_elements(
         assert refusal(Proof.decode, bad)
 
 
-@pytest.mark.long
 def test_batches(made: Any, ours: VerifyingKey, theirs: Any, proofs: list[bytes]) -> None:
     clear, point = committed(theirs, made.public)
     n = len(proofs)

@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import layout_of, load_classes
 from ragseal.kernel import field
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.params import R
+from ragseal.kernel.lottery_class import LotteryClass, check_window
+from ragseal.kernel.noise import build_table
+from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.policy import comparison_room
+from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
 
@@ -43,6 +50,46 @@ def test_inputs_come_back_and_lengths_are_the_circuits(circuit: str) -> None:
     narrow = sum(run.stop - run.start for run in narrow_runs(circuit))
     assert found == {1 + len(inputs) - (field.FIELD_BYTES - NARROW_BYTES) * narrow}
     assert len(inputs) > 4 * len(short)
+
+
+def extremes(cls: AttestationClass) -> tuple[int, int, int]:
+    """Of scores that a policy may have: H, the least and the largest w (the policy's checks, SPEC A.10)."""
+    if isinstance(cls, LotteryClass):
+        return cls.room // 4, cls.room // 4 - cls.room + 1, cls.room
+    if isinstance(cls, RankedClass):
+        chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
+        return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
+    assert isinstance(cls, CircuitClass)
+    most = comparison_room(cls) - 2 * (((build_table(cls.law).cut + 1) << cls.s) - 1) - 3
+    return 1, -most, most
+
+
+@pytest.mark.parametrize("circuit", sorted(load_classes()))
+def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
+    """Else a length would tell whether a record has one.  Three bytes were too few for chunks of 12 bits and more."""
+    cls = load_classes()[circuit]
+    width, least, most = extremes(cls)
+    assert max(width, -least, most) < 1 << (2 * cls.c + 1) < EDGE
+    if isinstance(cls, LotteryClass):
+        check_window(cls, width, least, most)
+    elif isinstance(cls, RankedClass):
+        check_scores(cls, width, least >> cls.c, most >> cls.c)
+
+
+@pytest.mark.parametrize("circuit", ["tiny", "small-one-32", "ranked-tiny-two", "lottery-tiny", "lottery-small-32"])
+def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
+    cls, chance = load_classes()[circuit], random.Random(circuit)
+    width, least, most = extremes(cls)
+    w = np.array([chance.choice((least, most, 0, width, -1)) for _ in range(cls.N)], dtype=np.int64)
+    w[: cls.R // 4], w[cls.R // 4 :] = most, np.minimum(w[cls.R // 4 :], 0)  # else places would not suffice
+    prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
+    (h,) = open_engine(cls).shard_hints(chance.randrange(R), w, width, prizes)
+    layout = layout_of(cls)
+    before, after = (field.pack(chance.randrange(R) for _ in range(n)) for n in (layout.scores_at, layout.public + 3))
+    inputs = before + field.pack(int(x) for x in w) + h
+    inputs += after[: len(after) - len(inputs)]
+    assert shorten(circuit, inputs)[:1] == SHORT
+    assert lengthen(circuit, shorten(circuit, inputs)) == inputs
 
 
 @pytest.mark.parametrize("value", WIDE)
