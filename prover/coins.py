@@ -112,7 +112,8 @@ class Coins:
 
         It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
         """
-        first = self._history.carried(policy, seats)
+        tenants = [name for name, count in index.tenants(self._state) if count]
+        first = self._history.carried(policy, seats, tenants)
         return None if first is None or placed_afresh(self._state, first.digest) else first
 
     def place_afresh(self, shape: IndexShape) -> None:

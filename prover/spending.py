@@ -56,13 +56,13 @@ def coined(windows: Sequence[Window], begins: int, classes: Classes) -> list[Coi
         ConfigurationError: a window's class is not there any more.
     """
     found, start = [], begins - begins % COARSE_TIME
+    last = max((at for at, one in enumerate(windows) if _opened(one) and one.opened_at < start), default=0)
     for at, one in enumerate(windows):
         policy, opened = one.manifest.policy, _opened(one)
         if opened:
             before = one.close is not None and one.close.time < start
         else:
-            earlier = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
-            before = earlier and policy.period_start < begins
+            before = at < last and policy.period_start < begins
         coins = _coins(one)
         thrown = policy.coined and coins == one.digest and one.stage is Stage.SEALED and not one.missing()
         if before or not (opened or thrown):

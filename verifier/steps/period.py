@@ -19,7 +19,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, thrown_by
+from ragseal.verifier.steps.manifest import Entered, Manifests, by_digest, thrown_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     Raises:
         Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
     """
-    entered = {signed.manifest.digest() for _, signed in log.manifests()}
+    entered = by_digest(log)
     opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
     closed = {m.manifest for _, m in log.of(WindowClose)}
     ended: dict[bytes, int] = {}
@@ -117,34 +117,39 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
             continue
         _hold(signed, index)
         policy = signed.manifest.policy
-        one = _charged(log, signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
+        coins = _coin_period(entered, index, signed)
+        one = _charged(signed, index, coins, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (outside if before else inside).append(one)
-    return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
+    return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, entered, opened, minute))
 
 
-def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
+def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
     manifest = signed.manifest
     known = max(places(manifest), accounts)
-    coins = _coin_period(log, index, signed)
     carries = any(coin.thrown_by for coin in manifest.coins)
     return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries)
 
 
-def _coin_period(log: LogView, index: int, signed: SignedManifest) -> bytes:
+def _coin_period(entered: Manifests, index: int, signed: SignedManifest) -> bytes:
     """What names the throw of a window's coins; of one that carries on what it may not, a throw of its own."""
     manifest = signed.manifest
     if not manifest.policy.coined:
         return b""
     try:
-        thrown_by(log, index, manifest)
+        thrown_by(entered, index, manifest)
     except Refused:
         return manifest.digest()
     return manifest.coin_period
 
 
 def _abandoned(
-    log: LogView, window: Entered, auditor: Auditor, opened: Mapping[bytes, int], minute: int
+    log: LogView,
+    window: Entered,
+    auditor: Auditor,
+    entered: Manifests,
+    opened: Mapping[bytes, int],
+    minute: int,
 ) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
@@ -185,13 +190,13 @@ def _abandoned(
             continue
         if not signed.manifest.policy.coined or not coins_known(signed, digest):
             continue
-        if _coin_period(log, index, signed) != digest:
+        if _coin_period(entered, index, signed) != digest:
             continue  # it threw nothing
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
         named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
-        (inside if time >= minute or named else outside).append(_charged(log, signed, index, 0))
+        (inside if time >= minute or named else outside).append(_charged(signed, index, digest, 0))
     return tuple(inside), tuple(outside)
 
 
