@@ -111,7 +111,8 @@ const signature = fixed(64);
 // Curve25519 and Ed25519 are one curve, u = (1 + y) / (1 - y).  A point (X : Z) of order 1, 2, 4 or 8 is the neutral one,
 // Z = 0, after three doublings (RFC 7748, A = 486662); nothing here is a list that was copied.
 export const P = (1n << 255n) - 19n;
-export const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`) & ((1n << 255n) - 1n);
+export const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`);
+export const withoutSign = (number) => number & ((1n << 255n) - 1n);
 export const smallOrder = (x, z) => {
   for (let i = 0; i < 3; i++) {
     const [square, product] = [x * x - z * z, x * z];
@@ -121,7 +122,7 @@ export const smallOrder = (x, z) => {
 };
 const publicKey = (cursor) => {
   const data = cursor.take(32);
-  const y = littleEndian(data);
+  const y = withoutSign(littleEndian(data));
   if (y >= P) refuse("a public key is canonical");
   if (smallOrder(1n + y, 1n - y)) refuse("a public key is no point of small order");
   return hex(data);
@@ -221,7 +222,8 @@ const rules = {
     for (let i = 1; i < keys.length; i++) if (Buffer.compare(keys[i - 1], keys[i]) >= 0) refuse("unsorted metadata");
   },
   request(f) {
-    if (smallOrder(littleEndian(Buffer.from(f[12], "hex")), 1n)) refuse("nothing can be sealed to a key of small order");
+    const u = littleEndian(Buffer.from(f[12], "hex"));
+    if (u >= P || smallOrder(u, 1n)) refuse("nothing can be sealed to a key of small order, or in a second form");
   },
   record(f) {
     const [manifest, , { fields: [request] }, , , time, mode] = f;
