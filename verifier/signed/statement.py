@@ -24,7 +24,7 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
 from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
-from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed import envelope, json_text
 
 FILE_NAME = "verdict.intoto.jsonl"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -209,9 +209,9 @@ def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> Si
     """
     payload = envelope.open_sealed(data, PAYLOAD_TYPE, auditor)
     try:
-        found = json.loads(payload.decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise EncodingError("the signed payload is not JSON") from None
+        found = json_text.parse(payload)
+    except EncodingError as error:
+        raise EncodingError(f"the signed payload: {error}") from None
     if not isinstance(found, dict) or set(found) != {"_type", "subject", "predicateType", "predicate"}:
         raise EncodingError("the signed payload is no in-toto statement")
     if (found["_type"], found["predicateType"]) != (STATEMENT_TYPE, PREDICATE_TYPE):
@@ -243,10 +243,6 @@ def manifest_of(found: SignedVerdict) -> bytes | None:
     if len(made) != 32:
         raise EncodingError("the manifest's digest in the signed verdict is not a SHA-256")
     return made
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _read_predicate(found: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
 import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
 import { decode } from "./decoder.js";
+import { parseJson } from "./json.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { signatureHolds } from "./signature.js";
 import { turned } from "./turns.js";
@@ -50,19 +51,21 @@ function kinds(value: unknown): readonly Kind[] {
   if (value === null) return ["null"];
   if (Array.isArray(value)) return ["list"];
   if (typeof value === "string") return ["text"];
-  if (typeof value === "number") return Number.isInteger(value) ? ["number", "whole"] : ["number"];
+  if (typeof value === "bigint") return ["number", "whole"];
+  if (typeof value === "number") return ["number"];
   return typeof value === "object" ? ["object"] : [];
 }
 
 const isObject = (value: unknown): value is Json => kinds(value)[0] === "object";
 
 function parsed(data: Uint8Array, what: string): Json {
-  let found: unknown;
+  let text: string;
   try {
-    found = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data));
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
-    // said below
+    return refuse(`the ${what} is not UTF-8`);
   }
+  const found = parseJson(text);
   return isObject(found) ? found : refuse(`the ${what} is not a JSON object`);
 }
 
