@@ -184,6 +184,7 @@ SEALED_FOR_BETTER = Both((SEALED_AGAIN, RELEASED_ONCE))
 MANIFEST_OF_THIS_LOG = Guard(manifest, "check_entered", "with another key than this one")
 AUDITORS_SEALED = Guard(beacon, "_check_order", "end with the auditors that had committed")
 AUDITORS_LAST = Guard(beacon, "_complete", "among the beacon's last entries")
+RELIED_HAD_A_PART = Guard(beacon, "check_part", "had a part in the beacon")
 AUDITORS_KEY = Check(beacon, "check_identity")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
@@ -345,6 +346,7 @@ CHECKS: dict[str, Removable] = {
     "beacon: every auditor that committed is sealed": AUDITORS_SEALED,
     "beacon: auditors open last": AUDITORS_LAST,
     "beacon: auditors have the manifest's keys": AUDITORS_KEY,
+    "beacon: whom an auditor relies on had a part": RELIED_HAD_A_PART,
     "account registered": REGISTERED,
     "records inside their window": RECORDS_INSIDE,
     "seq without gaps": SEQ_GAPLESS,
