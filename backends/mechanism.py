@@ -27,6 +27,7 @@ from ragseal.kernel.sharded_hints import sharded_hints
 from ragseal.kernel.sharded_mechanism import select_sharded
 from ragseal.kernel.statement import Returned
 
+
 class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints.
 

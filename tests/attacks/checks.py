@@ -19,6 +19,7 @@ from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.client import history
 from ragseal.client import witnesses as client_witnesses
+from ragseal.groth16 import relations
 from ragseal.groth16.views import EstimateView
 from ragseal.kernel import (
     attestation,
@@ -133,6 +134,9 @@ ELEMENTS_BELOW_R = Both(
     (Guard(encoding.Element, "read", "not canonical"), Guard(encoding.Element, "write", "expected a field element"))
 )
 RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)))
+
+KEY_POINTS_RELATED = Guard(relations, "check_relations", "small multiples of each other")
+KEY_POINTS_ALIKE = Guard(relations, "check_relations", "holds for other")
 
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
@@ -300,6 +304,8 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
+    "key: points that are multiples of each other": KEY_POINTS_RELATED,
+    "key: points that are equal or opposite": KEY_POINTS_ALIKE,
     "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,

@@ -41,11 +41,12 @@ POINTS = {
     "too long": ONE + b"\0", "off the curve behind good ones": GOOD + be(1) + be(3), "x = 0": be(0) + be(1),
 }  # fmt: skip
 SCALARS = {
-    "three": be(5) + be(0) + be(R - 1), "none": b"", "one": be(1), "two": be(1) * 2, "r": be(R), "all ones": b"\xff" * 32,
-    "cut off": be(1)[1:], "too long": be(1) + b"\0", "r behind good ones": be(1) * 2 + be(R),
+    "three": be(5) + be(0) + be(R - 1), "none": b"", "one": be(1), "two": be(1) * 2, "r": be(R),
+    "all ones": b"\xff" * 32, "cut off": be(1)[1:], "too long": be(1) + b"\0", "r behind good ones": be(1) * 2 + be(R),
 }  # fmt: skip
 INTEGERS = {
-    "7": 7, "0": 0, "1": 1, "-1": -1, "r - 1": R - 1, "1 - r": 1 - R, "r": R, "r + 1": R + 1, "-r": -R, "-r - 1": -R - 1,
+    "7": 7, "0": 0, "1": 1, "-1": -1, "r - 1": R - 1, "1 - r": 1 - R, "r": R, "r + 1": R + 1, "-r": -R,
+    "-r - 1": -R - 1,
     "2^256": 1 << 256, "-2^300": -(1 << 300),
 }  # fmt: skip
 VECTORS = {
@@ -128,7 +129,8 @@ def test_engines_refuse_alike(name: str) -> None:
     good = np.arange(cls.N * shards, dtype=np.int64) % 50
     w = {
         "good": good, "one less": good[:-1], "one more": np.append(good, 1), "none": good[:0], "floats": good + 0.5,
-        "two rows": np.stack([good, good])[:, :-1], "32 bits": good.astype(np.int32), "unsigned": good.astype(np.uint64),
+        "two rows": np.stack([good, good])[:, :-1], "32 bits": good.astype(np.int32),
+        "unsigned": good.astype(np.uint64),
         "-2^63": np.where(good == 3, -(2**63), good), "2^40": np.where(good == 3, 1 << 40, good),
         "-2^40": np.where(good == 3, -(1 << 40), good), "2^64 - 1": np.full(len(good), 2**64 - 1, dtype=np.uint64),
         "65 shards": np.zeros(65 * cls.N, dtype=np.int64),
@@ -148,22 +150,24 @@ def _hints(engine: mechanism.Engine) -> Call:
 
 EMBEDDINGS: dict[str, Any] = {
     "good": [1] * 8, "one less": [1] * 7, "one more": [1] * 9, "none": [], "127": [127] * 8, "128": [1] * 7 + [128],
-    "-128": [-128] * 8, "-129": [1] * 7 + [-129], "a fraction": [1.5] * 8, "whole floats": [1.0] * 8, "2^80": [1 << 80] * 8,
-    "an array": np.ones(8, dtype=np.int8), "two rows": np.ones((2, 8), dtype=np.int8),
+    "-128": [-128] * 8, "-129": [1] * 7 + [-129], "a fraction": [1.5] * 8, "whole floats": [1.0] * 8,
+    "2^80": [1 << 80] * 8, "an array": np.ones(8, dtype=np.int8), "two rows": np.ones((2, 8), dtype=np.int8),
 }  # fmt: skip
 
 
 def test_scores_refuse_alike() -> None:
     matrix = (np.arange(48) % 256 - 128).astype(np.int8).reshape(6, 8)
-    pair = [lambda e, kind=kind(matrix): kind.scores(e).tolist() for kind in (scores.NativeScores, scores.NumpyScores)]
-    assert agree(pair[0], pair[1], EMBEDDINGS) == {"", "AttestationError"}
+    native, plain = scores.NativeScores(matrix), scores.NumpyScores(matrix)
+    met = agree(lambda e: native.scores(e).tolist(), lambda e: plain.scores(e).tolist(), EMBEDDINGS)
+    assert met == {"", "AttestationError"}
 
 
 def test_commitments_to_scores_refuse_alike() -> None:
     columns = PurePythonGroup().hash_to_curve(b"columns", 8)
     kinds = {
-        "good": columns, "one less": columns[64:], "cut off": columns[:-1], "none": b"", "identity": IDENTITY + columns[64:],
-        "off the curve": columns[64:] + POINTS["off the curve"], "above p": columns[64:] + POINTS["x above p"],
+        "good": columns, "one less": columns[64:], "cut off": columns[:-1], "none": b"",
+        "identity": IDENTITY + columns[64:], "off the curve": columns[64:] + POINTS["off the curve"],
+        "above p": columns[64:] + POINTS["x above p"],
     }  # fmt: skip
     blinders = {name: POINTS[name] for name in ("one", "identity", "off the curve", "x above p")}
 

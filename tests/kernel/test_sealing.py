@@ -104,7 +104,7 @@ def refused(key: bytes, why: str) -> None:
 
 @pytest.mark.parametrize("u", [2, 9, 18])
 def test_a_second_form_of_a_key_is_refused(u: int) -> None:
-    """The library takes p + u and the top bit for u: one key, whose requests would differ, and be sealed to differently."""
+    """The library takes p + u and the top bit for u: one key, whose requests would differ."""
     plain = u.to_bytes(32, "little")
     check_seal_key(plain)
     private = X25519PrivateKey.generate()

@@ -122,7 +122,7 @@ def with_carried_coins() -> World:
 @pytest.mark.parametrize("make", [without_coins, with_coins, with_carried_coins])
 @pytest.mark.parametrize("opened", [True, False])
 def test_many_windows_take_work_in_proportion(make: Callable[[], World], opened: bool) -> None:
-    """What each account asked, and whose coins a window carries on, is not looked for in the whole log for each window."""
+    """What accounts asked, and whose coins a window carries on, is not looked for in the whole log for each window."""
     world = make()
     world.ask("alice")
     work = [lines_of_the_period(world, number, opened) / number for number in (50, 400)]

@@ -171,10 +171,11 @@ def test_an_envelope_of_another_form(honest: tuple[bytes, bytes]) -> None:
 
 #: Ways to write a number, and whether it is a whole one to a reader; None: it is no number at all.
 NUMBERS: dict[str, bool | None] = {
-    "3": True, "0": True, "-0": True, "-3": True, "9007199254740993": True, "1" * 32: True, "1" * 33: None, "1" * 5000: None,
+    "3": True, "0": True, "-0": True, "-3": True, "9007199254740993": True, "1" * 32: True,
+    "1" * 33: None, "1" * 5000: None,
     "3.0": False, "3e0": False, "3E+0": False, "30e-1": False, "-0.0": False, "1e400": None, "-1e400": None,
-    "03": None, "+3": None, "3.": None, ".3": None, "0x3": None, "3n": None, "1_000": None, "NaN": None, "Infinity": None,
-    "-": None, "3e": None, "": None, "0." + "0" * 31: None, "\u0663": None,
+    "03": None, "+3": None, "3.": None, ".3": None, "0x3": None, "3n": None, "1_000": None, "NaN": None,
+    "Infinity": None, "-": None, "3e": None, "": None, "0." + "0" * 31: None, "\u0663": None,
 }  # fmt: skip
 
 
