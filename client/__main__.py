@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +15,14 @@ from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept
+from ragseal.client.showing import show, show_kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 
 if TYPE_CHECKING:
-    from ragseal.client.result import Opened, Owed, Result
-    from ragseal.runtime.metadata import Plain
-
-BREAKS = "\n\t"  #: that a text may hold when it is shown
+    from ragseal.client.result import Owed
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -89,7 +86,7 @@ def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
     with connected(**where) as client:
         result = client.ask(text, answer=wants_answer)
         owing = client.owing()
-    _show(result, as_json)
+    show(result, as_json)
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
@@ -115,11 +112,11 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
     with connected(**where) as client:
         found = client.resume(again=again)
     for result in found.results:
-        _show(result, as_json)
+        show(result, as_json)
     for owed in found.owed:
         _show_owed(owed, as_json)
     if not found.results and not found.owed and not as_json:
-        click.echo("no answer is owed")
+        click.echo("no answer is owed; `ragseal-client receipts show` prints those that came")
     if found.given_up:
         click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
     if found.owed:
@@ -146,50 +143,6 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         tell_result(True, facts, text)
     else:
         click.echo(text, err=True)
-
-
-def _show(result: Result, as_json: bool) -> None:
-    request, body = result.record.signed.request, result.receipt.body
-    order: Sequence[Opened] = result.opened if result.ranked is None else result.ranked
-    shown: list[dict[str, Any]] = [
-        {"slot": one.slot, "id": one.id, "text": one.text, "metadata": dict(one.metadata)} for one in order
-    ]
-    for item, ranked in zip(shown, result.ranked or (), strict=False):
-        item["cosine"] = round(ranked.cosine, 4)
-    facts = {
-        "texts": shown,
-        "returned_slots": list(result.returned),
-        "unread_slots": list(result.unread),
-        "withheld_slots": list(result.withheld),
-        "documents": len(result.slots),
-        "checked": result.checked,
-        "window": request.window,
-        "unanswered": list(result.unanswered),
-        "ctr": request.ctr,
-        "seq": body.seq,
-        "ledger_index": body.index,
-        "receipt": result.receipt.digest().hex(),
-    }
-    if result.answer is not None:
-        told = {"answer": result.answer, "keywords": list(result.keywords)}
-        facts = {**told, **facts, "texts": [], "unread_slots": [], "documents": 0}
-    lines = []
-    if result.answer is not None:
-        lines.append(printable(result.answer, keep=BREAKS))
-        lines.append("keywords: " + printable(", ".join(result.keywords)))
-    for i, one in enumerate(order if result.answer is None else (), 1):
-        lines.append(f"{i}. [{printable(one.id)}] {printable(one.text, keep=BREAKS)}")
-        lines += [f"   {printable(key)}: {printable(_said(value))}" for key, value in one.metadata.items()]
-    lines.append(f"-- {result.held}")
-    lines.append(
-        f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
-        f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
-    )
-    tell_result(as_json, facts, "\n".join(lines))
-
-
-def _said(value: Plain) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @main.group(cls=Teaching)
@@ -220,7 +173,31 @@ def list_receipts(directory: Path, as_json: bool) -> None:
         f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
         for item in found
     ]
+    if lines:
+        lines.append("-- `ragseal-client receipts show WINDOW NUMBER` prints the answer to a query again")
     tell_result(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+
+
+@receipts.command("show")
+@click.argument("window")
+@click.argument("number", type=click.IntRange(min=1))
+@STATE
+@JSON
+def show_receipt(window: str, number: int, directory: Path, as_json: bool) -> None:
+    """Print the answer to query NUMBER of WINDOW again, as this account keeps it.
+
+    `receipts list` names windows and queries. Nobody is asked, no query is spent, and the texts are in the order of
+    their slots: to rank them takes the embedder.
+    """
+    read_name(directory)
+    found = [one for one in kept(directory, window) if one.ctr == number]
+    if not found:
+        raise ConfigurationError(
+            f"no answer to query {number} of window {window!r} is kept here: see `ragseal-client receipts list`, and "
+            "`ragseal-client resume` for answers that are owed"
+        )
+    for one in found:
+        show_kept(one, as_json)
 
 
 @receipts.command("export")

@@ -41,6 +41,14 @@ class KeptReceipt:
         manifest = self.window.manifest
         return f"{_plain(manifest.window)}-{self.window.account.pseudonym}-{self.ctr:08d}"
 
+    @property
+    def question(self) -> str | None:
+        """What was asked; None where a crash left the exchange under another name, which the next query puts right."""
+        try:
+            return self.window.exchange(self.ctr).prepare.query
+        except ConfigurationError:
+            return None
+
 
 def kept(directory: Path, name: str | None = None) -> list[KeptReceipt]:
     """Every answered query of an account's folder, oldest first; reads only.

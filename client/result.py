@@ -18,7 +18,7 @@ from ragseal.client.attestation import decode_embedding
 from ragseal.client.window import Exchange
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.runtime.metadata import Plain, mapping_of
 
@@ -137,26 +137,32 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, a
 
     ``answers``: the window's claim is answers.
     """
-    opened = tuple(
-        Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
-        for slot in answer.openings.slots
-        if (found := slot.content) is not None
-    )
-    result = Result(
-        opened=opened,
+    result = kept_result(answer, answers)
+    if embedder is None or answers:
+        return result
+    result = replace(result, _later=partial(_ranked, exchange, result.opened, embedder))
+    try:
+        return result.rank()
+    except AuditError:  # the embedder is away, or says what is no vector: the answer is here, checked and paid for
+        return result
+
+
+def kept_result(answer: Answer, answers: bool) -> Result:
+    """A checked answer from what an account keeps of it, not ranked; ``answers``: the window's claim is answers."""
+    return Result(
+        opened=tuple(
+            Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
+            for slot in answer.openings.slots
+            if (found := slot.content) is not None
+        ),
         returned=tuple(slot.slot for slot in answer.openings.slots),
         withheld=tuple(slot.slot for slot in answer.openings.slots if slot.flag and not slot.texts),
         receipt=answer.receipt,
         record=answer.record,
-        checked=exchange.signed.request.checked,
+        checked=answer.record.signed.request.checked,
         ranked=None,
         answer=answer.openings.answer if answers else None,
-        _later=None if embedder is None or answers else partial(_ranked, exchange, opened, embedder),
     )
-    try:
-        return result.rank()
-    except TransportError:  # the answer is here, checked and paid for
-        return result
 
 
 def _ranked(exchange: Exchange, opened: Sequence[Opened], embedder: Embedder) -> tuple[Ranked, ...]:

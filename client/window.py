@@ -209,7 +209,10 @@ class WindowState:
             os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
             sync_directory(self.folder)
         except OSError as error:
-            raise ConfigurationError(f"cannot write in {self.folder}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot write in {self.folder}: {error.strerror}; the answer is kept: `ragseal-client receipts show "
+                f"{self.manifest.window} {ctr}` prints it"
+            ) from None
 
 
 def windows_of(directory: Path) -> list[WindowState]:

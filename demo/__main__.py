@@ -42,6 +42,7 @@ from ragseal.demo.scenario import (
 from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.runtime.terminal import Alone
 from ragseal.runtime.tls import BY_DEFAULT
 
 CACHE = Path("var")
@@ -264,7 +265,7 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
-@click.command()
+@click.command(cls=Alone)
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")

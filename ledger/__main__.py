@@ -43,10 +43,10 @@ from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
 from ragseal.runtime.logs import log_to_stderr
-from ragseal.runtime.terminal import CONTEXT, keep_no_core, version
+from ragseal.runtime.terminal import CONTEXT, Teaching, version
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Teaching, context_settings=CONTEXT)
 @version("ragseal-observer")
 def main() -> None:
     """Watch a provider's public ledger.
@@ -64,7 +64,6 @@ def main() -> None:
     KEY is the log's public key as its provider publishes it (name+id+base64). Do not take it from the
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
     """
-    keep_no_core()
 
 
 @main.command()

@@ -19,6 +19,7 @@ import click
 
 from ragseal import __version__
 from ragseal.kernel.errors import AuditError
+from ragseal.runtime.streams import NOT_WRITTEN, InputError, guarded
 from ragseal.runtime.tls import ClientTls, ServerTls
 
 if TYPE_CHECKING:
@@ -162,15 +163,32 @@ def keep_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-class Teaching(click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
+class _NoInput(click.ClickException):
+    exit_code = NOT_WRITTEN
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+
+class _Program(click.Command):
+    """A command that a program starts with: its standard streams are those of :mod:`ragseal.runtime.streams`."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with guarded():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         keep_no_core()
         try:
             return super().invoke(ctx)
         except AuditError as error:
-            raise click.ClickException(str(error)) from None
+            kind = _NoInput if isinstance(error, InputError) else click.ClickException
+            raise kind(str(error)) from None
+
+
+class Alone(_Program):
+    """A program of one command, which shows every refusal as one line."""
+
+
+class Teaching(_Program, click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)

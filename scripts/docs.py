@@ -90,7 +90,12 @@ KEYS = {
 
 ABOUT_THE_PROGRAMS = """\
 The help of each program, as `--help` prints it. Exit status 0 means that all is well, 1 an error, 2 a wrong command
-line; `ragseal-verifier audit` and `ragseal-observer` have more, which stand with them.
+line, 74 that standard output or input failed; `ragseal-verifier audit` and `ragseal-observer` have more, which stand
+with them.
+
+Where standard output cannot be written, a command goes on to its end and says so in one line on standard error. So 74
+means that the command has done what it was asked, and that its output is not whole. An audit keeps its own status
+then, as its report has the verdict.
 """
 
 ABOUT_CALLS = """\

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,6 +15,7 @@ import click
 
 from ragseal.accounting.rounding import upward
 from ragseal.ledger.policy import Policy
+from ragseal.runtime.streams import Decided
 from ragseal.runtime.terminal import JSON, client_tls
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
@@ -203,7 +203,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         if graded:
             console.print(f"protection: {graded}", markup=False)
         click.echo(json.dumps(values) if as_json else verdict.line())
-        sys.exit(status_of(verdict, only_this_window, insufficient))
+        raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not
 
 
 def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> None:

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
+from ragseal.runtime import streams
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -31,7 +32,7 @@ from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.signed.log import VerdictLog, check_entered
-from ragseal.verifier.signed.statement import read_verdict
+from ragseal.verifier.signed.statement import FILE_NAME, read_verdict
 from ragseal.verifier.state import State
 from tests.simulator import GROUP, NOW, World
 from tests.simulator.turning import Turning
@@ -199,6 +200,36 @@ def test_the_command_s_exit_status_follows_the_verdict(
     assert "not kept: cannot " in result.output.replace("\n", " ")
     kept = out / "report.json" if taken == "verdicts" else next((state.directory / "verdicts").glob("*.json"))
     assert json.loads(kept.read_text())["verdict"] == "FAIL"
+
+
+@pytest.mark.parametrize(("world", "status", "line"), [(World.honest, 0, "PASS "), (bad, 3, "FAIL step=6 ")])
+@pytest.mark.parametrize("lost", ["<stdout>", "<stderr>"])
+def test_a_verdict_that_cannot_be_printed_is_the_same_verdict(
+    state: State, world: Any, status: int, line: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Report, signed verdict and exit status are there; what was lost is said where it can be."""
+    made = world()
+    monkeypatch.setattr(State, "auditor", lambda *_: made.auditor())
+    monkeypatch.setattr(
+        service, "environment", lambda progress: Environment(GROUP, NOW, time.monotonic, os.urandom, progress)
+    )
+    real = streams._Written._now
+
+    def full(stream: Any, data: Any) -> int:
+        if stream.name == lost:
+            raise OSError(28, "No space left on device")
+        return real(stream, data)
+
+    monkeypatch.setattr(streams._Written, "_now", full)
+    out = tmp_path / "report"
+    with provider(made) as (where, _):
+        command = ["audit", "--state", str(state.directory), "--provider", where, "--out", str(out)]
+        result = CliRunner().invoke(main, [*command, "--log-key", made.signer.verifier.vkey()])
+    assert result.exit_code == status, result.output
+    assert json.loads((out / "report.json").read_text())["line"].startswith(line)
+    assert (out / FILE_NAME).exists()
+    said = "standard output cannot be written (No space left on device)"
+    assert (said in result.stderr, line in result.stdout) == ((True, False) if lost == "<stdout>" else (False, True))
 
 
 def test_a_provider_that_is_away_gives_no_verdict(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
