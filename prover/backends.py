@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import ExtractiveGenerator, Generator
+from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
@@ -18,10 +19,11 @@ from ragseal.prover.randomness import Draw
 
 @dataclass(frozen=True)
 class Environment:
-    """Where secrets and time come from; the operating system outside tests."""
+    """Where secrets and time come from, and what its messages hold; outside tests the operating system and gRPC."""
 
     draw: Draw = secrets.token_bytes
     clock: Callable[[], float] = time.time
+    answer_bytes: int = MAX_OPENINGS_BYTES  #: of openings that are sent; a message holds no more
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
@@ -18,7 +19,8 @@ from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.coins import Coins
-from ragseal.prover.commitment import manifest, registry
+from ragseal.prover.commitment import index, manifest, registry
+from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
@@ -32,6 +34,7 @@ from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.room import require_room
+from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
@@ -188,6 +191,7 @@ class Provider:
         backends, seats = self.backends, self.seats(auditors)
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
+        self._require_answerable(self.state, backends.keys.newest().cls, policy)
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
@@ -209,6 +213,13 @@ class Provider:
             self.journal.history.check_manifest(made.signed)
             window_secrets.store_window(self.state, made)
         return made.signed
+
+    def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
+        """Raises CommitmentError: documents that are too long for one answer together."""
+        if not policy.answers:
+            bound = AnswerBound(cls.K, policy.capacity(cls), self.environment.answer_bytes)
+            for tenant, _ in index.tenants(self.state):
+                bound.require(documents, tenant)
 
     def closing(self, window: Window) -> WindowClose:
         """The closing entry of a window, as it stands in the writer's turn."""
@@ -249,6 +260,7 @@ class Provider:
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
         require_room(self.state, former.values())
         with self.coins.key_in_use(coin), self.turns, self.state.snapshot() as documents:
+            self._require_answerable(documents, tools.key.cls, manifest.policy)
             made = make_update(
                 self.state,
                 documents,

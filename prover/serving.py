@@ -95,6 +95,7 @@ class Serving:
             embedder=backends.embedder,
             draw=environment.draw,
             clock=environment.clock,
+            answer_bytes=environment.answer_bytes,
             generator=backends.writer(),
         )
         self.attestation = Attestation(

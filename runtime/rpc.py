@@ -23,7 +23,7 @@ from ragseal.runtime.statuses import error_of, statuses
 from ragseal.runtime.tls import ClientTls, is_loopback
 from ragseal.runtime.tokenbucket import Throttle
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = (64 + 1) << 20  #: an answer of the most openings (2^26), its record, receipt and paths
 MAX_REQUEST_BYTES = 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half of that, and none has more
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
 LEAST_WAIT = 0.05  #: seconds between two calls, whatever a peer says

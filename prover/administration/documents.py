@@ -13,9 +13,11 @@ from functools import partial
 import numpy as np
 
 from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.commitment import SignedManifest
 from ragseal.prover import assembly
 from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment import documents as index_documents
+from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Applied, Embed, Put
@@ -48,7 +50,15 @@ class Reading:
 def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
     settings = state.settings
-    return IndexShape(settings.shards * assembly.circuit_class(settings.class_name).N, embedder.dimension)
+    cls = assembly.circuit_class(settings.class_name)
+    bound = AnswerBound(cls.K, settings.shards * cls.N)
+    return IndexShape(bound.slots, embedder.dimension, answers=None if _answers_in_words(state) else bound)
+
+
+def _answers_in_words(state: State) -> bool:
+    """Whether the newest window's answers hold no text of a document."""
+    found = state.row("SELECT signed FROM windows ORDER BY rowid DESC LIMIT 1")
+    return found is not None and SignedManifest.decode(found[0]).manifest.policy.answers
 
 
 def put(state: State, embedder: Embedder, tenant: str, found: Iterable[Document], progress: Progress) -> Told:

@@ -90,7 +90,7 @@ class Attestation:
         self._state = state
         self._journal = journal
         self._tools = tools
-        self._answers = Answers(state)
+        self._answers = Answers(state, tools.answer_bytes)
         self._windows = Loads(windows, "this account asks for answers of too many old windows")
         loads = Loads(updates, "this account asks for answers from too many old versions of the index")
         self._versions = AnsweringVersions(state, journal, loads, tools.clock)
@@ -289,8 +289,9 @@ class Attestation:
         version = await self._versions.of(window, secrets, account, request.index_digest)
         with self._writing(window, account):
             kept = await self._answer_secrets.fix(AnswerJob(window, secrets, version, message, pending))
+        openings = self._answers.openings(secrets, version, kept)  # what cannot be made or sent gets no record
         entry, record = await self._append(window, account, message, kept)
-        answer = self._answers.make(secrets, version, record, entry, kept)
+        answer = self._answers.sealed(secrets, record, entry, openings)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)

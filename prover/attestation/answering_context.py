@@ -10,6 +10,7 @@ from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import Generator
 from ragseal.groth16.keys import KeyView
+from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.randomness import Draw
 
@@ -24,4 +25,5 @@ class AnsweringContext:
     embedder: Embedder
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+    answer_bytes: int = MAX_OPENINGS_BYTES  #: of openings that are sent
     generator: Generator | None = None  #: of answers in words; windows of the claim answers need one
