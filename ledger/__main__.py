@@ -31,6 +31,7 @@ from ragseal.ledger.options import (
     peer_options,
     plain_errors,
     progress_lines,
+    signer_of,
     state_option,
 )
 from ragseal.ledger.page import Site
@@ -39,6 +40,7 @@ from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
+from ragseal.runtime.durable import write_durably
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
@@ -82,12 +84,17 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot make {state}: {error.strerror}") from None
     key = Ed25519PrivateKey.generate()
-    save_key(state / "key.pem", key)
     signer = NoteSigner(name, key, COSIGNATURE)
+    if (state / "key.pem").exists():
+        known = signer_of(state).verifier.vkey()  # shown once, and perhaps not seen
+        raise ConfigurationError(
+            f"{state / 'key.pem'} exists, a key is never overwritten: choose another --state. Its public key is {known}"
+        )
     try:
-        (state / "name").write_text(name + "\n", "utf-8")
+        write_durably(state / "name", f"{name}\n".encode())  # before the key, which is made once
     except OSError as error:
         raise ConfigurationError(f"cannot write {state / 'name'}: {error.strerror}") from None
+    save_key(state / "key.pem", key)
     if as_json:
         click.echo(json.dumps({"name": name, "vkey": signer.verifier.vkey(), "key_file": str(state / "key.pem")}))
     else:

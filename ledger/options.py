@@ -97,14 +97,19 @@ interval_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
-@contextlib.contextmanager
-def open_witness(state: Path) -> Any:
-    """This observer's witness, from what keygen left in its folder."""
+def signer_of(state: Path) -> NoteSigner:
+    """An observer's name and key, which keygen left in its folder.  Raises ConfigurationError: there are none."""
     try:
         name = (state / "name").read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
-    witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
+    return NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE)
+
+
+@contextlib.contextmanager
+def open_witness(state: Path) -> Any:
+    """This observer's witness."""
+    witness = Witness(state, signer_of(state))
     try:
         yield witness
     finally:

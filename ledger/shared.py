@@ -30,7 +30,7 @@ from ragseal.ledger.merkle import MerkleTree, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import LogKey, TurnError, TurnProof
-from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.durable import place_durably
 from ragseal.runtime.keyfile import load_key, save_key
 
 PATIENCE = 60.0  #: seconds to wait for a turn
@@ -132,8 +132,7 @@ class SharedLog:
             made.mkdir(mode=0o700, parents=True)
             save_key(made / LOG_KEY_FILE, Ed25519PrivateKey.generate())
             Log.create(made, NoteSigner(self._origin, load_key(made / LOG_KEY_FILE))).close()
-            os.rename(made, self.directory)
-            sync_directory(self.directory.parent)
+            place_durably(made, self.directory)
         except OSError as error:
             raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
 

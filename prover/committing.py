@@ -18,7 +18,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import consent, registry
@@ -117,7 +117,21 @@ def propose(
 
 
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
-    """What is said of a window that has just been committed."""
+    """What is said of a window that has just been committed.
+
+    Raises:
+        ConfigurationError: it could not be read; says that the window is committed.
+    """
+    try:
+        return _told(provider, made, proposal, seconds)
+    except AuditError as error:
+        raise ConfigurationError(
+            f"window {made.manifest.window} IS committed, entry {made.index} of the log; what there is to say of it "
+            f"could not be read: {error}. `ragseal-provider status` shows it"
+        ) from None
+
+
+def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
     shared = window_secrets.shared_documents(provider.state, made.digest)
     split = window_secrets.split_documents(provider.state, made.digest, proposal.policy.chunks_max)
     name = made.manifest.window

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
@@ -22,10 +23,28 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+class UnsyncedError(OSError):
+    """New content is in place, and its name could not be made durable."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            cause.errno, f"{cause.strerror}: the new content is in place, but a power cut may bring the old one back"
+        )
+
+
+def unchanged(error: OSError, said: str) -> str:
+    """``said``, such as "; nothing was changed", where that is true of a write that failed; else nothing."""
+    return "" if isinstance(error, UnsyncedError) else said
+
+
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
     """Write ``data`` beside ``path``, sync it, and put it in place in one step.
 
-    With ``replace=False`` an existing file is left alone and FileExistsError raised.  Raises OSError.
+    With ``replace=False`` an existing file is left alone and FileExistsError raised.
+
+    Raises:
+        UnsyncedError: it is in place all the same; only of a file that was there before, or may have been.
+        OSError: all is as it was.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -46,7 +65,36 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool =
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_directory(path.parent)
+    try:
+        sync_directory(path.parent)
+    except OSError as error:
+        if replace:
+            raise UnsyncedError(error) from None
+        _undo(lambda: os.unlink(path), error)
+        raise
+
+
+def place_durably(made: Path, target: Path) -> None:
+    """Give a folder that is on disk its name, in one step.
+
+    Raises:
+        UnsyncedError: it has its name, and neither that nor its old name could be made durable.
+        OSError: there is something of that name already, or the disk refuses; it has its old name.
+    """
+    os.rename(made, target)
+    try:
+        sync_directory(target.parent)
+    except OSError as error:
+        _undo(lambda: os.rename(target, made), error)
+        raise
+
+
+def _undo(step: Callable[[], None], error: OSError) -> None:
+    """Take a step back; whoever reads what failed is to find nothing done."""
+    try:
+        step()
+    except OSError:
+        raise UnsyncedError(error) from None
 
 
 def append_durably(path: Path, data: bytes, size: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.durable import unchanged, write_durably
 
 
 def read_json(path: Path, default: Any) -> Any:
@@ -28,11 +28,17 @@ def read_json(path: Path, default: Any) -> Any:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file that only the auditor may read.  Raises ConfigurationError: the disk refuses."""
+    """Replace a file that only the auditor may read.
+
+    Raises:
+        ConfigurationError: the disk refuses; says what is in place.
+    """
     try:
         write_durably(path, data, mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; the old content stays") from None
+        raise ConfigurationError(
+            f"cannot write {path}: {error.strerror}{unchanged(error, '; the old content stays')}"
+        ) from None
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
@@ -69,7 +70,10 @@ class State(KeyStore):
             ConfigurationError: there is an identity already, or the disk refuses.
         """
         if (directory / IDENTITY).exists():
-            raise ConfigurationError(f"{directory} is an auditor's folder already: choose another one with --state")
+            key = signature.public_bytes(load_identity(directory / IDENTITY)).hex()  # shown once, and perhaps not seen
+            raise ConfigurationError(
+                f"{directory} is an auditor's folder already, of auditor key {key}: choose another one with --state"
+            )
         try:
             for folder in (directory, directory / KEYS, directory / NONCES, directory / CHECKPOINTS):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)

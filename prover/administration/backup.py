@@ -25,7 +25,7 @@ from ragseal.prover.administration.sealed_copy import Sealer, mark_sealed, save_
 from ragseal.prover.committing import Told
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
-from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.durable import place_durably, sync_directory, write_durably
 from ragseal.runtime.progress import Progress
 from ragseal.runtime.shred import shred
 
@@ -157,8 +157,7 @@ def built(folder: Path, secret: bool = False) -> Iterator[Path]:
         made.mkdir(mode=0o700)
         yield made
         _sync_all(made)
-        os.rename(made, folder)
-        sync_directory(folder.parent)
+        place_durably(made, folder)
     except (OSError, sqlite3.Error) as error:
         _forget(made, secret)
         raise ConfigurationError(f"cannot make {folder}: {error}") from None

@@ -188,7 +188,7 @@ class Checker:
     def scratch(self, where: Path | None = None) -> Iterator[Path]:
         """A folder for copies that only this user can reach.  Raises ConfigurationError: no place."""
         try:
-            with tempfile.TemporaryDirectory(dir=where, prefix=_SCRATCH) as at:
+            with tempfile.TemporaryDirectory(dir=where, prefix=_SCRATCH, ignore_cleanup_errors=True) as at:
                 yield Path(at)
         except OSError as error:
             raise ConfigurationError(f"no place for a copy of the keys: {error.strerror}") from None
