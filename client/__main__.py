@@ -16,6 +16,7 @@ from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.client.showing import show, show_kept
+from ragseal.client.window import windows_of
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
@@ -85,15 +86,14 @@ def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with connected(**where) as client:
         result = client.ask(text, answer=wants_answer)
-        owing = client.owing()
-    show(result, as_json)
+    show(result, as_json)  # before anything else can fail: it is paid
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
             "the first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
             err=True,
         )
-    for window in owing:
+    for window in [one.manifest.window for one in windows_of(where["directory"]) if one.owes]:
         if window in result.unanswered:
             continue
         click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)

@@ -154,6 +154,12 @@ def guarded() -> Iterator[None]:
         sys.stdin, sys.stdout, sys.stderr = before
 
 
+def output_lost() -> bool:
+    """Whether standard output has failed: for loops of which each round costs something that only its output is for."""
+    beneath = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return isinstance(beneath, _Written) and beneath.failed
+
+
 def _text(buffer: Any, like: TextIO | None, errors: str | None) -> TextIO:
     """A text stream as ``like``, over other bytes."""
     encoding = getattr(like, "encoding", None) or "utf-8"

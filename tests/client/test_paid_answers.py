@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from ragseal.client import Client
 from ragseal.client.__main__ import main
+from ragseal.client.repeat import main as repeat
 from ragseal.client.window import windows_of
-from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import streams
 from tests.client import small_provider
 from tests.client.small_provider import LetterEmbedder
@@ -74,6 +75,33 @@ def test_an_answer_whose_print_failed_is_shown_from_the_folder(
     assert [one["text"] for one in told["texts"]] == texts
     assert all(text in shown for text in texts)
     assert [call for call in smiling.provider.calls[calls:] if call in ("prepare", "retrieve")] == []
+
+
+def test_an_answer_is_shown_before_older_windows_are_looked_at(smiling: Any, asking: Any) -> None:
+    smiling.provider.on_call = lambda call: (
+        (_ for _ in ()).throw(TransportError("lost")) if call == "retrieve" else None
+    )
+    with pytest.raises(TransportError):
+        smiling.client().ask("json")
+    smiling.close()
+    smiling.provider.on_call = lambda _: None
+    (memory,) = windows_of(smiling.state)
+    smiling.provider.open("w2")
+    (memory.folder / "refused").mkdir()
+    said = run("ask", "csv", *asking, status=1)
+    assert SMILE in said
+    assert "window w2, query 1" in said
+    assert "cannot read" in said
+
+
+def test_no_further_query_is_spent_once_nobody_gets_the_answers(
+    smiling: Any, asking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = lambda *_: (_ for _ in ()).throw(OSError(32, "Broken pipe"))  # noqa: E731
+    monkeypatch.setattr(streams._Written, "_now", full)
+    done = CliRunner().invoke(repeat, ["ask", "json", "--times", "3", *map(str, asking)])
+    assert done.exit_code == streams.NOT_WRITTEN
+    assert smiling.provider.records == 1
 
 
 @pytest.mark.parametrize(("window", "number"), [("w1", 2), ("w2", 1)])

@@ -202,6 +202,25 @@ def test_the_command_s_exit_status_follows_the_verdict(
     assert json.loads(kept.read_text())["verdict"] == "FAIL"
 
 
+def test_a_path_that_is_not_utf_8_keeps_no_verdict_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report names files that could not be written, and a folder may have any name."""
+    world = bad()
+    state = State.create(tmp_path / os.fsdecode(b"caf\xe9"), Ed25519PrivateKey.generate())
+    (state.directory / "verdicts").write_text("in the way")
+    monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
+    monkeypatch.setattr(
+        service, "environment", lambda progress: Environment(GROUP, NOW, time.monotonic, os.urandom, progress)
+    )
+    out = tmp_path / "report"
+    with provider(world) as (where, _):
+        command = ["audit", "--state", str(state.directory), "--provider", where, "--out", str(out)]
+        result = CliRunner().invoke(main, [*command, "--log-key", world.signer.verifier.vkey()])
+    assert result.exit_code == audit_command.EXIT_FAIL, result.output
+    (unkept,) = json.loads((out / "report.json").read_text())["not_kept"]
+    assert "caf" in unkept
+    assert read_verdict((out / FILE_NAME).read_bytes(), state.public_key)
+
+
 @pytest.mark.parametrize(("world", "status", "line"), [(World.honest, 0, "PASS "), (bad, 3, "FAIL step=6 ")])
 @pytest.mark.parametrize("lost", ["<stdout>", "<stderr>"])
 def test_a_verdict_that_cannot_be_printed_is_the_same_verdict(
