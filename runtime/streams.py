@@ -133,8 +133,7 @@ def guarded() -> Iterator[None]:
     _adopt_closed()
     before = sys.stdin, sys.stdout, sys.stderr
     for stream in before[1:]:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
+        _flush(stream)
     out = _Written(sys.stdout, "<stdout>", _told)
     sys.stdin = _text(io.BufferedReader(_Read(sys.stdin, "<stdin>")), sys.stdin, getattr(sys.stdin, "errors", None))
     sys.stderr = _text(io.BufferedWriter(_Written(sys.stderr, "<stderr>", _silent)), sys.stderr, ESCAPES)
@@ -144,14 +143,20 @@ def guarded() -> Iterator[None]:
     except Decided:
         raise
     except SystemExit as end:
-        sys.stdout.flush()
+        _flush(sys.stdout)
         if out.failed and not end.code:
             raise SystemExit(NOT_WRITTEN) from None
         raise
     finally:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            _flush(stream)
         sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _flush(stream: TextIO | None) -> None:
+    with contextlib.suppress(OSError, ValueError):  # ValueError: a library has closed it
+        if stream is not None:
+            stream.flush()
 
 
 def output_lost() -> bool:

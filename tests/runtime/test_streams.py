@@ -158,6 +158,16 @@ def test_no_file_gets_the_number_of_a_stream_that_is_closed(shell: Shell, tmp_pa
 
 
 @pytest.mark.slow
+def test_a_library_that_closes_a_stream_ends_no_program_in_a_traceback(shell: Shell) -> None:
+    """As that of MCP does, which wraps the bytes of standard output in a text stream of its own."""
+    before = (
+        "import click\nfrom ragseal.client.__main__ import main as group\n"
+        "group.add_command(click.Command('say', callback=lambda: sys.stdout.buffer.close()))"
+    )
+    assert shell.run("ragseal-client", "say", before=before) == (0, "", "")
+
+
+@pytest.mark.slow
 def test_a_pipe_that_does_not_wait_gets_all_of_it(tmp_path: Path) -> None:
     """Whoever made the pipe may have made it non-blocking: it is full after 64 KiB."""
     code = (
