@@ -166,17 +166,22 @@ class Remote:
                 progress(said.doing, said.done, said.total)
         except grpc.RpcError as error:
             if stop is not None and stop.is_set():
-                return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+                return _stopped(newest)
             raise error_of(error, PEER) from None
         except asyncio.CancelledError:
             if stop is None or not stop.is_set():
                 raise
-            return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+            return _stopped(newest)
         finally:
             stream.cancel()
             if ender is not None:
                 ender.cancel()
         raise TransportError(f"{PEER} ended before it was done: look at its log, and try again")
+
+
+def _stopped(newest: str) -> Told:
+    """``newest``: what the other process said last; it may have gone on, unheard, since."""
+    return Told({"stopped": True}, f"stopped; {newest or '`documents list` shows what there is now'}")
 
 
 async def _cancel(stream: Any, stop: threading.Event) -> None:

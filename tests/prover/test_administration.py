@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import struct
@@ -292,3 +293,26 @@ def timed(client: Any, count: int) -> list[float]:
         client.ask(f"report about topic {number}")
         found.append(time.monotonic() - began)
     return found
+
+
+def test_what_was_stopped_unheard_is_not_said_to_have_changed_nothing() -> None:
+    """The other process may have done all of it before it heard that it should end."""
+
+    class Unheard:
+        def __init__(self) -> None:
+            self._over = asyncio.Event()
+
+        def __aiter__(self) -> Unheard:
+            return self
+
+        async def __anext__(self) -> Any:
+            await self._over.wait()
+            raise asyncio.CancelledError
+
+        def cancel(self) -> None:
+            self._over.set()
+
+    stop = threading.Event()
+    stop.set()
+    told = asyncio.run(Remote._followed(lambda _: Unheard(), None, lambda *_: None, stop))
+    assert told.text == "stopped; `documents list` shows what there is now"
