@@ -28,6 +28,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
+from ragseal.runtime.durable import place_durably
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
@@ -170,10 +171,15 @@ class KeyRing(Generic[V, A]):
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
             self._check(made.zkey, powers)
             self._rehearse(self._open_backend(made.directory))
-            target = self.folder(made.digest)
+            target, former = self.folder(made.digest), incoming / "former"
             if target.exists():
-                shutil.rmtree(target)
-            os.rename(made.directory, target)
+                os.rename(target, former)
+            try:
+                place_durably(made.directory, target)
+            except OSError:
+                if former.exists() and not target.exists():
+                    os.rename(former, target)  # windows are proven under it
+                raise
             return KeyPaths(target, made.digest)
         except OSError as error:
             raise ConfigurationError(f"cannot keep the key in {self._directory}: {error.strerror}") from None
