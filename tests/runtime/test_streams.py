@@ -98,6 +98,26 @@ def test_lost_progress_and_lost_errors_change_nothing(shell: Shell, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lost", ["2>/dev/full", "2>&-"])
+def test_bars_and_logs_that_cannot_be_shown_change_nothing(shell: Shell, lost: str) -> None:
+    before = (
+        "import click, logging\nfrom ragseal.client.__main__ import main as group\n"
+        "from ragseal.runtime.logs import log_to_stderr\n"
+        "from ragseal.runtime.terminal import named_bars, telling\n"
+        "def say():\n"
+        "    log_to_stderr()\n"
+        "    with named_bars() as tell, telling('working') as now:\n"
+        "        for done in range(1000):\n"
+        "            tell('part of it', done, 1000)\n"
+        "            now(f'step {done}')\n"
+        "            logging.getLogger('ragseal').warning('x' * 100)\n"
+        "    click.echo('done')\n"
+        "group.add_command(click.Command('say', callback=say))"
+    )
+    assert shell.run("ragseal-client", "say", before=before, shell=lost) == (0, "done\n", "")
+
+
+@pytest.mark.slow
 def test_a_key_is_made_whether_or_not_it_can_be_shown(shell: Shell, tmp_path: Path) -> None:
     """And what is asked for next works: nothing is left half-done."""
     made = tmp_path / "alice"
