@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,7 @@ from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.runtime import texts
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
@@ -302,10 +302,7 @@ def load_sharded_classes() -> dict[str, ShardedClass]:
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:
-    try:
-        tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
+    tables = texts.read_toml(source, f"circuit classes: {source}")
     for name, values in tables.items():
         if not isinstance(values, dict):
             raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")

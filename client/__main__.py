@@ -18,6 +18,7 @@ from ragseal.client.options import STATE, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 
@@ -296,7 +297,7 @@ def _pins(
         raise ConfigurationError("give --log-key, or --state with an account that has pinned one")
     if provider_key is None and (directory / "provider.pub").exists():
         provider_key = need(directory / "provider.pub").decode("utf-8", "replace").strip()
-    log = turned(NoteVerifier.from_vkey(log_key), folder)
+    log = turned(named_log(log_key), folder)
     return log, None if provider_key is None else key_of(provider_key)
 
 

@@ -33,6 +33,7 @@ from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.signature import SigningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import DirectoryLock, sync_directory
@@ -186,7 +187,7 @@ class AccountState:
             EncodingError: malformed.
             ConfigurationError: another key is pinned.
         """
-        verifier = NoteVerifier.from_vkey(vkey.strip())
+        verifier = named_log(vkey)
         pinned = self.log_key()
         if pinned is None or (pinned.keys[0] != verifier and self._unproven()):
             write(self.directory / _LOG_FILE, verifier.vkey().encode() + b"\n")

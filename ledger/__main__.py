@@ -20,7 +20,8 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.learning import keep_turns, learn
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
+from ragseal.ledger.named_log import named_log
+from ragseal.ledger.note import COSIGNATURE, NoteSigner, check_name
 from ragseal.ledger.observer import AlarmError, Observer, Step
 from ragseal.ledger.options import (
     Peer,
@@ -239,7 +240,7 @@ def page(
     if hosts and port is None:
         raise click.UsageError("--host goes with --http: what serves the folder of --out goes by its own names")
     names = frozenset(name.lower() for name in hosts)
-    witnesses = [NoteVerifier.from_vkey(key) for key in keys]
+    witnesses = [named_log(key, "the witness key") for key in keys]
 
     log_to_stderr()
 

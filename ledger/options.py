@@ -16,11 +16,12 @@ from typing import Any
 import click
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier
 from ragseal.ledger.observer import AlarmError, Progress
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
-from ragseal.runtime import rpc
+from ragseal.runtime import rpc, texts
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.terminal import client_tls
 from ragseal.runtime.tls import ClientTls
@@ -75,7 +76,7 @@ def peer_options(command: Command) -> Command:
     @client_tls
     @functools.wraps(command)
     def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:
-        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), tls), **rest)
+        command(peer=Peer(provider, named_log(log_key), tls), **rest)
 
     return wrapped
 
@@ -100,10 +101,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 @contextlib.contextmanager
 def open_witness(state: Path) -> Any:
     """This observer's witness, from what keygen left in its folder."""
-    try:
-        name = (state / "name").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
+    if not (state / "name").exists():
+        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first")
+    name = texts.read_line(state / "name", f"the observer's name {state / 'name'}")
     witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
     try:
         yield witness

@@ -13,7 +13,7 @@ import click
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.learning import with_turns
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.runtime.certificates import Certificates, renewing
@@ -46,7 +46,7 @@ def witness(
     takes another one. SIGHUP takes renewed certificate files at once.
     """
     ignore_hangups()
-    keys = with_turns([NoteVerifier.from_vkey(vkey) for vkey in logs], [_read(path) for path in turned])
+    keys = with_turns([named_log(vkey) for vkey in logs], [_read(path) for path in turned])
     if only_checked(as_json):
         return
 

@@ -16,7 +16,7 @@ import click
 
 from ragseal.generators import EXTRACTIVE, named_generator
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.policy import Policy
 from ragseal.prover import assembly, service
 from ragseal.prover.commitment import consent
@@ -149,7 +149,7 @@ def serve(
         proofs == "eager",
         tick,
         rules,
-        witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses],
+        witnesses=[named_log(vkey, "the witness key") for vkey in witnesses],
         verdicts=verdicts,
         witness_policy=None if witness_policy is None else Policy.load(witness_policy),
         witness_every=witness_every,

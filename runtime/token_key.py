@@ -25,6 +25,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime import texts
 
 SCHEME = "pkcs11:"
 PIN_VARIABLE = "RAGSEAL_PKCS11_PIN"
@@ -181,14 +182,11 @@ def _pin(source: str) -> str:
     """From the file, else from the environment.  ConfigurationError: neither has one."""
     if source:
         path = Path(re.sub("^file:(//)?", "", source))
-        try:
-            return path.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"cannot read the PIN in {path}: {error}") from None
+        return texts.read_line(path, f"the file of the PIN, {path}")  # what is wrong with it must cost no try
     found = os.environ.get(PIN_VARIABLE)
     if not found:
         raise ConfigurationError(f"the token wants a PIN: put it into {PIN_VARIABLE}, or name its file by pin-source=")
-    return found
+    return texts.line_of(found, f"the PIN in {PIN_VARIABLE}")
 
 
 def _sign(session: Any, selector: dict[str, Any], data: bytes) -> bytes:

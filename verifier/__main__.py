@@ -18,7 +18,7 @@ from ragseal.circuits.circuit import class_digest, shapes_of
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
@@ -79,18 +79,8 @@ def main() -> None:
     """
 
 
-def _log_key(text: str) -> NoteVerifier:
-    path = Path(text)
-    try:
-        if "+" not in text and path.is_file():
-            text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"cannot read a log key from {path}") from None
-    return NoteVerifier.from_vkey(text)
-
-
 def _target(provider: str, log_key: str, tls: ClientTls) -> Target:
-    return Target(provider, _log_key(log_key), tls)
+    return Target(provider, named_log(log_key), tls)
 
 
 # --- setting up ------------------------------------------------------------------------------------------------------

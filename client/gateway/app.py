@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
-import json
 import logging
 import math
 import time
@@ -31,6 +30,8 @@ from ragseal.client.receipts import KeptReceipt
 from ragseal.client.result import Result
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.json_text import parse_json
+from ragseal.runtime.texts import text_of
 
 MAX_BODY = 1 << 20  #: bytes of a request
 BODY_SECONDS = 10.0  #: until all of them are there
@@ -127,10 +128,8 @@ class Gateway:
 
 
 async def _json(request: Request) -> object:
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise EncodingError("the body is not JSON") from None
+    body = text_of(await request.body(), "the body", error=EncodingError)
+    return parse_json(body, "the body")
 
 
 async def _whole(receive: Receive) -> bytes | None:

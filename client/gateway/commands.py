@@ -22,6 +22,7 @@ from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.keyfile import read_private
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import server_tls
+from ragseal.runtime.texts import line_of
 from ragseal.runtime.tls import ServerTls, is_loopback
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def gateway_key(directory: Path) -> tuple[str, str]:
     path = directory / KEY_FILE
     if named is None and not path.exists():
         write(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    key = (read_private(path).decode("ascii", "replace") if named is None else named).strip()
     where = str(path) if named is None else f"${KEY_VARIABLE}"
+    key = line_of(read_private(path) if named is None else named, f"the key in {where}")
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {where} needs at least {LEAST_KEY} printable ASCII characters: remove it")
     return key, where

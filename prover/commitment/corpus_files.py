@@ -13,10 +13,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.runtime import texts
+from ragseal.runtime.json_text import parse_object
 
 SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
 STDIN = Path("-")  #: standard input, as a file of a corpus
@@ -98,27 +100,25 @@ def open_file(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
 
 
 def lines_of(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their line break, from 1; a last line break ends the file, it starts no line."""
+    """Numbered lines without their line break, as :func:`ragseal.runtime.texts.lines_of` reads them."""
     with open_file(path) as file:
-        number, total = 0, 0
-        while True:
-            try:
-                raw = file.readline(limits.line_bytes + 1)
-            except OSError as error:
-                raise ConfigurationError(f"cannot read {shown(path)}: {error.strerror}") from None
-            if not raw:
-                return
-            number += 1
-            total += len(raw)
-            if len(raw) > limits.line_bytes:
-                raise EncodingError(f"{shown(path)}, line {number}: longer than {limits.line_bytes} bytes")
-            if total > limits.file_bytes:  # it grew while it was read, or is no plain file
-                raise EncodingError(f"{shown(path)}, line {number}: the file exceeds {limits.file_bytes} bytes")
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise EncodingError(f"{shown(path)}, line {number}: not UTF-8 at byte {error.start + 1}") from None
-            yield number, line.removesuffix("\n")
+        try:
+            yield from texts.lines_of(
+                file, shown(path), most_line=limits.line_bytes, most=limits.file_bytes, error=EncodingError
+            )
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {shown(path)}: {error.strerror}") from None
+
+
+def objects_of(path: Path, limits: Limits) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, one a line, each with its file and line.  EncodingError: what is none."""
+    for number, line in lines_of(path, limits):
+        where = f"{shown(path)}, line {number}"
+        if not line.strip():
+            raise EncodingError(f"{where}: empty line; every line is a document")
+        if texts.old_breaks(line):
+            raise EncodingError(f"{where}: {texts.OLD_BREAKS}")
+        yield where, parse_object(line, where)
 
 
 def shown(path: Path) -> str:

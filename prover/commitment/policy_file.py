@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +23,7 @@ from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
 from ragseal.prover.attestation.guard import guard_of
+from ragseal.runtime import texts
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
@@ -120,11 +120,7 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
 
 def policy_bytes(path: Path) -> bytes:
     """What a policy file holds, once it is found to be TOML.  PolicyError: it cannot be read, or is too large."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise PolicyError(f"cannot read the policy {path}: {error.strerror}") from None
+    data = texts.read_bytes(path, f"the policy {path}", most=MAX_FILE, error=PolicyError)
     policy_values(data, f"the policy {path}")
     return data
 
@@ -132,11 +128,8 @@ def policy_bytes(path: Path) -> bytes:
 def policy_values(data: bytes, what: str = "the policy") -> dict[str, Any]:
     """The table of a policy file, which errors call ``what``.  PolicyError: it is none, or too large."""
     if len(data) > MAX_FILE:
-        raise PolicyError(f"{what} is larger than {MAX_FILE} bytes")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"cannot read {what}: {error}") from None
+        raise PolicyError(f"{what} has more than {MAX_FILE} bytes")
+    return texts.toml_of(data, what, error=PolicyError)
 
 
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:

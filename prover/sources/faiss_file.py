@@ -10,7 +10,6 @@ which runs code when it is read: export its texts as JSONL instead.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
-from ragseal.prover.commitment.corpus_files import lines_of, require_file
+from ragseal.prover.commitment.corpus_files import objects_of, require_file
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
@@ -65,7 +64,7 @@ class FaissSource:
         key = self._key
         place = {int(number): at for at, number in enumerate(numbers)}
         count = 0
-        for count, (where, row) in enumerate(_rows(self._texts), 1):
+        for count, (where, row) in enumerate(objects_of(self._texts, DEFAULT_LIMITS), 1):
             at = count - 1
             if key is not None:
                 number = row.get(key)
@@ -108,15 +107,3 @@ def _vectors(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]
         if not isinstance(index, faiss.IndexFlat) or index.ntotal != len(numbers):
             raise EncodingError(f"{path} is no flat FAISS index: others keep approximations")
         return index.reconstruct_n(0, index.ntotal), numbers
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in lines_of(path, DEFAULT_LIMITS):
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise EncodingError(f"{where}: not a JSON object") from None
-        if not isinstance(row, dict):
-            raise EncodingError(f"{where}: not a JSON object but a {type(row).__name__}")
-        yield where, row

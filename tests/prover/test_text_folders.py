@@ -59,7 +59,7 @@ def test_chunks_lose_no_word(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(b"", "empty"), (b" \n", "empty"), (b"fine\n\xff", "line 2: not UTF-8"), (b"\0" * 99, "99")]
+    ("content", "why"), [(b"", "empty"), (b" \n", "empty"), (b"fine\n\xff", "line 2: not UTF-8"), (b"x" * 99, "99")]
 )
 def test_a_bad_text_file_is_named(tmp_path: Path, content: bytes, why: str) -> None:
     _file(tmp_path, b"fine", "a.txt")

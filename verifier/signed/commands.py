@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
@@ -70,7 +71,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
             raise click.UsageError("--log needs --proof: verdict.tlog-proof, which `audit` writes beside the verdict")
         data = _read(file)
         found = read_verdict(data, named_key(auditor, "--auditor"), None if report is None else _read(report))
-        log = None if log_key is None else NoteVerifier.from_vkey(log_key)
+        log = None if log_key is None else named_log(log_key)
         entered = None if proof is None else check_entered(data, found, _read(proof), log)
         if as_json:
             about = {"auditor": found.auditor.hex(), "subjects": found.subjects, "entered": entered is not None}

@@ -17,6 +17,7 @@ from ragseal.kernel.printable import printable
 from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
 from ragseal.kernel.verdict import VerdictEntry
 from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.published import PublicLog
 from ragseal.ledger.service import LedgerServicer
@@ -152,7 +153,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         Ends on Ctrl-C or SIGTERM; SIGHUP takes renewed certificate files at once.
         """
         ignore_hangups()
-        named = [NoteVerifier.from_vkey(one) for one in keys]
+        named = [named_log(one, "the witness key") for one in keys]
         if only_checked(as_json):
             return
 

@@ -236,7 +236,7 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: 
     assert gateway_key(tmp_path)[0] == "from-a-vault-of-secrets"
     for weak in ("", "short", "ä" * 30):
         monkeypatch.setenv("RAGSEAL_GATEWAY_KEY", weak)
-        with pytest.raises(ConfigurationError, match="at least 20"):
+        with pytest.raises(ConfigurationError, match=r"at least 20|is empty"):
             gateway_key(tmp_path)
 
 
