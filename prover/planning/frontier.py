@@ -21,6 +21,7 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
+from ragseal.prover.commitment.policy_file import cosine_text
 from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.dial import Dial, dial_of_lottery, dial_of_noise
@@ -106,7 +107,7 @@ class Point:
         coin = "" if budget.unseen is None else f'unseen = {budget.unseen!r}\nestimate = "report"\n'
         return (
             f'class = "{self.cls.name}"\nclaim = "{budget.claim}"\n{coin}'
-            f"lo = {chosen.window.lo}\nhi = {chosen.window.hi}\ngain = {chosen.gain}\n"
+            f"lo = {cosine_text(chosen.window.lo)}\nhi = {cosine_text(chosen.window.hi)}\ngain = {chosen.gain}\n"
             + (f"prizes = {chosen.prizes}\n" if chosen.prizes else "")
             + f"n_max = {budget.n_max}\n"
             f'k_max = {budget.k_max}\ndelta = "{budget.delta}"\nepsilon_account = "auto"\n'

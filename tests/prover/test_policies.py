@@ -179,7 +179,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
         ),
         ({"epsilon_account": "1/10"}, r"advertise at least 19[\d.]+ .or .auto.., or use a narrower score window"),
         ({"delta": "1/10000000000000000000000"}, r"allow a delta above that, or at most 0 queries"),
-        ({"lo": 0.7, "hi": 0.3}, "lo = 4839, hi = 11290 .they look swapped"),
+        ({"lo": 0.7, "hi": 0.3}, "lo = 0.3, hi = 0.7 .they look swapped"),
         ({"hi": 1.2}, "the nearest is 1.0"),
         ({"opens": 1_900_000_000, "closes": 1_800_000_000}, "let it close after 1899999960"),
         ({"gain": 12, "lo": 0.0, "hi": 1.0}, r"no finite epsilon .*use gain <= \d+"),

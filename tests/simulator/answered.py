@@ -91,7 +91,7 @@ def answers_policy(**changes: object) -> Policy:
     """``changes`` as in a policy file."""
     values = {
         "class": NAME, "claim": "answers", "lo": 0, "hi": 20, "gain": 12, "n_max": 4, "k_max": 2, "delta": "1/1000000",
-        "estimate": "report", "vocabulary": WORDS.root.hex(), "words_max": 3, "participations": 3, "similarity": 1,
+        "estimate": "report", "vocabulary": WORDS.root.hex(), "words_max": 3, "participations": 3, "similarity": 6e-5,
     }  # fmt: skip
     binding = Binding(CLASS, class_digest(CLASS), DIMENSION, NOW)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
