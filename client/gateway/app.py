@@ -226,8 +226,14 @@ def make_app(
         mcp: the application behind ``/mcp``, and what has to be open while it serves.
     """
 
-    async def refusing(call: Callable[[Request], Any], request: Request) -> JSONResponse:
+    async def refusing(call: Callable[[Request], Any], request: Request, *known: str) -> JSONResponse:
+        """The answer of a route that takes the query parameters ``known``, each once."""
         try:
+            named = [name for name, _ in request.query_params.multi_items()]
+            for name in named:
+                if name not in known or named.count(name) > 1:
+                    wrong = "stands there twice" if name in known else f"is unknown: known are {sorted(known)}"
+                    raise EncodingError(f"the query parameter {name[:40]!r} {wrong}; nothing was asked")
             found = await call(request)
             return found if isinstance(found, JSONResponse) else JSONResponse(found)
         except AuditError as error:
@@ -256,7 +262,7 @@ def make_app(
         return answer
 
     async def receipt(request: Request) -> JSONResponse:
-        return await refusing(kept, request)
+        return await refusing(kept, request, "window")
 
     async def kept(request: Request) -> dict[str, Any] | JSONResponse:
         seq, window = request.path_params["seq"], request.query_params.get("window")
