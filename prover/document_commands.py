@@ -175,8 +175,8 @@ def sync_documents(
 ) -> None:
     """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
 
-    A snapshot is taken whole or not at all.  Only documents that were last read from this source are deleted.  A row
-    that is refused changes nothing and is named.
+    A snapshot is taken whole.  A row that is refused is named; then nothing is put, and deletions are taken alone.
+    Only documents that were last read from this source are deleted.  What of the source is not kept is noted.
 
     \b
     postgres:postgresql://reader@host/db?table=chunks&text=body&metadata=source,title

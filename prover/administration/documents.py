@@ -101,7 +101,7 @@ def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress,
         progress(f"{total.added} added, {total.changed} changed, {total.deleted} deleted", 0, 0)
 
     source_sync.follow(target, opened, stop, reading.every, tell)
-    return _applied(reading.tenant, total)
+    return _applied(reading.tenant, total, notes.lines())
 
 
 def _embedding(embedder: Embedder, tenant: str, progress: Progress) -> Embed:

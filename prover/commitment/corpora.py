@@ -98,7 +98,7 @@ def open_corpus(
         raise ConfigurationError("texts of a folder have no metadata; their paths are their ids")
     check_names(fields.metadata)
     path, told = Path(name), notes or Notes()
-    told.await_metadata(fields.metadata)
+    told.begin(fields.metadata)
     if kind == "jsonl":
         return read_jsonl(path, fields=fields, limits=limits, notes=told)
     if kind == "csv":

@@ -237,7 +237,7 @@ def _require_places(state: State, tenant: str, shape: IndexShape, used: int, wan
         ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
-            f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. A new "
+            f"unused in this period ({used - present} rest: their documents were deleted). None of them was put. A new "
             "period frees those that rest: `commit --new-coins`, or `ragseal-provider documents new-period` where the "
             "claim has no coin. Or use a larger class (`ragseal-provider change`), or split the corpus into tenants"
         )

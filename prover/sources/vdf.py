@@ -43,7 +43,7 @@ def open_at(location: str, vectors: bool, notes: Notes) -> ParquetSource:
     default = vector[0] if isinstance(vector, list) and vector and isinstance(vector[0], str) else "vector"
     columns = columns_of(options, vectors, Columns(id=own if isinstance(own, str) and own else "id"), default)
     identity = f"vdf:{folder}?index={index}&namespace={part.get('namespace') or ''}&{columns.told()}"
-    return ParquetSource(found, columns, identity)
+    return ParquetSource(found, columns, identity, notes)
 
 
 def _meta(folder: Path) -> dict[str, Any]:
