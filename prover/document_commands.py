@@ -37,6 +37,7 @@ EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
 TENANT = click.option("--tenant", required=True, help="Whose documents these are.")
 CHUNK = click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
+STRICT = click.option("--strict", is_flag=True, help="Refuse texts that are longer than the embedder reads.")
 METADATA = click.option(
     "--metadata-fields", metavar="NAME,...", help="Members or columns that answers bring beside the text."
 )
@@ -56,9 +57,16 @@ def documents() -> None:
 @click.option("--corpus", required=True, help=f"{KINDS}.")
 @CHUNK
 @METADATA
+@STRICT
 @JSON
 def put_documents(
-    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
+    directory: Path,
+    tenant: str,
+    corpus: str,
+    chunk: int | None,
+    metadata_fields: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Put documents into a tenant's index: new ones at random places, changed ones where they stand.
 
@@ -78,14 +86,14 @@ def put_documents(
            also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
 
     Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
-    links are not kept; a note names them.
+    links are not kept; a note names them. So are texts of which the embedder reads the beginning alone.
     """
     notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
     found = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
     with administration(directory) as admin, named_bars() as progress:
-        told = admin.put_documents(tenant, found, progress)
+        told = admin.put_documents(tenant, found, progress, strict)
     noted = "".join(f"\nnote: {line}" for line in notes.lines())
-    tell_result(as_json, {**told.values, "notes": notes.lines()}, told.text + noted)
+    tell_result(as_json, {**told.values, "notes": [*told.values["notes"], *notes.lines()]}, told.text + noted)
 
 
 @documents.command("delete")
@@ -159,6 +167,7 @@ def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
               "CREATE on its schema.")  # fmt: skip
 @CHUNK
 @METADATA
+@STRICT
 @JSON
 def sync_documents(
     directory: Path,
@@ -171,6 +180,7 @@ def sync_documents(
     install_trigger: bool,
     chunk: int | None,
     metadata_fields: str | None,
+    strict: bool,
     as_json: bool,
 ) -> None:
     """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
@@ -195,7 +205,7 @@ def sync_documents(
     if install_trigger:
         installing(spec)
     names = field_names(metadata_fields)
-    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, every)
+    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, strict, every)
     with administration(directory) as admin, named_bars() as progress:
         if follow:
             with stopped_by_signals() as stop:

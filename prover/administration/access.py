@@ -46,7 +46,9 @@ class Administration(Protocol):
 
     def list_auditors(self) -> Told: ...
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told: ...
+    def put_documents(
+        self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False
+    ) -> Told: ...
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told: ...
 
@@ -115,8 +117,8 @@ class Local:
     def list_auditors(self) -> Told:
         return auditors.listed(self._state)
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
-        return documents.put(self._state, self._embedder(), tenant, found, progress)
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False) -> Told:
+        return documents.put(self._state, self._embedder(), tenant, found, progress, strict)
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
         return documents.delete(self._state, self._embedder(), tenant, names)

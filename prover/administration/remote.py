@@ -77,9 +77,9 @@ class Remote:
     def list_auditors(self) -> Told:
         return self._once("ListAuditors", admin_pb2.ListAuditorsRequest())
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False) -> Told:
         def requests() -> Iterator[Any]:
-            yield admin_pb2.PutDocumentsRequest(tenant=tenant)
+            yield admin_pb2.PutDocumentsRequest(tenant=tenant, strict=strict)
             for piece in _pieces(lines_of(found)):
                 yield admin_pb2.PutDocumentsRequest(lines=piece)
 
@@ -107,6 +107,7 @@ class Remote:
             metadata_fields=reading.metadata,
             follow=reading.follow,
             every=reading.every,
+            strict=reading.strict,
         )
         return self._long("SyncDocuments", request, progress, stop)
 

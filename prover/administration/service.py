@@ -94,18 +94,18 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def PutDocuments(
         self, requests: AsyncIterator[admin_pb2.PutDocumentsRequest], context: Any
     ) -> AsyncIterator[Any]:
-        tenant, lines = "", Lines()
+        tenant, strict, lines = "", False, Lines()
         async for one in requests:
             if one.tenant and tenant and one.tenant != tenant:
                 raise EncodingError("one call brings the documents of one tenant")
-            tenant = one.tenant or tenant
+            tenant, strict = one.tenant or tenant, one.strict or strict
             lines.add(one.lines)
         if not tenant:
             raise EncodingError("name the tenant whose documents these are")
         state = self._serving.provider.state
 
         def bring(tell: Progress) -> Told:
-            return documents.put(state, self._embedder(), tenant, lines.all(), tell)
+            return documents.put(state, self._embedder(), tenant, lines.all(), tell, strict)
 
         async def work(tell: Progress) -> Told:
             async with self._documents:
@@ -155,6 +155,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             metadata=tuple(request.metadata_fields),
             follow=request.follow,
             every=max(request.every, LEAST_EVERY),
+            strict=request.strict,
         )
         if reading.source.partition(":")[2] == "-":
             raise EncodingError("the serving process has another standard input: use `documents put`, or a file")

@@ -178,6 +178,22 @@ def test_a_source_that_never_answers_does_not_keep_the_provider_from_ending(serv
     serving.restart_after_stop()
 
 
+def test_texts_that_no_embedder_reads_whole_are_told_to_who_asks_from_outside(
+    serving: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(scene.TrigramEmbedder, "most_tokens", 20, raising=False)
+    monkeypatch.setattr(scene.TrigramEmbedder, "cut", lambda _, texts: list(range(len(texts))), raising=False)
+    (tmp_path / "b.txt").write_text("another text")
+    reading = Reading("lengths", f"text:{tmp_path}", strict=True)
+    with Remote(folder_of(serving)) as there:
+        with pytest.raises(EncodingError, match="1 texts are longer"):
+            there.put_documents("lengths", [Document("a", "a text")], silent, strict=True)
+        with pytest.raises(EncodingError, match="1 texts are longer"):
+            there.sync_documents(reading, silent, threading.Event())
+        (note,) = there.put_documents("lengths", [Document("a", "a text")], silent).values["notes"]
+        assert note.startswith("1 texts are longer than the embedder reads, 20 word pieces; they are 'a': ")
+
+
 def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
     """All or nothing, with the reason; nothing that was sent is half there."""
     with Remote(folder_of(serving)) as there:
