@@ -82,6 +82,7 @@ def text_files(root: Path, notes: Notes) -> Iterator[Path]:
         for name in names:
             path = Path(current) / name
             if path.suffix.lower() not in SUFFIXES:
+                notes.passed_over(path.relative_to(root).as_posix())
                 continue
             if path.is_symlink():
                 notes.skipped(path.relative_to(root).as_posix())

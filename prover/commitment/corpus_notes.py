@@ -20,8 +20,10 @@ class Notes:
     links: list[str] = field(default_factory=list)  #: the first ones skipped
     written: dict[str, str] = field(default_factory=dict)  #: metadata that is kept as its engine writes it: its type
     awaited: dict[str, None] = field(default_factory=dict)  #: metadata fields that no document had yet, in order
+    others: list[str] = field(default_factory=list)  #: the first files that are of no form that is read
     more_members: int = 0
     more_links: int = 0
+    more_others: int = 0
 
     def begin(self, awaited: Iterable[str]) -> None:
         """A reading begins, of which some document should have each of these; counts are of the last reading."""
@@ -53,6 +55,15 @@ class Notes:
         else:
             self.more_links += 1
 
+    def passed_over(self, file: str) -> None:
+        """A file beside those of the corpus was not read."""
+        if file in self.others:
+            return  # seen by an earlier reading
+        if len(self.others) < NOTED:
+            self.others.append(file)
+        else:
+            self.more_others += 1
+
     def lines(self) -> list[str]:
         """For people, at most one line a kind; nothing where there is nothing to say."""
         out = []
@@ -69,6 +80,9 @@ class Notes:
         if self.links:
             links = [repr(link) for link in self.links]
             out.append(f"skipped, links are not followed: {_listed(links, self.more_links)}")
+        if self.others:
+            others = [repr(file) for file in self.others]
+            out.append(f"not read, as their names end otherwise: {_listed(others, self.more_others)}")
         return out
 
 

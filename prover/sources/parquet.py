@@ -40,8 +40,14 @@ def parquet_files(path: Path, notes: Notes) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = []
-    for one in sorted(path.glob("*.parquet")):
-        if one.is_symlink():
+    try:
+        beside = sorted(path.iterdir())
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+    for one in beside:
+        if one.suffix != ".parquet" or one.is_dir():
+            notes.passed_over(one.name + ("/" if one.is_dir() else ""))
+        elif one.is_symlink():
             notes.skipped(one.name)
         elif one.is_file():
             found.append(one)

@@ -131,3 +131,13 @@ def test_decimals_are_numbers(tmp_path: Path) -> None:
     (one,) = found(path, "?metadata=price")
     assert isinstance(one, Item)
     assert one.metadata == {"price": 11.9}
+
+
+def test_files_and_folders_beside_those_of_parquet_are_said(tmp_path: Path) -> None:
+    written(tmp_path, {"id": ["x"], "text": ["a"]})
+    (tmp_path / "b.csv").touch()
+    (tmp_path / "year=2026").mkdir()
+    notes = Notes()
+    with closing(open_source(f"parquet:{tmp_path}", notes=notes)) as source:
+        assert len(read_all(source)) == 1
+    assert notes.lines() == ["not read, as their names end otherwise: 'b.csv', 'year=2026/'"]
