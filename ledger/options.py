@@ -72,7 +72,9 @@ def peer_options(command: Command) -> Command:
     """--provider, --log-key and TLS, given to the command as ``peer``."""
 
     @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
-    @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
+    @click.option(
+        "--log-key", required=True, metavar="KEY", help="The log's public key, name+id+base64, or a file that holds it."
+    )
     @client_tls
     @functools.wraps(command)
     def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:

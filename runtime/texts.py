@@ -107,9 +107,12 @@ def octets_of(data: bytes, what: str, *, error: Wrong = ConfigurationError) -> b
     """The octets of a text in which names need not be UTF-8: without a mark, its lines ended by newlines.
 
     Raises:
-        error: UTF-16 or UTF-32.
+        error: UTF-16 or UTF-32, or a zero byte.
     """
     check_encoding(data[:_HEAD], what, error)
+    if (at := data.find(b"\0")) >= 0:
+        number = data.count(b"\n", 0, at) + 1
+        raise error(f"{what}, line {number}: a zero byte, which no text has{SAVE}")
     return data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
@@ -136,7 +139,7 @@ def toml_of(data: bytes, what: str, *, error: Wrong = ConfigurationError, form: 
     """The table of TOML bytes.
 
     Args:
-        form: what such a file looks like, for whoever wrote another one.
+        form: what such a file looks like; stands behind the error.
 
     Raises:
         error: no text (:func:`text_of`), or not TOML.

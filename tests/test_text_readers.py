@@ -24,6 +24,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy as WitnessPolicy
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.account_commands import read_accounts
+from ragseal.prover.backup_commands import read_note
 from ragseal.prover.commitment.corpora import (
     read_beir,
     read_beir_qrels,
@@ -117,6 +118,7 @@ READERS = {
     "shared key": Reader("worker.key", b"0" * 64 + b"\n", load_shared),
     "gateway key": Reader(KEY_FILE, b"from-a-vault-of-secrets\n", lambda path: gateway_key(path.parent)),
     "witness policy": Reader("witnesses", b"# policy\nquorum none\n", witnessed, octets=True),
+    "checkpoint": Reader("note", b"example.org/rag\n9\nAAAA\n\n", read_note, octets=True),
     "vocabulary": Reader("words.txt", b"alpha\nbeta\n", lambda path: read_vocabulary(path, 8).words),
 }  # fmt: skip
 
@@ -167,15 +169,16 @@ def test_another_encoding_is_named_with_what_converts_it(reader: Reader, name: s
 def test_a_byte_that_is_not_utf8_is_named_by_line_and_byte(reader: Reader, tmp_path: Path) -> None:
     line, byte = reader.good.count(b"\n", 0, -1) + 1, len(reader.good[:-1].rpartition(b"\n")[2]) + 1
     path = written(reader, tmp_path, reader.good.rstrip(b"\n") + b"\xe9\n")
+    if reader.octets:
+        return  # names of witnesses need not be UTF-8, and a note that is not what was signed does not verify
     with pytest.raises(AuditError) as caught:
         reader.read(path)
-    if not reader.octets:
-        assert re.search(rf"line {line}: not UTF-8 \(0xe9\) at byte {byte}\b", str(caught.value)), caught.value
+    assert re.search(rf"line {line}: not UTF-8 \(0xe9\) at byte {byte}\b", str(caught.value)), caught.value
 
 
 def test_a_zero_byte_is_named(reader: Reader, tmp_path: Path) -> None:
     path = written(reader, tmp_path, reader.good.rstrip(b"\n") + b"\0\n")
-    with pytest.raises(AuditError, match=r"line \d+: (a zero byte|control character 0x00)"):
+    with pytest.raises(AuditError, match=r"line \d+: a zero byte"):
         reader.read(path)
 
 
