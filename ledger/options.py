@@ -59,7 +59,7 @@ def plain_errors(command: Command) -> Command:
             click.echo("Keep the evidence, show it to others, and do not rely on this log.", err=True)
             sys.exit(ALARM)
         except AuditError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"Error: {error}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
