@@ -10,7 +10,6 @@ at all, and two processes never build the same class at once.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -30,6 +29,7 @@ from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.edges.locks import wait_lock
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
 FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
@@ -172,7 +172,7 @@ def header(r1cs: Path) -> tuple[int, int]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_lock(file.fileno(), path)
         yield
 
 

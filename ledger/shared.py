@@ -11,7 +11,6 @@ The folder is made in one step, key and empty log together, so a crash leaves al
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import threading
@@ -31,6 +30,7 @@ from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import LogKey, TurnError, TurnProof
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.locks import holder, try_lock
 from ragseal.runtime.keyfile import load_key, save_key
 
 PATIENCE = 60.0  #: seconds to wait for a turn
@@ -149,15 +149,14 @@ class SharedLog:
         end = time.monotonic() + self._patience
         try:
             while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if try_lock(descriptor, path):
                     break
-                except OSError:
-                    if time.monotonic() >= end:
-                        raise LedgerError(
-                            f"another process has had {self.directory} for {self._patience:g} s: end it, or try again"
-                        ) from None
-                    time.sleep(_POLL)
+                if time.monotonic() >= end:
+                    raise LedgerError(
+                        f"another process{holder(descriptor)} has had {self.directory} for {self._patience:g} s: end "
+                        "it, or try again"
+                    )
+                time.sleep(_POLL)
             yield
         finally:
             os.close(descriptor)

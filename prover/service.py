@@ -27,6 +27,7 @@ from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.stopping import asked_to_stop, on_hangup
@@ -271,7 +272,7 @@ class Server:
         self._say_health()
         self._watching = asyncio.create_task(self._watch())
         self._renewing = asyncio.create_task(self._certificates.watch())
-        self.address = f"{listening.address.rpartition(':')[0]}:{port}"
+        self.address = str(Address.parse(listening.address, listening=True).at(port))
 
     async def _watch(self) -> None:
         """Health says NOT_SERVING from the moment the ledger takes nothing more, of queries while no window is open."""

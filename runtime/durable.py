@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import holder, try_lock
 
 
 def sync_directory(directory: Path) -> None:
@@ -157,21 +158,22 @@ class DirectoryLock:
 
         Raises:
             LedgerError: another process holds the lock.
-            ConfigurationError: it cannot be made.
+            ConfigurationError: it cannot be made, or the file system has no locks.
         """
         path = directory / "lock"
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise LedgerError(
-                f"{what} in {directory} is in use by another process: stop that one first, two would fork the history"
-                f"{instead}"
-            ) from None
+            if not try_lock(self._descriptor, path):
+                raise LedgerError(
+                    f"{what} in {directory} is in use by another process{holder(self._descriptor)}: stop that one "
+                    f"first, two would fork the history{instead}"
+                )
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         if self._descriptor >= 0:

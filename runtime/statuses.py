@@ -51,6 +51,11 @@ def _short(text: str) -> str:
     return text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 
+def answered(error: grpc.aio.AioRpcError) -> bool:
+    """Whether a failed call was refused by the peer itself."""
+    return any(key == ERROR_KEY for key, _ in error.trailing_metadata() or ())
+
+
 def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     """The AuditError that a failed call stands for.  The peer's text is cut and cleaned: it may come from an enemy."""
     code, details = grpc.StatusCode.UNKNOWN, ""
@@ -66,15 +71,13 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
                 found.retry_after_ms = _retry_after_ms(metadata)
             return found
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
-        if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
-            return MismatchError(
-                f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
-                f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
-            )
-        return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
+        return MismatchError(
+            f"{peer} and this machine do not agree on TLS ({text}): check --ca FILE, which names the authority, and "
+            "the certificates of both"
+        )
     if code == grpc.StatusCode.UNAVAILABLE:
         reason = text.rpartition(": ")[2]  # gRPC says it last, behind every address that it has tried
-        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({reason})")
+        return TransportError(f"{peer} cannot be reached ({reason}): see whether it runs, and look at it with `doctor`")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
     if code == grpc.StatusCode.UNIMPLEMENTED:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.locks import wait_lock
 
 
 def read_json(path: Path, default: Any) -> Any:
@@ -44,7 +44,7 @@ def locked(directory: Path, name: str) -> Iterator[None]:
     except OSError as error:
         raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        wait_lock(descriptor, path)
         yield
     finally:
         os.close(descriptor)

@@ -27,6 +27,7 @@ from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.stopping import asked_to_stop
@@ -343,10 +344,9 @@ async def run(
     healthy.say(True)
     tasks = [asyncio.create_task(servicer.work())]
     tasks += [asyncio.create_task(take_part(state, target)) for target in targets.values()]
-    host = listen.rpartition(":")[0]
     try:
         async with renewing(certificates):
-            ready(f"{host}:{port}" if not listen.startswith("unix:") else listen)
+            ready(str(Address.parse(listen, listening=True).at(port)))
             await stop.wait()
     finally:
         healthy.say(False)

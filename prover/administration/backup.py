@@ -26,6 +26,8 @@ from ragseal.prover.committing import Told
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.edges.databases import why_database
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.progress import Progress
 from ragseal.runtime.shred import shred
 
@@ -160,8 +162,9 @@ def built(folder: Path, secret: bool = False) -> Iterator[Path]:
         os.rename(made, folder)
         sync_directory(folder.parent)
     except (OSError, sqlite3.Error) as error:
+        said = why(error, made) if isinstance(error, OSError) else why_database(error, made / DATABASE)
         _forget(made, secret)
-        raise ConfigurationError(f"cannot make {folder}: {error}") from None
+        raise ConfigurationError(f"cannot make {folder}: {said}") from None
     except BaseException:
         _forget(made, secret)
         raise

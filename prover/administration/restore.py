@@ -39,6 +39,7 @@ from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.schema import schema_of_another
 from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
+from ragseal.runtime.edges.databases import why_database
 from ragseal.runtime.face import when
 from ragseal.runtime.progress import nothing
 
@@ -178,7 +179,8 @@ def _refuse_foreign(made: Path) -> None:
                 raise ConfigurationError(_laid_out(DATABASE))
             names = [name for (name,) in database.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
     except sqlite3.Error as error:
-        raise ConfigurationError(f"the backup's {DATABASE} cannot be read ({error}): take another copy") from None
+        said = why_database(error, path)
+        raise ConfigurationError(f"the backup's {DATABASE} cannot be read: {said}; take another copy") from None
     if log.is_file() and layout_of_another(log):
         raise ConfigurationError(_laid_out(LEDGER_DATABASE))
     there = {one.name for one in (made / "windows").iterdir()} if (made / "windows").is_dir() else set()

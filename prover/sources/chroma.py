@@ -20,6 +20,7 @@ from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
+from ragseal.runtime.edges.proxy import go_straight_in_the_clear
 
 FORM = "chroma:http://HOST:8000|FOLDER?collection=NAME&id=KEY&text=KEY&metadata=KEY,..."
 FETCH = 256
@@ -32,6 +33,8 @@ def open_at(location: str, vectors: bool, notes: Notes) -> ChromaSource:
     place, options = split(location, ("collection", "id", "text", "title", "metadata"), FORM)
     require_no_password(place, "none is sent; put a proxy in between that adds it")
     need_driver("chromadb", "sources-chroma")
+    if place.startswith(("http://", "https://")):
+        go_straight_in_the_clear(place)
     import chromadb
     from chromadb.config import Settings
 

@@ -19,6 +19,7 @@ from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
+from ragseal.runtime.edges.proxy import go_straight_in_the_clear
 
 FORM = "milvus:http://HOST:19530|FILE.db?collection=NAME&id=FIELD&text=FIELD&vector=FIELD&metadata=FIELD,..."
 TOKEN = "MILVUS_TOKEN"
@@ -36,6 +37,8 @@ def open_at(location: str, vectors: bool, notes: Notes) -> MilvusSource:
             raise ConfigurationError(f"{place} is neither a URL nor a file of Milvus Lite (*.db) that is there")
         need_driver("milvus_lite", "sources-milvus")
         place = str(Path(place).absolute())
+    else:
+        go_straight_in_the_clear(place)
     from pymilvus import MilvusClient
 
     with driver_errors("Milvus"):

@@ -20,6 +20,7 @@ from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
+from ragseal.runtime.edges.proxy import go_straight_in_the_clear
 
 FORM = "qdrant:http://HOST:6333?collection=NAME&text=FIELD&id=FIELD&vector=NAME&metadata=FIELD,..."
 API_KEY = "QDRANT_API_KEY"
@@ -38,6 +39,7 @@ def open_at(location: str, vectors: bool, notes: Notes) -> QdrantSource:
         )
     require_no_password(url, f"the API key comes from {API_KEY}")
     need_driver("qdrant_client", "sources-qdrant")
+    go_straight_in_the_clear(url)
     from qdrant_client import QdrantClient
 
     with driver_errors("Qdrant"):

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.storage.schema import SCHEMA, SCHEMA_VERSION
+from ragseal.runtime.edges.databases import why_database
+from ragseal.runtime.edges.filesystem import why
 
 DATABASE = "state.db"
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
@@ -32,6 +34,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError: it cannot be had."""
+        self._path = path
         self._db = _open_reader(path)
         self.mutex = threading.Lock()  #: held while it reads
 
@@ -45,7 +48,8 @@ class Reader:
             try:
                 return self._db.execute(query, tuple(values)).fetchall()
             except sqlite3.Error as error:
-                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+                said = why_database(error, self._path)
+                raise ConfigurationError(f"the provider's database cannot be read: {said}") from None
 
     def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a read, or None."""
@@ -108,7 +112,8 @@ class Database:
                 self._commit()
             except sqlite3.Error as error:
                 self._roll_back()
-                raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
+                said = why_database(error, self.path)
+                raise ConfigurationError(f"the provider's database refuses: {said}; nothing was changed") from None
             finally:
                 if not durable:
                     self._db.execute("PRAGMA synchronous=FULL")
@@ -121,8 +126,8 @@ class Database:
                 raise  # SQLite has certainly rolled back
             self._roll_back()
             self._failure = (
-                f"the provider's database failed while it wrote ({error}): nobody can tell what is on disk. Check the "
-                "disk and start the provider again"
+                f"the provider's database failed while it wrote: {why_database(error, self.path)}; nobody can tell "
+                "what is on disk. Check the disk and start the provider again"
             )
             raise ConfigurationError(self._failure) from None
 
@@ -185,7 +190,8 @@ class Database:
                 copy.close()
             return found
         except sqlite3.Error as error:
-            raise ConfigurationError(f"the provider's database cannot be copied: {error}") from None
+            said = why_database(error, target)
+            raise ConfigurationError(f"the provider's database cannot be copied: {said}") from None
         finally:
             source.close()
 
@@ -209,7 +215,8 @@ class Database:
                     self._db.execute("PRAGMA busy_timeout=5000")
                 return not busy
             except sqlite3.Error as error:
-                raise ConfigurationError(f"the provider's database refuses to be rewritten: {error}") from None
+                said = why_database(error, self.path)
+                raise ConfigurationError(f"the provider's database refuses to be rewritten: {said}") from None
 
     def _vacuum(self) -> None:
         """Rewrite the database: a small one in memory, a larger one by a nameless temporary file in the state folder.
@@ -263,7 +270,7 @@ def _open_reader(path: Path) -> sqlite3.Connection:
         database.execute("SELECT 1 FROM sqlite_master").fetchall()  # opens its files now, not at the first question
         return database
     except sqlite3.Error as error:
-        raise ConfigurationError(f"cannot open {path}: {error}") from None
+        raise ConfigurationError(f"cannot open {path}: {why_database(error, path)}") from None
 
 
 def open_database(path: Path, new: bool = False) -> sqlite3.Connection:
@@ -288,5 +295,7 @@ def open_database(path: Path, new: bool = False) -> sqlite3.Connection:
             f"{path} is missing, and with it documents, accounts and the secrets of every window: restore it from a "
             "backup"
         ) from None
-    except (OSError, sqlite3.Error) as error:
-        raise ConfigurationError(f"cannot open {path}: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"cannot open {path}: {why_database(error, path)}") from None

@@ -13,7 +13,6 @@ are no numbers are not looked at.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -28,6 +27,7 @@ from typing import Any
 from ragseal.groth16.contributions import MAX_CONTRIBUTIONS
 from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.edges.locks import holder, try_lock
 
 DESCRIPTION, ATTESTATION, SUFFIX = "ceremony.json", "attestation.intoto.jsonl", ".zkey"
 FORMAT = "ragseal.ceremony.v1"
@@ -212,12 +212,11 @@ class Folder:
         except OSError as error:
             raise ConfigurationError(f"cannot open {self.path}: {error.strerror}") from None
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not try_lock(descriptor, self.path):
                 raise LedgerError(
-                    f"another process is adding a round to {self.path}: wait for it, contributions follow one another"
-                ) from None
+                    f"another process{holder(descriptor)} is adding a round to {self.path}: wait for it, contributions "
+                    "follow one another"
+                )
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise ConfigurationError(
                     f"{self.path} is somebody else's to write in: contribute in a copy of your own, and hand that on"

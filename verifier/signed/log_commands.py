@@ -24,6 +24,7 @@ from ragseal.ledger.tiles import TileFolder
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
@@ -228,7 +229,7 @@ async def run(
         await server.start()
         healthy.say(True)
         async with renewing(certificates):
-            ready(f"{listen.rpartition(':')[0]}:{port}")
+            ready(str(Address.parse(listen, listening=True).at(port)))
             await stop.wait()
         await server.stop(_GRACE)
     finally:
