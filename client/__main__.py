@@ -19,6 +19,7 @@ from ragseal.client.receipts import check_file, export, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 
 if TYPE_CHECKING:
@@ -313,6 +314,7 @@ def _manifest_of(file: Path) -> Path:
 
 main.add_command(gateway)
 main.add_command(mcp)
+main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 if __name__ == "__main__":
     main()

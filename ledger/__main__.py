@@ -39,6 +39,7 @@ from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
@@ -364,6 +365,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
 
 
 main.add_command(witness)
+main.add_command(doctor_command(state_option, "state", "--provider", serves=True))
 
 
 if __name__ == "__main__":

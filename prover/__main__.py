@@ -34,6 +34,7 @@ from ragseal.prover.serve_command import serve
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.worker_commands import worker
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
@@ -235,6 +236,7 @@ def status(directory: Path, as_json: bool) -> None:
 main.add_command(worker)
 main.add_command(backup)
 main.add_command(restore)
+main.add_command(doctor_command(STATE, "directory", "--verifier", serves=True))
 for command in (release_key, plan, calibrate, fsck):
     main.add_command(command)
 

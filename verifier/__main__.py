@@ -19,6 +19,7 @@ from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
@@ -299,6 +300,7 @@ audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 ceremony_commands.register(main, STATE)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 verdict_commands.register(main, STATE, PROVIDER_OPTION)
+main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 
 @main.command("show")
