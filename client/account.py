@@ -36,6 +36,7 @@ from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import DirectoryLock, sync_directory
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
@@ -130,7 +131,7 @@ class AccountState:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _refuse_open_folder(directory)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the account folder {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the account folder {directory}: {why(error, directory)}") from None
         lock = DirectoryLock(directory, "the account's state")
         try:
             has_key = (directory / KEY_FILE).exists()
@@ -265,7 +266,7 @@ class AccountState:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync_directory(folder.parent)
             except OSError as error:
-                raise ConfigurationError(f"cannot make {folder}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot make {folder}: {why(error, folder)}") from None
             write(folder / "account", account.encode())
             write(folder / "manifest", signed.encode())
         return WindowState(folder)

@@ -25,6 +25,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError,
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.runtime.edges.filesystem import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def export(one: KeptReceipt, target: Path) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {target}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make {target}: {why(error, target)}") from None
     receipt = target / f"{one.label}.receipt"
     write(target / f"{_plain(one.window.manifest.window)}.manifest", one.window.signed.encode())
     write(receipt.with_suffix(".record"), one.answer.record.encode())

@@ -25,6 +25,7 @@ from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.filesystem import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class WindowState:
             os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
             sync_directory(self.folder)
         except OSError as error:
-            raise ConfigurationError(f"cannot write in {self.folder}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write in {self.folder}: {why(error, self.folder)}") from None
 
 
 def windows_of(directory: Path) -> list[WindowState]:

@@ -33,6 +33,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.runtime.edges.filesystem import why
 
 #: A verifying key as the class of its circuit reads it.
 AnyView = KeyView | EstimateView | ThinningView
@@ -98,7 +99,7 @@ def read_key(path: Path, cls: Shape) -> AnyView:
             raise ProofError(f"{file.name} is oversized")
         data = file.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read the verifying key {file}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the verifying key {file}: {why(error, file)}") from None
     with native_errors():
         return view_of(cls, (native.VerifyingKey if available() else VerifyingKey).from_bytes(data))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragseal.circuits.packages import way_out
 from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.runtime.edges.filesystem import why
 
 SECONDS = 3600  #: that one run may take
 
@@ -40,7 +41,9 @@ class Snarkjs:
             with tempfile.TemporaryDirectory() as folder:  # mode 0700: the inputs are secret
                 return self._prove_in(Path(folder), inputs)
         except OSError as error:
-            raise ConfigurationError(f"snarkjs cannot work in {tempfile.gettempdir()}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"snarkjs cannot work in {tempfile.gettempdir()}: {why(error, tempfile.gettempdir())}"
+            ) from None
 
     def _prove_in(self, at: Path, inputs: Mapping[str, Any]) -> bytes:
         (at / "input.json").write_text(json.dumps(inputs))

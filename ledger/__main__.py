@@ -40,6 +40,7 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
@@ -82,14 +83,14 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {state}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make {state}: {why(error, state)}") from None
     key = Ed25519PrivateKey.generate()
     save_key(state / "key.pem", key)
     signer = NoteSigner(name, key, COSIGNATURE)
     try:
         (state / "name").write_text(name + "\n", "utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot write {state / 'name'}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write {state / 'name'}: {why(error, state / 'name')}") from None
     if as_json:
         click.echo(json.dumps({"name": name, "vkey": signer.verifier.vkey(), "key_file": str(state / "key.pem")}))
     else:

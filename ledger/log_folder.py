@@ -18,6 +18,7 @@ from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.storage import connect, storage
 from ragseal.ledger.turned_tree import TURNS_INDEX, read_turns
 from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 APPLICATION_ID = 0x52414753
 
@@ -47,7 +48,7 @@ class LogFolder:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_directory(directory.parent)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the ledger directory {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the ledger directory {directory}: {why(error, directory)}") from None
         lock = DirectoryLock(directory, "the ledger")
         try:
             for name in (_DATABASE, _CHECKPOINT):

@@ -20,6 +20,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError,
 from ragseal.kernel.printable import printable
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, ED25519, NoteVerifier
+from ragseal.runtime.edges.filesystem import why
 
 MAX_POLICY_BYTES = 256 * 1024
 MAX_LINES_OF_A_KIND = 64  #: logs, witnesses and groups, of each
@@ -64,7 +65,7 @@ class Policy:
             with path.open("rb") as file:
                 data = file.read(MAX_POLICY_BYTES + 1)
         except OSError as error:
-            raise ConfigurationError(f"cannot read the witness policy {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read the witness policy {path}: {why(error, path)}") from None
         try:
             return cls.parse(data)
         except EncodingError as error:

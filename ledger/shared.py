@@ -30,6 +30,7 @@ from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import LogKey, TurnError, TurnProof
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.locks import holder, try_lock
 from ragseal.runtime.keyfile import load_key, save_key
 
@@ -113,7 +114,9 @@ class SharedLog:
         try:
             return (self.directory / _CHECKPOINT).read_bytes()
         except OSError as error:
-            raise LedgerError(f"cannot read {self.directory / _CHECKPOINT}: {error.strerror}") from None
+            raise LedgerError(
+                f"cannot read {self.directory / _CHECKPOINT}: {why(error, self.directory / _CHECKPOINT)}"
+            ) from None
 
     @contextmanager
     def _opened(self) -> Iterator[Log]:
@@ -135,7 +138,7 @@ class SharedLog:
             os.rename(made, self.directory)
             sync_directory(self.directory.parent)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {self.directory}: {why(error, self.directory)}") from None
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -145,7 +148,7 @@ class SharedLog:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
         end = time.monotonic() + self._patience
         try:
             while True:

@@ -18,6 +18,7 @@ from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import MAX_KEYWORD, NO_SALT, SlotText, keyword
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.runtime.edges.filesystem import why
 
 MAX_FILE = 1 << 22
 
@@ -91,4 +92,4 @@ def read_vocabulary(path: Path, capacity: int) -> Vocabulary:
         with path.open("rb") as file:
             return parse_vocabulary(file.read(MAX_FILE + 1), capacity)
     except OSError as error:
-        raise CommitmentError(f"cannot read the vocabulary {path}: {error.strerror}") from None
+        raise CommitmentError(f"cannot read the vocabulary {path}: {why(error, path)}") from None

@@ -17,6 +17,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
@@ -75,4 +76,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None

@@ -12,6 +12,7 @@ from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.access import administration
 from ragseal.prover.backends import Environment
 from ragseal.prover.options import STATE
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, named_bars, tell_result
 
 MAX_NOTE = 1 << 16
@@ -64,7 +65,7 @@ def restore(
     try:
         note = None if checkpoint is None else checkpoint.read_bytes()[: MAX_NOTE + 1]
     except OSError as error:
-        raise ConfigurationError(f"cannot read {checkpoint}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {checkpoint}: {why(error, checkpoint)}") from None
     known = copies.Known(note, remains, nothing_newer, read_only)
     told = copies.restore(folder, directory.absolute(), known, int(Environment().clock()), keys)
     tell_result(as_json, told.values, told.text)

@@ -21,6 +21,7 @@ from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingE
 from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.signature import SigningKey
 from ragseal.prover.keys.keyring import KeyRing
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.rpc import call, chunks, dial
 from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
@@ -125,7 +126,7 @@ async def _download(stub: Any, address: str, chosen: Any, directory: Path, moved
         return part
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ConfigurationError(f"cannot keep the key in {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot keep the key in {directory}: {why(error, directory)}") from None
     except BaseException:
         part.unlink(missing_ok=True)
         raise

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.token_key import SCHEME, TokenKey, load_token_key
 
 _LARGEST = 16 * 1024
@@ -79,7 +80,7 @@ def read_private(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigurationError(f"cannot read the key {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the key {path}: {why(error, path)}") from None
     try:
         status = os.fstat(descriptor)  # of what was opened, so nobody can swap the file between check and read
         if not stat.S_ISREG(status.st_mode):
@@ -98,4 +99,4 @@ def _write_new(path: Path, data: bytes) -> None:
     except FileExistsError:
         raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
     except OSError as error:
-        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the key {path}: {why(error, path)}") from None

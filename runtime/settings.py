@@ -28,6 +28,7 @@ from click.core import ParameterSource
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.logs import AS_JSON, FORMATS, PLAIN, log_to_stderr
 
 MAX_FILE = 1 << 20  #: bytes
@@ -152,7 +153,7 @@ def _table(path: Path) -> dict[str, Any]:
             raise ConfigurationError(f"{path} has more than {MAX_FILE} bytes: this is no file of options")
         return tomllib.loads(data.decode("utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{path} is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:

@@ -16,6 +16,7 @@ from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError
 from ragseal.kernel.printable import printable
 from ragseal.runtime import retry_info
+from ragseal.runtime.edges.private import for_others
 
 MAX_ERROR_BYTES = 2000
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
@@ -100,6 +101,8 @@ async def statuses(name: str, context: Any) -> AsyncIterator[None]:
         yield
     except AuditError as error:
         code, text, kind = status_of(error)
+        if not context.peer().startswith("unix:"):  # who calls on a Unix socket sits at this machine
+            text = for_others(text)
         more: list[tuple[str, str | bytes]] = [(ERROR_KEY, kind)]
         if isinstance(error, BudgetError) and error.retry_after_ms is not None:
             more.append(retry_info.details(code.value[0], text, error.retry_after_ms / 1000))

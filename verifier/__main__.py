@@ -20,6 +20,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
@@ -318,7 +319,7 @@ def show_message(file: Path) -> None:
             with file.open("rb") as stream:
                 data = stream.read(show.MAX_BYTES + 1)
         except OSError as error:
-            raise ConfigurationError(f"cannot read {file}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {file}: {why(error, file)}") from None
     values = show.decode(data)
     click.echo(json.dumps(values, indent=1))
 

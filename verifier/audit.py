@@ -22,6 +22,8 @@ from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.turns import TurnProof
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.private import for_others
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, TurnFile, read_receipt
@@ -136,7 +138,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
                 beside[path.parent] = _manifests(path.parent)
             receipts.append(read_receipt(name, path.read_bytes(), beside[path.parent]))
         except OSError as error:
-            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+            aside.append(SetAside(name, for_others(f"cannot be read: {why(error)}")))
         except AuditError as error:
             aside.append(SetAside(name, str(error)))
     return receipts, aside
@@ -171,7 +173,7 @@ def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:
                 continue
             turns.append(TurnFile(name, TurnProof.decode(path.read_bytes())))
         except OSError as error:
-            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+            aside.append(SetAside(name, for_others(f"cannot be read: {why(error)}")))
         except AuditError as error:
             aside.append(SetAside(name, str(error)))
     return turns, aside

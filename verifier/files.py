@@ -12,6 +12,7 @@ from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.locks import wait_lock
 
 
@@ -22,7 +23,7 @@ def read_json(path: Path, default: Any) -> Any:
     except FileNotFoundError:
         return default
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ValueError, RecursionError):
         raise ConfigurationError(f"{path} is damaged: restore it from a copy") from None
 
@@ -32,7 +33,7 @@ def write(path: Path, data: bytes) -> None:
     try:
         write_durably(path, data, mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; the old content stays") from None
+        raise ConfigurationError(f"cannot write {path}: {why(error, path)}; the old content stays") from None
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def locked(directory: Path, name: str) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
     try:
         wait_lock(descriptor, path)
         yield

@@ -142,7 +142,9 @@ def unmark(folder: Path) -> None:
         (folder / COPY).unlink(missing_ok=True)
         sync_directory(folder)
     except OSError as error:
-        raise ConfigurationError(f"cannot remove {folder / COPY}: {error.strerror}; restore it once more") from None
+        raise ConfigurationError(
+            f"cannot remove {folder / COPY}: {why(error, folder / COPY)}; restore it once more"
+        ) from None
 
 
 @contextmanager

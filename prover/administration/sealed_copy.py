@@ -33,6 +33,7 @@ from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import SEALED, STAGED, State, shred_staged
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.shred import shred
 
 KEY_BYTES, NONCE_BYTES, HASH_BYTES = 32, 12, 32
@@ -107,7 +108,7 @@ def save_keys(path: Path, origin: str, keys: Keys) -> None:
             os.replace(path, older)
         write_durably(path, json.dumps(values).encode(), mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the keys file {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the keys file {path}: {why(error, path)}") from None
     shred(older)
 
 
@@ -120,7 +121,7 @@ def load_keys(path: Path, origin: str) -> Keys:
             raise ConfigurationError(f"{path} has the keys of {values['origin']!r}, not of {origin!r}")
         return {bytes.fromhex(name): bytes.fromhex(key) for name, key in values["keys"].items()}
     except OSError as error:
-        raise ConfigurationError(f"cannot read the keys file {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the keys file {path}: {why(error, path)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(f"{path} is no keys file that `backup --keys` wrote") from None
 

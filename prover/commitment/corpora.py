@@ -32,6 +32,7 @@ from ragseal.prover.commitment.corpus_files import (
 )
 from ragseal.prover.commitment.corpus_metadata import check_names, taken, unread
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.runtime.edges.filesystem import why
 
 MAX_DEPTH = 64  #: nesting of a JSON line
 KINDS = "jsonl:FILE, csv:FILE (- for FILE is standard input), beir:FOLDER or text:FOLDER"
@@ -343,7 +344,7 @@ def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> I
             try:
                 raw = file.read(most + 1)
             except OSError as error:
-                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         if len(raw) > most:
             raise EncodingError(f"{path}: larger than {most} bytes; split it, or ask for chunks")
         try:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.runtime.edges.filesystem import why
 
 SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
 STDIN = Path("-")  #: standard input, as a file of a corpus
@@ -61,7 +62,7 @@ def require_file(path: Path, limits: Limits) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     if not stat.S_ISREG(status.st_mode):
         raise ConfigurationError(f"{path} is not a regular file")
     if status.st_size > limits.file_bytes:
@@ -70,7 +71,7 @@ def require_file(path: Path, limits: Limits) -> None:
 
 def text_files(root: Path, notes: Notes) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
-        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {error.filename}: {why(error, error.filename)}") from None
 
     found: list[Path] = []
     for current, folders, names in os.walk(root, onerror=refuse):
@@ -94,7 +95,7 @@ def open_file(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
     try:
         return path.open("rb")
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
 
 
 def lines_of(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
@@ -105,7 +106,7 @@ def lines_of(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
             try:
                 raw = file.readline(limits.line_bytes + 1)
             except OSError as error:
-                raise ConfigurationError(f"cannot read {shown(path)}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot read {shown(path)}: {why(error, path)}") from None
             if not raw:
                 return
             number += 1

@@ -35,6 +35,7 @@ from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.texts import by_slot, load_texts
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 Matrix = npt.NDArray[np.int8]
 
@@ -209,7 +210,9 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     try:
         write_durably(state.windows_directory / name, buffer.getvalue(), mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {state.windows_directory / name}: {error.strerror}") from None
+        raise ConfigurationError(
+            f"cannot write {state.windows_directory / name}: {why(error, state.windows_directory / name)}"
+        ) from None
     return name
 
 

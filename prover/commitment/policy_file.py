@@ -24,6 +24,7 @@ from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
 from ragseal.prover.attestation.guard import guard_of
+from ragseal.runtime.edges.filesystem import why
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
@@ -124,7 +125,7 @@ def policy_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except OSError as error:
-        raise PolicyError(f"cannot read the policy {path}: {error.strerror}") from None
+        raise PolicyError(f"cannot read the policy {path}: {why(error, path)}") from None
     policy_values(data, f"the policy {path}")
     return data
 

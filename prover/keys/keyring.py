@@ -28,6 +28,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
+from ragseal.runtime.edges.filesystem import why
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
@@ -176,7 +177,9 @@ class KeyRing(Generic[V, A]):
             os.rename(made.directory, target)
             return KeyPaths(target, made.digest)
         except OSError as error:
-            raise ConfigurationError(f"cannot keep the key in {self._directory}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot keep the key in {self._directory}: {why(error, self._directory)}"
+            ) from None
         finally:
             zkey.unlink(missing_ok=True)
             shutil.rmtree(incoming, ignore_errors=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import read_beir_qrels, read_beir_queries, read_jsonl
+from ragseal.runtime.edges.filesystem import why
 
 MOST_QUERIES = 20_000  #: their products are computed pair by pair
 SAME_WORDS = Fraction(1, 2)
@@ -84,7 +85,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
+        raise ConfigurationError(f"{path}: {why(error, path)}") from None
     except UnicodeDecodeError:
         raise EncodingError(f"{path} is not UTF-8 text") from None
 

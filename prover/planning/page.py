@@ -18,6 +18,7 @@ from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.runtime import face
+from ragseal.runtime.edges.filesystem import why
 
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
 COLUMNS = (
@@ -216,5 +217,5 @@ def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
         for name, data in files.items():
             (folder / name).write_bytes(data)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the plan into {folder}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the plan into {folder}: {why(error, folder)}") from None
     return [folder / name for name in files]

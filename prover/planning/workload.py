@@ -22,6 +22,7 @@ from ragseal.embedder import Embedder, Quantised, quantise
 from ragseal.embedder.interface import Role
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import Document, open_corpus, read_beir_qrels, read_beir_queries
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.progress import Progress, nothing
 
 EMBED_BATCH = 256  #: texts between two progress reports
@@ -161,4 +162,4 @@ def _keep(path: Path, rows: Quantised) -> None:
             np.save(file, rows)
         os.replace(temporary, path)
     except OSError as error:
-        raise ConfigurationError(f"cannot keep embeddings in {path.parent}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot keep embeddings in {path.parent}: {why(error, path.parent)}") from None

@@ -17,6 +17,7 @@ from ragseal.prover.commitment.corpus_files import inside
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.parquet import ParquetSource, parquet_files
 from ragseal.prover.sources.spec import Columns, columns_of, need_driver, split
+from ragseal.runtime.edges.filesystem import why
 
 FORM = "vdf:FOLDER?index=NAME&namespace=NAME&id=COLUMN&text=COLUMN&vector=COLUMN&metadata=COLUMN,..."
 META = "VDF_META.json"
@@ -54,7 +55,7 @@ def _meta(folder: Path) -> dict[str, Any]:
             raise EncodingError(f"{path} has more than {META_BYTES} bytes")
         meta = json.loads(raw)
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ValueError, RecursionError) as error:
         raise EncodingError(f"{path} is not JSON: {str(error)[:80]}") from None
     if not isinstance(meta, dict) or not isinstance(meta.get("indexes"), dict) or not meta["indexes"]:

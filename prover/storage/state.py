@@ -27,6 +27,7 @@ from ragseal.ledger.log_keys import LOG_KEY_FILE
 from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage.database import DATABASE, Database, open_database
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.shred import shred
 from ragseal.runtime.token_key import TokenKey
@@ -229,7 +230,7 @@ def create(
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(directory, 0o700)
     except OSError as error:
-        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make the state folder {directory}: {why(error, directory)}") from None
     try:
         for name in ("windows", "keys"):
             (directory / name).mkdir(mode=0o700, exist_ok=True)
@@ -242,5 +243,5 @@ def create(
         for made in () if was_there else directory.iterdir():  # what is half made is no provider, and in the way
             shutil.rmtree(made) if made.is_dir() else made.unlink()
         if isinstance(error, OSError):
-            raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the state folder {directory}: {why(error, directory)}") from None
         raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from ragseal.runtime.edges.cause import Cause
 from ragseal.runtime.edges.filesystem import cause_of, processes_with
 from ragseal.runtime.edges.mounts import mount_of, room, size
+from ragseal.runtime.edges.private import here
 
 _BACKUP = "restore it from a backup"
 
@@ -32,8 +33,8 @@ def database_cause(error: sqlite3.Error, path: Path) -> Cause:
             try:
                 found = look(path, code)
             except OSError as trouble:
-                return Cause(f"{head} ({path} itself could not be looked at: {trouble.strerror})")
-            return Cause(f"{head} ({found})")
+                return Cause(head + here(f" ({path} itself could not be looked at: {trouble.strerror})"))
+            return Cause(head + here(f" ({found})"))
     return Cause(head)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ragseal.runtime.edges.cause import Cause
 from ragseal.runtime.edges.mounts import NETWORKS, mount_of, room, standing
+from ragseal.runtime.edges.private import here
 
 PLENTY = 16 << 20  #: bytes: with so many free, a full disk is not what is seen now
 
@@ -39,13 +40,13 @@ def cause_of(error: OSError, path: Path | str | None = None) -> Cause:
     try:
         found = look(Path(named))
     except (OSError, ValueError) as trouble:
-        return Cause(f"{head} ({named} itself could not be looked at: {trouble})")
+        return Cause(head + here(f" ({named} itself could not be looked at: {trouble})"))
     return _joined(head, found)
 
 
 def _joined(head: str, found: Cause) -> Cause:
     """In brackets, so that what an error says after it still reads as its own."""
-    return Cause(f"{head} ({found})" if found.said else head)
+    return Cause(head + here(f" ({found})") if found.said else head)
 
 
 # --- one errno each --------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.signature import SigningKey
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.ceremony.attestation import MAX_NAME, Made, Round
 from ragseal.verifier.ceremony.checking import Checker, Subject, Tell, begin_key, check_published, subject_of
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder, Listed
@@ -73,7 +74,7 @@ def begin(
             made.rename(path)
         sync_directory(path.parent)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {path}: {error.strerror}; nothing was written") from None
+        raise ConfigurationError(f"cannot make {path}: {why(error, path)}; nothing was written") from None
     return description
 
 
@@ -137,7 +138,7 @@ def add_round(
                 return number, _add(folder, step, identity, checker, tell, number, work, program)
         except OSError as error:
             raise ConfigurationError(
-                f"cannot write round {number:04} to {folder.path}: {error.strerror}; nothing was added"
+                f"cannot write round {number:04} to {folder.path}: {why(error, folder.path)}; nothing was added"
             ) from None
 
 

@@ -27,6 +27,7 @@ from typing import Any
 from ragseal.groth16.contributions import MAX_CONTRIBUTIONS
 from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.locks import holder, try_lock
 
 DESCRIPTION, ATTESTATION, SUFFIX = "ceremony.json", "attestation.intoto.jsonl", ".zkey"
@@ -124,7 +125,7 @@ class Folder:
             with os.scandir(self.path) as entries:
                 numbers = sorted(int(one.name) for one in entries if _ROUND.fullmatch(one.name))
         except OSError as error:
-            raise ConfigurationError(f"cannot read {self.path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {self.path}: {why(error, self.path)}") from None
         if numbers != list(range(len(numbers))) or not numbers:
             missing = next((i for i, number in enumerate(numbers) if i != number), len(numbers))
             raise ProofError(f"round {missing:04} is missing in {self.path}: get the folder anew, with all of it")
@@ -196,7 +197,7 @@ class Folder:
         except FileNotFoundError:
             raise ProofError(f"{path} is gone: get the folder anew, with all of it") from None
         except OSError as error:
-            raise ConfigurationError(f"cannot copy {path} to {target.parent}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot copy {path} to {target.parent}: {why(error, target)}") from None
         return digest.digest()
 
     @contextmanager
@@ -210,7 +211,7 @@ class Folder:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {self.path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {self.path}: {why(error, self.path)}") from None
         try:
             if not try_lock(descriptor, self.path):
                 raise LedgerError(

@@ -16,6 +16,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
@@ -164,4 +165,4 @@ def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[
         for name, data in ((JSON_NAME, to_json(report)), (PAGE_NAME, page.encode()), *beside.items()):
             write_durably(directory / name, data)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the report to {directory}: {why(error, directory)}") from None

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
@@ -108,7 +109,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         try:
             write_durably(out, made)
         except OSError as error:
-            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write {out}: {why(error, out)}") from None
 
     @verdict.command()
     @click.argument("file", type=FILE)
@@ -137,7 +138,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
 
 
 def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None) -> None:

@@ -29,6 +29,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.shared import PATIENCE, CopySource, LiveCopy, LogCopy, SharedLog
 from ragseal.ledger.turns import LogKey, is_turn
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_turns, read_verdict
 
 FOLDER, ENVELOPES = "verdict-log", "envelopes"
@@ -133,7 +134,7 @@ class VerdictLog:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             write_durably(path, data, mode=0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot keep {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot keep {path}: {why(error, path)}") from None
         encoded = entry.encode()
         return Entered(entry, self.shared.append(lambda index: encoded, named).bundle)
 
@@ -176,7 +177,7 @@ class VerdictLog:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         if hashlib.sha256(data).digest() != entry.digest:
             raise ConfigurationError(f"{path} is damaged: its digest is not the one that was entered")
         return data

@@ -25,6 +25,7 @@ from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
@@ -197,7 +198,7 @@ def _write(path: Path | None, data: Callable[[], bytes]) -> None:
         try:
             write_durably(path, data())
         except OSError as error:
-            raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write {path}: {why(error, path)}") from None
 
 
 async def run(

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.edges import filesystem
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.mounts import Mount, Room, mount_of, room, size
+from ragseal.runtime.edges.private import for_others
 
 ROOT = Path(__file__).parents[3]
 
@@ -215,6 +217,27 @@ def test_room_and_mounts_of_a_path_that_is_not_there(tmp_path: Path) -> None:
     assert (left.where, left.total) == (tmp_path, seen.f_blocks * seen.f_frsize)
     assert isinstance(mount_of(tmp_path / "not" / "yet"), Mount)
     assert [size(n) for n in (0, 1023, 1024, 30 << 20)] == ["0 B", "1023 B", "1.0 KiB", "30.0 MiB"]
+
+
+def test_every_failure_of_a_file_goes_through_the_catalogue() -> None:
+    """What the system says alone, or None, stands in no error of the package."""
+    found = subprocess.run(
+        ["git", "grep", "-n", r"\.strerror", "--", "*.py", ":!tests", ":!runtime/edges"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    ).stdout  # fmt: skip
+    assert not found
+
+
+def test_what_a_look_showed_stays_on_this_machine(tmp_path: Path) -> None:
+    """It would tell a caller or a report's reader of owners, mounts and processes."""
+    shown = why(failure(errno.EIO, tmp_path / "f"))
+    assert str(mount_of(tmp_path)) in shown
+    text = str(ConfigurationError(f"the ledger stopped (cannot write it: {shown}); restart"))
+    assert for_others(text) == f"the ledger stopped (cannot write it: {os.strerror(errno.EIO)}); restart"
+    odd = tmp_path / "bell\x07"
+    text = str(ConfigurationError(why(failure(errno.EBUSY, odd))))
+    assert "bell" in text
+    assert for_others(text) == os.strerror(errno.EBUSY)
 
 
 def test_the_limit_is_this_program_s_own() -> None:
