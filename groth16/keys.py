@@ -148,7 +148,9 @@ def make_keys(
     if index.exists():
         try:
             digest = bytes.fromhex(json.loads(index.read_text())["key_digest"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {index}: {why(error, index)}") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigurationError(f"{index} is damaged: remove it and make the keys again") from None
         paths = KeyPaths(directory / f"{cls.name}-{digest.hex()[:24]}", digest)
         if paths.zkey.exists() and read_key(paths.vkey, cls).digest == digest:

@@ -21,6 +21,7 @@ from ragseal.ledger.observer import AlarmError, Progress
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.runtime import rpc
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.terminal import client_tls
 from ragseal.runtime.tls import ClientTls
@@ -102,8 +103,12 @@ def open_witness(state: Path) -> Any:
     """This observer's witness, from what keygen left in its folder."""
     try:
         name = (state / "name").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+    except FileNotFoundError:
         raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {state / 'name'}: {why(error, state / 'name')}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{state / 'name'} is damaged: restore it from a copy") from None
     witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
     try:
         yield witness

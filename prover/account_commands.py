@@ -12,6 +12,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import administration
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.options import STATE, hexadecimal
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import (
     JSON,
     Teaching,
@@ -66,7 +67,9 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
     """
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the accounts {file}: {why(error, file)}") from None
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(
             f'cannot read the accounts {file}: {error}. An account is [NAME] with the lines tenant = "..." and '
             'key = "64 hexadecimal digits"'

@@ -86,8 +86,10 @@ def _log_key(text: str) -> NoteVerifier:
     try:
         if "+" not in text and path.is_file():
             text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"cannot read a log key from {path}") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read a log key from {path}: {why(error, path)}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"cannot read a log key from {path}: it is not UTF-8") from None
     return NoteVerifier.from_vkey(text)
 
 

@@ -28,6 +28,7 @@ from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, E
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.stopping import asked_to_stop
@@ -212,8 +213,10 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
                 signed = await asyncio.to_thread((job.folder / FILE_NAME).read_bytes)
                 proof = await asyncio.to_thread(_if_there, job.folder / PROOF_NAME)
-            except OSError:
+            except FileNotFoundError:
                 raise ConfigurationError("the report of this audit was removed: it was too old") from None
+            except OSError as error:
+                raise ConfigurationError(f"cannot read the report of this audit: {why(error, job.folder)}") from None
         return verifier_pb2.GetReportResponse(
             done=job.done, line=job.line, report_json=data, signed_verdict=signed, verdict_proof=proof
         )

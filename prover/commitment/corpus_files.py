@@ -37,8 +37,12 @@ class Limits:
 def require_folder(folder: Path) -> Path:
     try:
         root = folder.resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: a loop of links
+    except FileNotFoundError:
         raise ConfigurationError(f"{folder} does not exist") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {folder}: {why(error, folder)}") from None
+    except RuntimeError:
+        raise ConfigurationError(f"{folder} is a link that leads to itself") from None
     if not root.is_dir():
         raise ConfigurationError(f"{folder} is not a folder")
     return root
@@ -49,8 +53,12 @@ def inside(folder: Path, name: str) -> Path:
     root = require_folder(folder)
     try:
         found = (root / name).resolve(strict=True)
-    except (OSError, RuntimeError):
+    except FileNotFoundError:
         raise ConfigurationError(f"{folder} holds no {name}; is it a BEIR folder?") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {folder / name}: {why(error, folder / name)}") from None
+    except RuntimeError:
+        raise ConfigurationError(f"{folder / name} is a link that leads to itself") from None
     if not found.is_relative_to(root):
         raise ConfigurationError(f"{folder / name} is a link out of its folder; copy the file, or name it itself")
     return root / name

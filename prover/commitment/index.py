@@ -287,7 +287,9 @@ def _mapped(path: Path) -> Matrix:
 def _read(path: Path, mode: Literal["r"] | None) -> Matrix:
     try:
         matrix: Matrix = np.load(path, mmap_mode=mode, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise CommitmentError(f"the committed matrix {path} cannot be read: {why(error, path)}") from None
+    except (ValueError, EOFError) as error:
         raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
     if matrix.ndim != 2 or matrix.dtype != np.int8:
         raise CommitmentError(f"{path} is not an int8 matrix")

@@ -128,7 +128,9 @@ def embed(embedder: Embedder, texts: Sequence[str], role: Role, cache: Path | No
     if path is not None and path.exists():
         try:
             kept = np.load(path, allow_pickle=False)
-        except (OSError, ValueError):
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
+        except ValueError:
             raise ConfigurationError(f"{path} is damaged: remove it and plan again") from None
         if kept.dtype == np.int8 and kept.shape == (len(texts), embedder.dimension):
             return np.asarray(kept)

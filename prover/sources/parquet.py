@@ -19,6 +19,7 @@ from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Item
 from ragseal.prover.sources.reading import driver_errors, read_row
 from ragseal.prover.sources.spec import Columns, columns_of, need_driver, split
+from ragseal.runtime.edges.filesystem import why
 
 FORM = "parquet:FILE|FOLDER?id=COLUMN&text=COLUMN&vector=COLUMN&metadata=COLUMN,..."
 FETCH = 256
@@ -80,6 +81,8 @@ class ParquetSource:
                     for row in batch.to_pylist():
                         number += 1
                         yield read_row(row, self._columns, f"{path}, row {number}")
+        except (FileNotFoundError, PermissionError) as error:
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise EncodingError(f"{path} is not a Parquet file that can be read: {str(error)[:200]}") from None
 

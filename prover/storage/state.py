@@ -64,7 +64,9 @@ class Settings:
             raise ConfigurationError(
                 f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
             ) from None
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {path}: {error}") from None
         kinds = {"origin": str, "class_name": str, "embedder": str, "shards": int}
         if set(values) != set(kinds) or any(type(values[key]) is not kind for key, kind in kinds.items()):

@@ -106,6 +106,8 @@ def _no_folder(path: Path) -> Cause:
     for above in reversed((path, *path.parents)):
         if os.path.lexists(above) and not above.is_dir():
             return Cause(f"{above} is {_kind(above)}")
+    if path.is_symlink():
+        return Cause(f"{path} is a link, and links are not followed here")
     return Cause(f"{standing(path)} is a folder now", "try again")
 
 

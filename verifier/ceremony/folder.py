@@ -149,8 +149,8 @@ class Folder:
         path = self._round(number)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            raise ProofError(f"{path} is no folder of its own (a link, a file, or closed to you)") from None
+        except OSError as error:
+            raise ProofError(f"{path} is no folder of its own: {why(error, path)}") from None
         try:
             return set(os.listdir(descriptor))
         finally:
@@ -248,8 +248,8 @@ def _opened(folder: Path, name: str) -> Iterator[tuple[int, int]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
-    except OSError:
-        raise ProofError(f"{path} cannot be read as a file of its own (a link, or closed to you)") from None
+    except OSError as error:
+        raise ProofError(f"{path} cannot be read as a file of its own: {why(error, path)}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

@@ -83,7 +83,11 @@ def read_plant(folder: Path) -> Plant:
     """Raises ConfigurationError: `plant` did not write it."""
     try:
         return Plant(**json.loads((folder / PLANT).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except FileNotFoundError:
+        raise ConfigurationError(f"{folder} holds no planted pair: make one with `ragseal-verifier plant`") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {folder / PLANT}: {why(error, folder / PLANT)}") from None
+    except (ValueError, TypeError):
         raise ConfigurationError(f"{folder} holds no planted pair: make one with `ragseal-verifier plant`") from None
 
 

@@ -52,6 +52,15 @@ def test_a_file_on_the_way_of_a_path(tmp_path: Path) -> None:
     assert f"{tmp_path / 'file'} is a file" in failing(tmp_path / "file" / "below" / "x")
 
 
+def test_a_link_where_none_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    for flags in (os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY, os.O_RDONLY | os.O_NOFOLLOW):
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels") as caught:
+            os.open(tmp_path / "link", flags)
+        assert f"({tmp_path / 'link'} is a link, and links are not followed here" in why(caught.value)
+
+
 def test_a_folder_a_loop_and_a_name_that_is_too_long(tmp_path: Path) -> None:
     assert failing(tmp_path, "wb").startswith("Is a directory")
     (tmp_path / "a").symlink_to(tmp_path / "b")
