@@ -29,6 +29,7 @@ from ragseal.prover.storage.fsck import check_start
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import State
 from ragseal.prover.workers.opening import FORMS, default_engine, prove_by
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import JSON, named_bars, nothing_told, server_tls, tell_result
@@ -159,6 +160,9 @@ def serve(
         retire_on_pass=retire_on_pass,
     )
     own.credentials()  # says now what is wrong with the files
+    for address, unix in ((listen, True), (public, False), (metrics, False)):
+        if address is not None:
+            Address.parse(address, listening=True, unix=unix)
     if only_checked(as_json):
         return
 

@@ -174,9 +174,9 @@ def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None =
     at = _checked(address, plain or credentials is not None, "serve")
     try:
         if credentials is None:
-            port = server.add_insecure_port(str(at))
+            port = server.add_insecure_port(at.target)
         else:
-            port = server.add_secure_port(str(at), credentials)
+            port = server.add_secure_port(at.target, credentials)
     except RuntimeError:
         port = 0
     if not port:
@@ -195,8 +195,8 @@ def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None
     at = _checked(target, plain or credentials is not None, "connect to")
     options = [*CHANNEL_OPTIONS, *proxy.options(at, credentials is not None)]
     if credentials is None:
-        return grpc.aio.insecure_channel(str(at), options=options)
-    return grpc.aio.secure_channel(str(at), credentials, options=options)
+        return grpc.aio.insecure_channel(at.target, options=options)
+    return grpc.aio.secure_channel(at.target, credentials, options=options)
 
 
 def dial(target: str, tls: ClientTls) -> Any:

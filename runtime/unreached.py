@@ -13,6 +13,8 @@ from ragseal.runtime.edges.reaching import look_at
 from ragseal.runtime.statuses import answered, error_of
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 
+_UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
 MOST = 256  #: addresses of which it is known how they are called
 
 _dialled: dict[str, ClientTls] = {}  #: by address, as it was given; the newest last
@@ -31,7 +33,7 @@ async def explained(error: grpc.RpcError, peer: str) -> AuditError:
 
     Takes a few seconds at most.
     """
-    if not isinstance(error, grpc.aio.AioRpcError) or answered(error) or error.code() != grpc.StatusCode.UNAVAILABLE:
+    if not isinstance(error, grpc.aio.AioRpcError) or answered(error) or error.code() not in _UNANSWERED:
         return error_of(error, peer)
     try:
         address = Address.parse(peer)
@@ -39,11 +41,13 @@ async def explained(error: grpc.RpcError, peer: str) -> AuditError:
         return error_of(error, peer)
     tls = _dialled.get(peer, BY_DEFAULT)
     seen = await look_at(address, tls if tls.encrypts(peer) else None)
+    by_grpc = error_of(error, peer)
+    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return by_grpc if seen.cause is None else TransportError(f"{by_grpc}. A look at it shows: {seen.cause}")
     if seen.mismatch:
         encrypted = "TLS" in str(seen.cause) or "certificate" in str(seen.cause)
         with_whom = f"{peer} and this machine do not agree on TLS" if encrypted else f"{peer} is another program"
         return MismatchError(f"{with_whom}: {seen.cause}")
-    by_grpc = error_of(error, peer)
     if isinstance(by_grpc, MismatchError) and (seen.cause is None or seen.shook):
         return by_grpc  # its TLS stack is another one than Python's, with which the look went well
     if seen.cause is not None:

