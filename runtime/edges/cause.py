@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,6 +50,3 @@ class Finding:
     def values(self) -> dict[str, str]:
         """For JSON."""
         return {"probe": self.probe, "state": self.state.value, "found": self.said, "way_out": self.way}
-
-
-Explain = Callable[[OSError], Cause]  #: of one errno
