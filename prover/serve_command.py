@@ -186,7 +186,8 @@ def serve(
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:
-            check_start(provider, progress)
+            for what in check_start(provider, progress).unchecked:
+                log.warning("not checked: %s", what)
         its_own = ServerTls(plain=True) if metrics_plain else own
         options = service.Listening(listen, own, reflection, public, metrics, its_own)
         asyncio.run(service.run(provider, replace(serve_options, spans=spans), options, ready, schedule, rates))

@@ -13,11 +13,14 @@ import grpc
 import grpc.aio
 
 from ragseal.kernel import errors
-from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError, UnavailableError
 from ragseal.kernel.printable import printable
 from ragseal.runtime import retry_info
 
 MAX_ERROR_BYTES = 2000
+#: What is said to others than the operator, who calls by a Unix socket: which tool is missing here is no business of
+#: theirs, and its way out is nothing that they could take.
+ELSEWHERE = "something on this machine is missing for that; its operator finds in its log what, and can ask you again"
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
 
 _STATUS: dict[type[AuditError], grpc.StatusCode] = {
@@ -96,6 +99,9 @@ async def statuses(name: str, context: Any) -> AsyncIterator[None]:
     try:
         yield
     except AuditError as error:
+        if isinstance(error, UnavailableError) and not context.peer().startswith("unix:"):
+            _log.error("%s: %s", name, error)
+            error = UnavailableError(ELSEWHERE)
         code, text, kind = status_of(error)
         more: list[tuple[str, str | bytes]] = [(ERROR_KEY, kind)]
         if isinstance(error, BudgetError) and error.retry_after_ms is not None:

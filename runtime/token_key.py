@@ -24,7 +24,7 @@ from urllib.parse import unquote
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, UnavailableError
 
 SCHEME = "pkcs11:"
 PIN_VARIABLE = "RAGSEAL_PKCS11_PIN"
@@ -121,7 +121,7 @@ class _Token:
         try:
             return pkcs11.lib(self._module)
         except (pkcs11.PKCS11Error, RuntimeError, OSError) as error:
-            raise ConfigurationError(f"the PKCS#11 library {self._module} cannot be used: {_said(error)}") from None
+            raise UnavailableError(f"the PKCS#11 library {self._module} cannot be used: {_said(error)}") from None
 
 
 def load_token_key(uri: str) -> TokenKey:
@@ -132,7 +132,7 @@ def load_token_key(uri: str) -> TokenKey:
     """
     module, wanted, selector, source = _parse(uri)
     if importlib.util.find_spec("pkcs11") is None:
-        raise ConfigurationError("a key in a token takes the package python-pkcs11: pip install 'ragseal[pkcs11]'")
+        raise UnavailableError("a key in a token takes the package python-pkcs11: pip install 'ragseal[pkcs11]'")
     token = _token(module, tuple(sorted(wanted.items())), source)
     public = token.do(uri, lambda session: _public_bytes(session, selector))
     made = TokenKey(uri, token, selector, public)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragseal.kernel import signature
-from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, UnavailableError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, lacks_line, open_checkpoint
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note
@@ -209,6 +209,7 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
 
     Raises:
         ConfigurationError: something is wrong with them.
+        UnavailableError: something in them could not be looked at.
     """
     report, unproven = Report(), 0
     fsck.check_database(state, True, report)
@@ -224,6 +225,8 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
         more = len(report.findings) - 1
         also = f" (and {more} more)" if more else ""
         raise ConfigurationError(f"the backup is damaged: {report.findings[0]}{also}; take another copy")
+    if report.unchecked:  # what nobody has looked at is not put back
+        raise UnavailableError(f"the backup cannot be checked here: {report.unchecked[0]}; nothing was restored")
     return max(0, unproven)
 
 

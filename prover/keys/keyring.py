@@ -24,7 +24,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
@@ -83,7 +83,7 @@ class KeyRing(Generic[V, A]):
         """
         found = [p for p in self._directory.glob(f"{self.cls.name}-*") if p.is_dir()]
         if not found:
-            raise ConfigurationError(
+            raise UnavailableError(
                 f"no proving key of class {self.cls.name!r} here: get the auditor's with `ragseal-provider fetch-keys`"
             )
         return self._load(max(found, key=lambda p: p.stat().st_mtime_ns))
@@ -195,7 +195,7 @@ class KeyRing(Generic[V, A]):
     def _existing(self, digest: bytes) -> Path:
         folder = self.folder(digest)
         if not folder.is_dir():
-            raise ConfigurationError(
+            raise UnavailableError(
                 f"this provider does not hold the key {digest.hex()}: get it again with `ragseal-provider fetch-keys`"
             )
         return folder
