@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote
@@ -31,6 +33,7 @@ from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.serve_command import serve
+from ragseal.prover.storage.check_report import NOT_CHECKED, STATUSES, could_not_look
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.worker_commands import worker
@@ -224,12 +227,25 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
 
 @main.command()
 @STATE
+@click.option("--check", is_flag=True, help="End with 1 if something is wrong, and with 4 if that could not be seen.")
 @JSON
-def status(directory: Path, as_json: bool) -> None:
-    """What this provider holds, and what its windows cost so far."""
-    with administration(directory) as admin:
-        told = admin.status()
+def status(directory: Path, check: bool, as_json: bool) -> None:
+    """What is wrong with this provider, what it holds, and what its windows cost so far.
+
+    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
+    by a process that does not serve, or a tool is missing here.
+    """
+    try:
+        with administration(directory) as admin:
+            told = admin.status()
+    except AuditError as error:
+        if not could_not_look(error):
+            raise
+        values = {"wrong": [], "unchecked": [str(error)], "outcome": NOT_CHECKED}
+        tell_result(as_json, values, f"NOT CHECKED: {error}")
+        sys.exit(STATUSES[NOT_CHECKED])
     tell_result(as_json, told.values, told.text)
+    sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 
 
 main.add_command(worker)

@@ -215,6 +215,7 @@ class Server:
         self.serving = Serving(provider, serve_options)
         self.rollover = None if schedule is None else RollOver(self.serving, schedule)
         self._admin = AdminServer(self.serving, lambda: None if self.rollover is None else self.rollover.status())
+        self.serving.metrics.health = self._admin.watching.health
         self._rolling: asyncio.Task[None] | None = None
         self._provider = provider
         self._listening = listening
@@ -240,6 +241,7 @@ class Server:
         book = CosignatureBook(
             self._provider.state.ledger_directory, public, options.witnesses, policy=options.witness_policy
         )
+        self.serving.book = book
         LedgerServicer(public, book).mount(self._server)
         edges = LedgerEdges(public, book, options.witness_policy, options.witness_every)
         self._health.mount(self._server)

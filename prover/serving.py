@@ -22,6 +22,7 @@ from ragseal.kernel.errors import (
     AuditError,
 )
 from ragseal.kernel.versions import ANSWERING
+from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.prover.attestation.answering import Attestation
@@ -125,6 +126,9 @@ class Serving:
         journal.public.live = serve_options.publish <= 0
         self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
         self.metrics.spans = serve_options.spans
+        self.metrics.failing = lambda: int(self.proofs.backlog.status(0.0)["failing"])
+        self.book: CosignatureBook | None = None  #: of witnesses, once there is an edge that has one
+        self.purge_trouble = ""  #: why what is to be purged is not purged
         self.own_lines = OwnLines(
             state, journal.history, provider.public_key, provider.registries, provider.enrolments,
             lambda: journal.public.size,
@@ -257,9 +261,12 @@ class Serving:
         while True:
             try:
                 await self.retire_due()
+                self.purge_trouble = ""
             except AuditError as error:
+                self.purge_trouble = str(error)
                 log.error("what is to be purged is not purged yet: %s", error)
-            except Exception:
+            except Exception as error:
+                self.purge_trouble = type(error).__name__
                 log.exception("what is to be purged is not purged yet")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.look.wait(), LOOK_SECONDS)

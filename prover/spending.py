@@ -21,6 +21,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.runtime.face import when
 
 Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
 
@@ -99,8 +100,9 @@ def spending(
         coins: the coin period that it carries on; empty where it throws its own.
 
     Returns:
-        period_start, claim, windows (rows of the odometer), and with ``following`` epsilon and what it is made of after
-        it; an ``error`` in their place where no epsilon follows.  Nothing before the first window.
+        period_start, claim, asked (records of the period), windows (rows of the odometer), and with ``following``
+        epsilon and what it is made of after it; an ``error`` in their place where no epsilon follows.  Nothing before
+        the first window.
     """
     known = list(windows)
     policy = following if following is not None else (known[-1].manifest.policy if known else None)
@@ -111,6 +113,9 @@ def spending(
         delta = rational(policy.delta, "delta")
         start = policy.period_start - policy.period_start % COARSE_TIME  # a window of that minute may reach into it
         spent = period(known, start, classes)
+        values["asked"] = sum(
+            len(one.records) for one in known if not (one.close is not None and one.close.time < start)
+        )
         drawn = coined(known, policy.period_start, classes)
         one_claim([policy, *(one.policy for one in spent)])
         if policy.answers:
@@ -208,12 +213,14 @@ def lines(values: dict[str, Any]) -> list[str]:
     if rows:
         last = rows[-1]
         what = (
-            f"{_count(last['coin_periods'])} and {last['queries']} queries of all accounts, unseen "
-            f"{_number(last['unseen'])} and return {_number(last['return'])},"
+            f"{_count(last['coin_periods'])}, unseen {_number(last['unseen'])} and return {_number(last['return'])} "
+            f"are spent; delta counts the {last['queries']} queries that all accounts may ask, {values['asked']} were "
+            "asked"
             if delivered
-            else f"{last['coalition_queries']} queries of a coalition and epsilon {_number(last['epsilon'])}"
+            else f"epsilon {_number(last['epsilon'])} is spent, of the {last['coalition_queries']} queries that a "
+            f"coalition may ask; {values['asked']} were asked by all accounts"
         )
-        out.append(f"budget period since {values['period_start']}: {what} are spent, up to window {last['window']}")
+        out.append(f"budget period since {when(values['period_start'])}, up to window {last['window']}: {what}")
     if "epsilon" in values and delivered:
         out.append(
             f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts: unseen "
@@ -234,7 +241,7 @@ def _lines_of_answers(values: dict[str, Any]) -> list[str]:
     rows = values.get("windows", [])
     if rows:
         out.append(
-            f"budget period since {values['period_start']}: {rows[-1]['answers']} answers and epsilon "
+            f"budget period since {when(values['period_start'])}: {rows[-1]['answers']} answers and epsilon "
             f"{_number(rows[-1]['epsilon'])} are spent, up to window {rows[-1]['window']}"
         )
     if "epsilon" in values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -74,9 +74,22 @@ def listed(state: State, tenant: str) -> Told:
     return Told(values, lines or f"tenant {tenant} has no documents")
 
 
-def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
-    """Bring a tenant's documents to what a source holds, once or until ``stop``.  Raises as
-    :func:`ragseal.prover.sources.sync.sync` does."""
+def sync(
+    state: State,
+    embedder: Embedder,
+    reading: Reading,
+    progress: Progress,
+    stop: threading.Event,
+    missed: Callable[[str], None] = lambda _: None,
+) -> Told:
+    """Bring a tenant's documents to what a source holds, once or until ``stop``.
+
+    Args:
+        missed: told why a source that is followed cannot be read now, and nothing once it can.
+
+    Raises:
+        As :func:`ragseal.prover.sources.sync.sync` does.
+    """
     rule, notes = VectorRule.parse(reading.vectors), Notes()
     target = source_sync.Target(
         state,
@@ -100,7 +113,7 @@ def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress,
         total += done
         progress(f"{total.added} added, {total.changed} changed, {total.deleted} deleted", 0, 0)
 
-    source_sync.follow(target, opened, stop, reading.every, tell)
+    source_sync.follow(target, opened, stop, reading.every, tell, missed)
     return _applied(reading.tenant, total)
 
 

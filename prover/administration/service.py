@@ -20,6 +20,7 @@ from ragseal.prover import publishing
 from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
 from ragseal.prover.administration.document_lines import Lines
 from ragseal.prover.administration.documents import Reading
+from ragseal.prover.administration.watching import Following, Watching
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
 from ragseal.prover.serving import Serving
@@ -29,8 +30,6 @@ from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
 LEAST_EVERY = 0.5  #: seconds between two looks at a source
-
-Following = Callable[[], dict[str, Any] | None]
 
 
 class _GoneError(Exception):
@@ -42,7 +41,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     def __init__(self, serving: Serving, following: Following) -> None:
         """``following``: what there is to say of the windows to come."""
-        self._serving, self._following = serving, following
+        self._serving, self.watching = serving, Watching(serving, following)
         self._documents = asyncio.Lock()  #: one corpus at a time
 
     def mount(self, server: Any) -> None:
@@ -51,10 +50,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     @answers
     async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Any) -> Any:
-        provider, following = self._serving.provider, self._following()
-        ticks = self._serving.ticks.status()
-        proving = self._serving.proofs.backlog.status(provider.environment.clock())
-        return _result(await asyncio.to_thread(status.status, provider, following, ticks, proving))
+        return _result(await asyncio.to_thread(status.status, self._serving.provider, self.watching.running()))
 
     # --- accounts ---
 
@@ -159,14 +155,17 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         if reading.source.partition(":")[2] == "-":
             raise EncodingError("the serving process has another standard input: use `documents put`, or a file")
 
+        missed = self.watching.source(reading.tenant, reading.source)
+
         async def work(tell: Progress) -> Told:
-            return await _alone(lambda: documents.sync(state, self._embedder(), reading, tell, stop))
+            return await _alone(lambda: documents.sync(state, self._embedder(), reading, tell, stop, missed))
 
         try:
             async for said in _telling(work):
                 yield said
         finally:
             stop.set()
+            missed("")
 
     def _embedder(self) -> Embedder:
         """One of the documents' own, let go of afterwards: texts of one embedder queue up."""
@@ -314,6 +313,7 @@ class AdminServer:
     def __init__(self, serving: Serving, following: Following) -> None:
         self._serving, self._directory = serving, serving.provider.state.directory
         self._servicer = AdminServicer(serving, following)
+        self.watching = self._servicer.watching
         self._open = ExitStack()
 
     async def start(self) -> None:

@@ -116,6 +116,7 @@ def follow(
     stop: threading.Event,
     every: float,
     tell: Callable[[Applied], None] = lambda done: None,
+    missed: Callable[[str], None] = lambda why: None,
 ) -> None:
     """Keep a tenant's documents up to date until ``stop`` is set; a batch is taken whole or not at all.
 
@@ -126,6 +127,7 @@ def follow(
         open_source: opens it; called again after a loss.
         every: seconds between two looks at a source that has no feed, and the most between two looks at one that has.
         tell: told what each batch changed.
+        missed: told why the source is lost, and nothing once it is read again.
 
     Raises:
         As :func:`sync`; a source that cannot be reached only where it never could.
@@ -137,6 +139,7 @@ def follow(
                 while not stop.is_set():
                     done = catch_up(target, source, stop)
                     wait, reached = FIRST_WAIT, True
+                    missed("")
                     if done.any:
                         tell(done)
                     if isinstance(source, Feed):
@@ -149,6 +152,7 @@ def follow(
             if not reached:
                 raise
             log.warning("%s; trying again in %.0f s", error, wait)
+            missed(str(error))
             stop.wait(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 

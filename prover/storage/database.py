@@ -80,6 +80,7 @@ class Database:
         self.path = path
         self._mutex = threading.RLock()  #: of the connection that writes
         self._failure: str | None = None
+        self.refused = ""  #: why the newest write was refused by disk or database; empty where it was taken
         self._db = open_database(path)
         self._reader = Reader(path)
         self._spare: Reader | None = Reader(path)  #: for a snapshot: no file is opened then
@@ -108,6 +109,7 @@ class Database:
                 self._commit()
             except sqlite3.Error as error:
                 self._roll_back()
+                self.refused = str(error)
                 raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
             finally:
                 if not durable:
@@ -116,6 +118,7 @@ class Database:
     def _commit(self) -> None:
         try:
             self._db.execute("COMMIT")
+            self.refused = ""
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_BUSY"):
                 raise  # SQLite has certainly rolled back

@@ -81,6 +81,11 @@ class Window:
         return Stage.COMMITTED if self.seal is None else Stage.SEALED
 
     @property
+    def closes(self) -> int:
+        """When its time is over, in seconds since 1970."""
+        return self.manifest.policy.closes
+
+    @property
     def ends(self) -> int:
         """Until when the window blocks others, in seconds since 1970."""
         return min(self.manifest.policy.closes, self.close.time) if self.close else self.manifest.policy.closes

@@ -67,7 +67,8 @@ def test_the_provider_foresees_what_the_auditor_certifies() -> None:
     assert foreseen["epsilon"] == verdict.budget.epsilon
     assert foreseen["coalition_queries"] == verdict.budget.queries == 4 * 6
     text = " ".join(lines(foreseen))
-    assert "are spent, up to window w0" in text
+    assert "up to window w0: epsilon" in text
+    assert "12 queries that a coalition may ask; 0 were asked" in text
     assert "an auditor will certify epsilon" in text
 
     now = spending(history(world), classes)
@@ -140,7 +141,7 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     assert [row["coin_periods"] for row in found["windows"]] == [1, 2]
     assert found["windows"][-1]["return"] == pytest.approx(found["return"], rel=0.03)  # more queries share delta
     text = " ".join(lines(found))
-    assert "2 coin periods and" in text
+    assert "2 coin periods, unseen" in text
     assert "will certify epsilon" in text
     assert "over 3 coin periods, return" in text
 
