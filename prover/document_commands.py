@@ -96,6 +96,7 @@ def put_documents(
 def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_json: bool) -> None:
     """Delete documents: they are in no version that is committed from now on.
 
+    Says until when which window still answers them: its end, or a tick where its policy has version_every.
     Their places stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
     proofs and audits of those windows need.
     """

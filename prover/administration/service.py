@@ -17,7 +17,17 @@ from ragseal.embedder import Embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover import publishing
-from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
+from ragseal.prover.administration import (
+    accounts,
+    auditors,
+    backup,
+    documents,
+    erasures,
+    lasting,
+    place,
+    status,
+    windows,
+)
 from ragseal.prover.administration.document_lines import Lines
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.watching import Following, Watching
@@ -98,10 +108,11 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             lines.add(one.lines)
         if not tenant:
             raise EncodingError("name the tenant whose documents these are")
-        state = self._serving.provider.state
+        provider = self._serving.provider
 
         def bring(tell: Progress) -> Told:
-            return documents.put(state, self._embedder(), tenant, lines.all(), tell)
+            told = documents.put(provider.state, self._embedder(), tenant, lines.all(), tell)
+            return lasting.with_rest(provider, tenant, told)
 
         async def work(tell: Progress) -> Told:
             async with self._documents:
@@ -115,9 +126,10 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         provider, names = self._serving.provider, list(request.ids)
         if not names:
             raise EncodingError("name at least one document")
-        return _result(
-            await asyncio.to_thread(documents.delete, provider.state, provider.backends.embedder, request.tenant, names)
+        told = await asyncio.to_thread(
+            documents.delete, provider.state, provider.backends.embedder, request.tenant, names
         )
+        return _result(await asyncio.to_thread(lasting.with_rest, provider, request.tenant, told, names))
 
     @answers
     async def EraseDocument(self, request: admin_pb2.EraseDocumentRequest, context: Any) -> Any:
@@ -127,7 +139,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             told = await asyncio.to_thread(erasures.erase, state, request.tenant, request.id, request.reason, now)
             serving.ticks.make_anew()
         serving.look.set()
-        return _result(told)
+        return _result(await asyncio.to_thread(lasting.with_rest, serving.provider, request.tenant, told, [request.id]))
 
     @answers
     async def ListErasures(self, request: admin_pb2.ListErasuresRequest, context: Any) -> Any:
@@ -136,12 +148,13 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     @answers
     async def ListDocuments(self, request: admin_pb2.ListDocumentsRequest, context: Any) -> Any:
-        state = self._serving.provider.state
-        return _result(await asyncio.to_thread(documents.listed, state, request.tenant))
+        provider = self._serving.provider
+        told = await asyncio.to_thread(documents.listed, provider.state, request.tenant)
+        return _result(await asyncio.to_thread(lasting.with_rest, provider, request.tenant, told))
 
     @streams
     async def SyncDocuments(self, request: admin_pb2.SyncDocumentsRequest, context: Any) -> AsyncIterator[Any]:
-        state, stop = self._serving.provider.state, threading.Event()
+        provider, stop = self._serving.provider, threading.Event()
         reading = Reading(
             tenant=request.tenant,
             source=request.source,
@@ -157,8 +170,15 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
         missed = self.watching.source(reading.tenant, reading.source)
 
+        def bring(tell: Progress) -> Callable[[], Told]:
+            def told() -> Told:
+                done = documents.sync(provider.state, self._embedder(), reading, tell, stop, missed)
+                return lasting.with_rest(provider, reading.tenant, done)
+
+            return told
+
         async def work(tell: Progress) -> Told:
-            return await _alone(lambda: documents.sync(state, self._embedder(), reading, tell, stop, missed))
+            return await _alone(bring(tell))
 
         try:
             async for said in _telling(work):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragseal.kernel import signature
 from ragseal.prover import assembly, spending
-from ragseal.prover.administration import health
+from ragseal.prover.administration import health, lasting
 from ragseal.prover.administration.health import Running
 from ragseal.prover.attestation import backlog
 from ragseal.prover.commitment import index, registry
@@ -20,7 +20,8 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
 
-_LISTED = ("wrong", "unchecked", "outcome", "tenants", "windows", "budget")  #: values that have lines of their own
+#: Values that have lines of their own.
+_LISTED = ("wrong", "unchecked", "outcome", "tenants", "windows", "still_answered", "budget")
 
 
 def identity(state: State) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def status(provider: Provider, running: Running | None = None) -> Told:
         "tenants": dict(index.tenants(state)),
         "accounts": len(registry.accounts(state)),
         "windows": [_window(provider, one) for one in windows],
+        "still_answered": lasting.still_answered(provider),
         "budget": spending.spending(windows, assembly.circuit_class),
     }
     lines = [f"WRONG ({one.what}): {one.text}" for one in found.wrong]
@@ -61,6 +63,7 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     for w in values["windows"]:
         gone = ", retired" if w["retired"] else ""
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven{gone}")
+    lines += lasting.lines(values["still_answered"])
     lines += spending.lines(values["budget"])
     if running is not None:
         lines += _of_running(values, running)

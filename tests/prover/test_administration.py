@@ -98,7 +98,8 @@ def test_documents_are_deleted_listed_and_kept_beside_a_source_while_the_provide
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     before = names()
-    assert run(serving, "documents delete", "--tenant", "acme", "--id", "acme-1") == {"tenant": "acme", "deleted": 1}
+    deleted = run(serving, "documents delete", "--tenant", "acme", "--id", "acme-1")
+    assert (deleted["deleted"], [one["ids"] for one in deleted["still_answered"]]) == (1, [["acme-1"]])
     assert names() == before - {"acme-1"}
     write("one", "two", "three")
     sync = ("documents sync", "--tenant", "acme", "--source", "jsonl:source.jsonl", "--metadata-fields", "page")
