@@ -69,7 +69,7 @@ class Exchanges:
             raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
         own = self._own_embedding(text)
         ctr = memory.answered + 1
-        refusable(lambda: check_budget(window, ctr))  # as a refusal: the next window may be open already
+        refusable(lambda: check_budget(window, ctr, memory.closes))  # as a refusal: the next window may be open already
         prepare = Prepare(
             manifest=window.digest,
             account=window.account.pseudonym,

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from ragseal.client.folder import intact, need, read, text, write
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
-from ragseal.kernel.commitment import Account, Manifest, SignedManifest
+from ragseal.kernel.commitment import Account, Manifest, SignedManifest, WindowOpen
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
@@ -86,6 +86,18 @@ class WindowState:
         if not self.opened:
             return -1
         return intact(lambda: int.from_bytes(need(self.folder / "opening")[:8], "big"), str(self.folder / "opening"))
+
+    @property
+    def closes(self) -> int:
+        """When the window is over, as far as is known: before its opening was found, until when it may open.
+
+        Raises:
+            ConfigurationError: a damaged file.
+        """
+        path, policy = self.folder / "opening", self.manifest.policy
+        if not self.opened:
+            return policy.opens_by
+        return policy.ends(intact(lambda: WindowOpen.decode(need(path)[8:]), str(path)).time)
 
     def remember_opening(self, entry: bytes, index: int) -> None:
         """Keep where the log opens the window, and by which entry, once it was found complete."""

@@ -29,6 +29,8 @@ EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window'
 ANSWERS = "answers"
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
+LONGEST_WINDOW = 366 * 86400  #: seconds
+OPENS_WITHIN = 3600  #: seconds from ``opens`` in which a window may open that lasts shorter
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
@@ -86,8 +88,8 @@ class Policy(Message):
     unit: str  #: privacy unit, "slot"
     chunks_max: int  #: slots one document may fill
     period_start: int  #: seconds since 1970; windows from here on share one budget
-    opens: int  #: seconds since 1970
-    closes: int
+    opens: int  #: seconds since 1970; not before
+    closes: int  #: when it is over if it opens at ``opens``; one that opens later lasts as long
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
     guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
     guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
@@ -97,6 +99,20 @@ class Policy(Message):
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
     similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
+
+    @property
+    def length(self) -> int:
+        """Seconds that the window takes queries, from the time that its opening states."""
+        return self.closes - self.opens
+
+    @property
+    def opens_by(self) -> int:
+        """The latest time that an opening may state, in seconds since 1970."""
+        return self.opens + max(self.length, OPENS_WITHIN)
+
+    def ends(self, opened: int) -> int:
+        """When a window is over whose opening states ``opened``, both in seconds since 1970.  SPEC A.1.6."""
+        return opened + self.length
 
     @property
     def width(self) -> int:
@@ -218,6 +234,11 @@ class Policy(Message):
             raise PolicyError(
                 f"needs opens < closes: the window would close at {self.closes}, before it opens at {self.opens}; "
                 f"let it close after {self.opens}"
+            )
+        if self.length > LONGEST_WINDOW:
+            raise PolicyError(
+                f"a window of {self.length} s is longer than {LONGEST_WINDOW} s (366 days): let it close at "
+                f"{self.opens + LONGEST_WINDOW} at the latest, and commit the next one beside it (`serve --next`)"
             )
         if self.period_start > self.opens:
             raise PolicyError(

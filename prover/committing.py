@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from ragseal.circuits.circuit import class_digest
+from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
@@ -90,7 +91,7 @@ def propose(
         duration = values.pop("duration", 0)
         if not isinstance(duration, int) or isinstance(duration, bool) or duration < 0:
             raise ConfigurationError("the policy's duration is a whole number of seconds")
-        values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration)}
+        values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration) + COARSE_TIME}
     cls = assembly.circuit_class(provider.state.settings.class_name)
     before = history.newest
     binding = Binding(

@@ -197,7 +197,7 @@ class Metrics:
         yield from gauge("window_queries_left", "Queries that all accounts of the open window have left.",
                          shown.queries_left)  # fmt: skip
         yield from gauge("window_seconds_left", "Until the policy ends the open window.",
-                         None if window is None else max(0, window.manifest.policy.closes - int(now)))  # fmt: skip
+                         None if window is None else max(0, window.closes - int(now)))  # fmt: skip
         yield from gauge("keys_stopped", "Proving keys that a failed proof has stopped.", shown.keys_stopped)
         yield from gauge("cosignature_age_seconds", "Of the newest cosignature that notes may show.",
                          None if newest is None else max(0, int(now) - newest.time))  # fmt: skip

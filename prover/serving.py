@@ -291,7 +291,7 @@ class Serving:
         if window is None or self.journal.frozen or not forgotten(window, now):
             return
         await self.turn(window)
-        ended = when(window.manifest.policy.closes)
+        ended = when(window.closes)
         log.warning("window %s ended at %s and nobody closed it: it is closed now", window.manifest.window, ended)
 
     async def drop_versions(self) -> None:

@@ -180,8 +180,8 @@ class Participant:
             check_noise(window)
             self._accepted = window.digest
         # A nonce released now would make known what coins hide, for nothing.
-        if window.manifest.policy.closes <= self.now():
-            raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
+        if window.manifest.policy.opens_by <= self.now():
+            raise CommitmentError(f"the window {name!r} is over before it began: it is too late for it to open")
         return window
 
     def _commit(self, window: Window, own: str) -> None:

@@ -34,9 +34,9 @@ class Admission:
         now = self._clock()
         if now < policy.opens:
             raise AttestationError(f"window {name!r} takes queries from {when(policy.opens)} on: ask again then")
-        if now > policy.closes:
+        if now > window.closes:
             raise AttestationError(
-                f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
+                f"window {name!r} ended at {when(window.closes)} and takes no queries any more: ask again when the "
                 "provider has opened the next one"
             )
         if window.overdue(now):

@@ -322,7 +322,7 @@ class Attestation:
             now = coarse(self._tools.clock())
             if window.stage is not Stage.OPEN:  # since it was admitted
                 raise AttestationError(f"window {window.manifest.window!r} is closed: ask again in the next one")
-            if now > window.manifest.policy.closes:
+            if now > window.closes:
                 raise AttestationError("the window's closing time has passed")
             self._admission.check_open(window)  # versions may have come since, and time has passed
             check_version(window, account.tenant, message.request.index_digest)

@@ -2,7 +2,7 @@
 """policy.toml: a window's policy as people write it.  SPEC A.6.
 
 The score window may be written in cosines (``lo = 0.3``) or in integer units of y (``lo = 4839``), times as seconds
-since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/1000000"``) or whole numbers.
+since 1970 or left out (opens at once, for ``duration``), rationals as text (``"1/1000000"``) or whole numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import (
+    LONGEST_WINDOW,
+    NO_FORMULA,
+    NO_RHO,
+    NO_VOCABULARY,
+    OFF,
+    PRECISE,
+    UNTIL_DELIVERED,
+    Policy,
+)
 from ragseal.prover.attestation.guard import guard_of
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
@@ -83,7 +92,7 @@ epsilon_account = "auto"  # advertised to an account; "auto" computes it, a numb
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
-duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
+duration = 86400          # seconds the window takes queries, from its opening on; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
 # guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
 # guard_rho = "1/20"      # how rarely the best score of an unrelated question is taken for too near
@@ -156,7 +165,8 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         raise PolicyError(f"the policy is for class {v['class']!r}, this provider was made for {binding.cls.name!r}")
     opens = binding.now if v["opens"] is None else _whole(v, "opens")
     opens -= opens % COARSE_TIME  # records carry coarse times, which must not lie before the opening
-    closes = opens + _whole(v, "duration") if v["closes"] is None else _whole(v, "closes")
+    # The opening states its time to the minute: one minute more, and no window is shorter than its duration.
+    closes = opens + _length(v, "duration") + COARSE_TIME if v["closes"] is None else _whole(v, "closes")
     closes += -closes % COARSE_TIME
     running = opens if binding.period_start is None else min(binding.period_start, opens)
     period = running if v["period_start"] is None else _whole(v, "period_start")
@@ -193,6 +203,10 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         shards=binding.shards,
     )
     draft.validate()
+    if opens > binding.now + LONGEST_WINDOW:
+        raise PolicyError(
+            f"policy: opens = {opens} is more than 366 days from now: let it open by {binding.now + LONGEST_WINDOW}"
+        )
     guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window
     if not auto:
         return draft

@@ -161,8 +161,8 @@ class History:
             )
         if message.time < self.opening_time(window, message.time):
             raise CommitmentError("the window would open before its policy says, or before an earlier one was closed")
-        if message.time > window.manifest.policy.closes:
-            raise CommitmentError("the window's closing time has passed: commit a new one")
+        if message.time > window.manifest.policy.opens_by:
+            raise CommitmentError("it is too late for the window to open: commit a new one")
 
     def add(self, index: int, entry: bytes) -> Message:
         """Take in the ledger's entry number ``index``.

@@ -82,13 +82,14 @@ class Window:
 
     @property
     def closes(self) -> int:
-        """When its time is over, in seconds since 1970."""
-        return self.manifest.policy.closes
+        """When its time is over, in seconds since 1970; before it has opened, until when it may open."""
+        policy = self.manifest.policy
+        return policy.opens_by if self.beacon is None else policy.ends(self.opened_at)
 
     @property
     def ends(self) -> int:
         """Until when the window blocks others, in seconds since 1970."""
-        return min(self.manifest.policy.closes, self.close.time) if self.close else self.manifest.policy.closes
+        return min(self.closes, self.close.time) if self.close else self.closes
 
     def missing(self) -> list[str]:
         """Sealed owners that have not opened, in the seal's order."""
@@ -236,7 +237,7 @@ class Window:
         before = self.updates[-1][1].time if self.updates else -1
         if message.time <= before or message.time != tick_at(self.opened_at, self.every, message.time):
             raise CommitmentError(f"version {message.number} is of no later tick than the one before it")
-        if message.time > self.manifest.policy.closes:
+        if message.time > self.closes:
             raise CommitmentError("the window's closing time has passed")
         if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
             raise CommitmentError("the update is not of the manifest's tenants")

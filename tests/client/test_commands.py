@@ -227,7 +227,7 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
 
     bench.provider.on_call = lambda call: refuse(call) if call == "retrieve" else None
     run("ask", "json", *common, fails=True)
-    over = bench.provider.manifest.policy.closes
+    over = bench.provider.closes
     bench.provider.on_call = refuse
     clock = {"now": over - 1.0}
     defaults = {**(Client.__init__.__kwdefaults__ or {}), "clock": lambda: clock["now"]}

@@ -190,6 +190,7 @@ const rules = {
       if (rho !== "0" || formula !== "none") refuse("no guard");
     } else if (guard !== "returned" || !within(about, false) || !["precise", "paper"].includes(formula)) refuse("guard");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
+    if (BigInt(closes) - BigInt(opens) > 366n * 86400n) refuse("length");
   },
   thinning(f) {
     increasing(f[1].map((tenant) => tenant.fields[0]));

@@ -182,6 +182,8 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
         ({"lo": 0.7, "hi": 0.3}, "lo = 4839, hi = 11290 .they look swapped"),
         ({"hi": 1.2}, "the nearest is 1.0"),
         ({"opens": 1_900_000_000, "closes": 1_800_000_000}, "let it close after 1899999960"),
+        ({"duration": (1 << 62)}, "366 days"),
+        ({"opens": 1_900_000_000}, "more than 366 days from now"),
         ({"gain": 12, "lo": 0.0, "hi": 1.0}, r"no finite epsilon .*use gain <= \d+"),
     ],
 )

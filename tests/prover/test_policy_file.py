@@ -13,6 +13,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import assembly
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.storage.history import coarse
 from tests.simulator.provider import DIMENSION, NOW, make_policy
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,9 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     assert policy.opens == NOW
     assert policy.closes % 60 == 0
     assert policy.closes >= NOW + 86400
+    opening = coarse(NOW + 3000.0)  # its beacon took a while
+    assert policy.ends(opening) >= opening + 60 + 86400, "counted from the end of the minute that the opening states"
+    assert policy.ends(opening) <= opening + 120 + 86400
     assembly.check_promises(policy, tiny)
     assert Fraction(policy.epsilon_account) > 0
 
@@ -56,6 +60,10 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
         {"opens": NOW, "closes": NOW - 60},
         {"period_start": NOW + 60},
         {"duration": -1},
+        {"duration": "soon"},
+        {"duration": 366 * 86400 + 1},
+        {"duration": (1 << 63) - 1 - NOW - 120},
+        {"opens": NOW + 367 * 86400},
     ],
 )
 def test_policies_that_make_no_sense_are_refused(change: dict[str, object]) -> None:

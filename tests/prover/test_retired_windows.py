@@ -255,7 +255,7 @@ def test_a_window_that_never_opened_is_purged_a_day_after_its_end_and_another_on
         made.open()
         with made.client(name="alice") as client:
             assert client.ask("report about topic 5").record.signed.request.window == "w2"
-        assert "passed before its beacon was complete: commit a new window" in caplog.text
+        assert "until when it could open: commit a new window" in caplog.text
         assert "retired" not in caplog.text
 
 

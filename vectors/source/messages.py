@@ -354,6 +354,12 @@ def _rules(book: Book) -> None:
         ("no-shards", "shards must lie", "an index of no shards", {"shards": 0}),
         ("shards-too-many", "shards must lie", "an index of 65 shards", {"shards": 65}),
         ("closes-before-it-opens", "opens < closes", "it closes when it opens", {"closes": POLICY.opens}),
+        (
+            "open-for-years",
+            "366 days",
+            "it is open for a second more than 366 days",
+            {"closes": POLICY.opens + 366 * 86_400 + 1},
+        ),
     )
     for name, text, about, changes in policy:
         refused(POLICY, name, "A.6", "PolicyError", text, about, **changes)

@@ -114,7 +114,7 @@ def _check_update(window: Entered, life: WindowSpan, number: int, index: int, up
         )
     if update.time != tick_at(life.open.time, policy.version_every, update.time):
         raise Refused(f"version {number} of the indices is of no tick of its window", ledger_index=index)
-    if update.time > policy.closes:
+    if update.time > policy.ends(life.open.time):
         raise Refused(f"version {number} of the indices is dated after the window's end", ledger_index=index)
     if [one.tenant for one in update.tenants] != [one.tenant for one in window.manifest.tenants]:
         raise Refused(f"version {number} of the indices is not of the manifest's tenants", ledger_index=index)

@@ -4,6 +4,9 @@ import { compare, hex, need, same, utf8 } from "./bytes.js";
 import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Rotation, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
 
+/** Seconds. */
+const LONGEST_WINDOW = 366n * 86400n;
+
 function gcd(a: bigint, b: bigint): bigint {
   return b === 0n ? a : gcd(b, a % b);
 }
@@ -63,6 +66,7 @@ function policy(p: Policy): void {
     need(rho[0] > 0n && rho[0] < rho[1] && formulas.includes(p.guard_formula), "the guard's rho or formula is none");
   }
   need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
+  need(p.closes - p.opens <= LONGEST_WINDOW, "a window is longer than 366 days");
 }
 
 /** Tenants are distinct and sorted, at least one. */

@@ -122,6 +122,9 @@ export function steps(manifest: Manifest, cls: AttestationClass): bigint {
   return cls.kind === "dithered" ? width : width >> BigInt(cls.stepBits);
 }
 
+/** Seconds from its policy's opening time in which a window may open that lasts shorter. */
+const OPENS_WITHIN = 3600n;
+
 /** Opened once after its manifest, closed at most once, in its time, overlapping no other window. */
 export function checkLife(log: Log, window: Entered): Span {
   const mine = (message: { readonly manifest: Uint8Array }): boolean => same(message.manifest, window.digest);
@@ -133,7 +136,8 @@ export function checkLife(log: Log, window: Entered): Span {
   need(window.index < openIndex && openIndex < closeIndex, "manifest, opening and closing are out of order", "log");
   const newer = manifests(log).find((one) => one.index > window.index && one.index < openIndex);
   need(newer === undefined, "the window was opened although a newer one had been committed", "log");
-  const { opens: from, closes: to } = window.manifest.policy;
+  const { opens: from, closes: until } = window.manifest.policy;
+  const to = until - from > OPENS_WITHIN ? until : from + OPENS_WITHIN;
   need(open.time >= from - (from % 60n) && open.time <= to, "the window was opened outside the time of its policy", "log");
   need(close === undefined || close.time >= open.time, "the window was closed before it was opened", "log");
   for (const [start, other] of log.of("window-open")) {
