@@ -15,7 +15,7 @@ from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name
 from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
-from ragseal.client.receipts import check_file, export, kept
+from ragseal.client.receipts import check_file, export, kept, nothing_kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
@@ -220,7 +220,7 @@ def list_receipts(directory: Path, as_json: bool) -> None:
         f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
         for item in found
     ]
-    tell_result(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+    tell_result(as_json, {"receipts": found}, "\n".join(lines) or nothing_kept(directory))
 
 
 @receipts.command("export")
@@ -233,7 +233,8 @@ def export_receipts(directory: Path, out: Path, window: str | None, as_json: boo
     read_name(directory)
     chosen = kept(directory, window)
     if not chosen:
-        raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
+        wanted = "there are no such receipts: see `ragseal-client receipts list`"
+        raise ConfigurationError(wanted if window is not None else nothing_kept(directory))
     paths = [str(export(one, out)) for one in chosen]
     tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
 

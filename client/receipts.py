@@ -14,10 +14,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragseal.client.account import TURN_PROOF, TURNS_FILE
+from ragseal.client.account import PROVIDER_FILE, TURN_PROOF, TURNS_FILE
 from ragseal.client.attestation import check_receipt
 from ragseal.client.folder import need, read, write
-from ragseal.client.window import WindowState, windows_of
+from ragseal.client.window import WINDOWS, WindowState, windows_of
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.encoding import decode_any, guarded
@@ -57,6 +57,19 @@ def kept(directory: Path, name: str | None = None) -> list[KeptReceipt]:
         if name is None or window.manifest.window == name
         for ctr in range(1, window.answered + 1)
     ]
+
+
+def nothing_kept(directory: Path) -> str:
+    """What is to be said of an account's folder that holds no receipt: that it never had one, or that it lost them.
+
+    The provider's key is pinned once a window is kept, so a folder with the one and without the other has lost some.
+    """
+    if windows_of(directory) or not (directory / PROVIDER_FILE).exists():
+        return "no receipts yet"
+    return (
+        f"no receipts are left: this account has used windows, and {directory / WINDOWS} holds none of them. Restore "
+        "it from a copy; without one receipts and answers of those windows are lost, and questions go on with the next"
+    )
 
 
 def export(one: KeptReceipt, target: Path) -> Path:

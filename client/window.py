@@ -26,6 +26,8 @@ from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
 
+WINDOWS = "windows"  #: folder of an account that has one folder a window
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Message):
@@ -230,7 +232,7 @@ def windows_of(directory: Path) -> list[WindowState]:
     Raises:
         ConfigurationError: a damaged file.
     """
-    parent = directory / "windows"
+    parent = directory / WINDOWS
     if not parent.is_dir():
         return []
     found = [WindowState(path) for path in sorted(parent.iterdir()) if (path / "manifest").exists()]

@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import json
 import shlex
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -416,6 +417,20 @@ def test_an_offline_check_names_what_is_wrong(bench: Any, tmp_path: Path) -> Non
     assert "no such receipts" in run(
         "receipts", "export", "--state", bench.state, "--out", lone, "--window", "none", fails=True
     )
+
+
+def test_a_folder_that_lost_its_windows_says_so(bench: Any, tmp_path: Path) -> None:
+    """ "No receipts yet" was said of an account whose paid answers were gone."""
+    assert "no receipts yet" in run("receipts", "list", "--state", bench.state)
+    bench.client().ask("json")
+    shutil.rmtree(bench.state / "windows")
+    said = " ".join(run("receipts", "list", "--state", bench.state).split())
+    assert "no receipts are left" in said
+    assert "Restore it from a copy" in said
+    assert "no receipts are left" in run("receipts", "export", "--state", bench.state, "--out", tmp_path, fails=True)
+    bench.provider.open("w2")
+    bench.client().ask("csv")
+    assert "w2 query 1" in run("receipts", "list", "--state", bench.state)
 
 
 def test_an_account_with_other_records_signature(bench: Any, tmp_path: Path) -> None:
