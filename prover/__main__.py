@@ -36,6 +36,7 @@ from ragseal.prover.serve_command import serve
 from ragseal.prover.storage.check_report import NOT_CHECKED, STATUSES, could_not_look
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.prover.tenant_commands import tenants
 from ragseal.prover.worker_commands import worker
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
@@ -109,6 +110,7 @@ def init(
 
 main.add_command(change)
 main.add_command(documents)
+main.add_command(tenants)
 main.add_command(accounts)
 main.add_command(auditors)
 main.add_command(log_group)

@@ -12,6 +12,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import administration
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.options import STATE, hexadecimal
+from ragseal.prover.tenant_commands import NEW_TENANT, agree_to_tenants
 from ragseal.runtime.terminal import (
     JSON,
     Teaching,
@@ -29,11 +30,13 @@ def accounts() -> None:
 @click.argument("name")
 @click.option("--tenant", required=True, help="Whose documents the account may search.")
 @click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
+@NEW_TENANT
 @JSON
-def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
+def add_account(directory: Path, name: str, tenant: str, key: str, agreed: bool, as_json: bool) -> None:
     """Register an account for the windows committed from now on, and the next version of one with ticks."""
     public = hexadecimal(key, 32, "--key")
     with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
         told = admin.add_accounts([Registration(name, tenant, public)])
     tell_result(as_json, told.values, told.text)
 
@@ -55,8 +58,9 @@ def remove_account(directory: Path, name: str, as_json: bool) -> None:
 @accounts.command("load")
 @STATE
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@NEW_TENANT
 @JSON
-def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
+def load_accounts(directory: Path, file: Path, agreed: bool, as_json: bool) -> None:
     """Register the accounts of a TOML file, all of them or none.  (Or `accounts add`, as `register-line` prints it.)
 
     \b
@@ -81,6 +85,7 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
             raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
         found.append(Registration(name, values["tenant"], hexadecimal(values["key"], 32, f"key of [{name}]")))
     with administration(directory) as admin:
+        agree_to_tenants(admin, [one.tenant for one in found], agreed)
         told = admin.add_accounts(found)
     tell_result(as_json, told.values, told.text)
 

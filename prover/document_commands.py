@@ -31,6 +31,7 @@ from ragseal.prover.sources.interface import Installable
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.tenant_commands import NEW_TENANT, agree_to_tenants
 from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
@@ -56,9 +57,16 @@ def documents() -> None:
 @click.option("--corpus", required=True, help=f"{KINDS}.")
 @CHUNK
 @METADATA
+@NEW_TENANT
 @JSON
 def put_documents(
-    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
+    directory: Path,
+    tenant: str,
+    corpus: str,
+    chunk: int | None,
+    metadata_fields: str | None,
+    agreed: bool,
+    as_json: bool,
 ) -> None:
     """Put documents into a tenant's index: new ones at random places, changed ones where they stand.
 
@@ -82,8 +90,10 @@ def put_documents(
     """
     notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
     found = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
-    with administration(directory) as admin, named_bars() as progress:
-        told = admin.put_documents(tenant, found, progress)
+    with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
+        with named_bars() as progress:
+            told = admin.put_documents(tenant, found, progress)
     noted = "".join(f"\nnote: {line}" for line in notes.lines())
     tell_result(as_json, {**told.values, "notes": notes.lines()}, told.text + noted)
 
@@ -160,6 +170,7 @@ def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
               "CREATE on its schema.")  # fmt: skip
 @CHUNK
 @METADATA
+@NEW_TENANT
 @JSON
 def sync_documents(
     directory: Path,
@@ -172,6 +183,7 @@ def sync_documents(
     install_trigger: bool,
     chunk: int | None,
     metadata_fields: str | None,
+    agreed: bool,
     as_json: bool,
 ) -> None:
     """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
@@ -197,12 +209,14 @@ def sync_documents(
         installing(spec)
     names = field_names(metadata_fields)
     reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, every)
-    with administration(directory) as admin, named_bars() as progress:
-        if follow:
-            with stopped_by_signals() as stop:
-                told = admin.sync_documents(reading, progress, stop)
-        else:
-            told = admin.sync_documents(reading, progress, threading.Event())
+    with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
+        with named_bars() as progress:
+            if follow:
+                with stopped_by_signals() as stop:
+                    told = admin.sync_documents(reading, progress, stop)
+            else:
+                told = admin.sync_documents(reading, progress, threading.Event())
     tell_result(as_json, told.values, told.text)
 
 

@@ -307,7 +307,9 @@ def test_a_mistyped_account_is_taken_out_again(prepared: Path, tmp_path: Path) -
     copy = tmp_path / "copy"
     shutil.copytree(prepared, copy, symlinks=True)
     os.chmod(copy, 0o700)
-    said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acmee", "--key", _public("dora")).output
+    said = run(
+        "accounts", "add", "dora", "--state", copy, "--tenant", "acmee", "--key", _public("dora"), "--new-tenant"
+    ).output
     assert "tenant acmee has no documents yet" in said
     said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acme", "--key", _public("dora")).output
     assert "accounts remove" in said
