@@ -59,6 +59,9 @@ KEYS = {
     "verdict": "PASS, SAMPLED-PASS, FAIL or NO VERDICT",
     "line": "the verdict in one line, as `ragseal-verifier audit` prints it",
     "tone": "colour class of the page: a PASS is as green as its epsilon is small",
+    "auditor": "whose verdict it is: `name` in the window's manifest (null without a seat there), and `key`",
+    "issued": "when it was audited, by the auditor's clock, as in the signed verdict",
+    "program": "with what: `name`, `version`, and `with`: other distributions and their versions",
     "epsilon_audit": "what a coalition of k_max accounts can learn over the period; null without a PASS",
     "delta": "of the claim; null without a PASS",
     "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition",
@@ -73,6 +76,8 @@ KEYS = {
     "window": "its name",
     "origin": "the log's name, from the auditor's own key",
     "manifest": "digest of the window's manifest",
+    "window_times": "in seconds since 1970: `opened`, `closed` (null where the log holds no end), `first_record` and "
+    "`last_record` as the log shows them; `allowed_from` and `allowed_until` as the policy has them",
     "failure": "of a FAIL: step, message and the evidence that the provider signed",
     "no_verdict": "of a NO VERDICT: step, message, evidence, and `way_out`: what would lead to a verdict",
     "other_windows_of_the_period": "window, manifest, and the verdict that this auditor keeps of it",
@@ -106,7 +111,8 @@ fields in this order; integers are big-endian. A message inside another one is n
 """
 
 ABOUT_THE_REPORT = """\
-What `ragseal-verifier audit --out FOLDER` writes beside report.html, in UTF-8. Integers beyond 2^53, fractions and
+What `ragseal-verifier audit --out FOLDER` writes beside report.html, in UTF-8. The signed verdict beside both names the
+SHA-256 of each (SPEC D.18). Integers beyond 2^53, fractions and
 numbers that are not finite are text; bytes are hexadecimal. Below are the keys of a PASS over two tenants in class
 tiny; `TENANT` and `CLASS` stand for names. A key that does not apply is null.
 """

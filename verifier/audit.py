@@ -30,10 +30,9 @@ from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import document
 from ragseal.verifier.signed.entering import entered
 from ragseal.verifier.signed.log import PROOF_NAME
-from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
@@ -219,19 +218,19 @@ def conduct(
                 effort=terms.effort,
             )
     except AuditError as error:  # before the first step: a damaged file, a malformed address
-        verdict = Verdict(origin=target.log_key.name)
+        verdict = Verdict(auditor=state.public_key, at=around.now, origin=target.log_key.name)
         verdict.end(ending_of(0, error))
     verdict.set_aside[:0] = terms.set_aside
     try:  # neither must be lost because the other cannot be written
         Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     except AuditError as error:
         verdict.unkept.append(str(error))
-    signed, proof, values = entered(state, target.log_key, verdict, around.now)
+    issued = entered(state, target.log_key, verdict)
+    values = issued.values
     try:
         if out is not None:
-            beside = {FILE_NAME: signed, **({PROOF_NAME: proof} if proof else {})}
-            document.save(out, values, page.render(values), beside)
-            if not proof:  # what an earlier audit left there is about another verdict
+            document.save(out, issued.files())
+            if not issued.proof:  # what an earlier audit left there is about another verdict
                 (out / PROOF_NAME).unlink(missing_ok=True)
     except (AuditError, OSError) as error:
         verdict.unkept.append(str(error))

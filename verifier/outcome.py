@@ -93,10 +93,22 @@ class Neighbour:
         return guess.passes(self.verdict)
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When a window was used, as its log shows it; seconds since 1970, to the minute where the log is."""
+
+    opened: int
+    closed: int | None = None  #: None where the log holds no end of it
+    first_record: int | None = None
+    last_record: int | None = None
+
+
 @dataclass(slots=True)
 class Verdict:
     """What an audit found."""
 
+    auditor: bytes = b""  #: public key of whose verdict it is
+    at: int = 0  #: when it was audited: the auditor's clock, seconds since 1970
     verdict: str = NO_VERDICT
     mode: str = "full"
     keys: str = "not reached"
@@ -106,6 +118,7 @@ class Verdict:
     origin: str = ""  #: name of the log, from the auditor's own key of it
     about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log
     window: Window | None = None
+    moments: Moments | None = None  #: None until the window's opening was found in the log
     records: int = 0
     proven: int = 0
     tallies: tuple[Tally, ...] = ()

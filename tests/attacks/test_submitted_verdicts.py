@@ -32,6 +32,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.outcome import CHANGED, PASS, Ending, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as verdict_log
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.signed.log import VerdictLog, entry_of
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.state import State
@@ -330,7 +331,7 @@ def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_pat
         verdict_log.check_entered(data, found, log.proof(1).to_text(), None)
 
     verdict, values = own_log._honest()
-    theirs = signed_verdict(verdict, values, document.to_json(values), own_log.LOG, own_log.NOW, OTHER, log.verifier())
+    theirs = signed_verdict(verdict, values, reports_of(values), own_log.LOG, OTHER, log.verifier())
     strange = read_verdict(theirs, signature.public_bytes(OTHER))
     proof = own_log._alone(log, entry_of(theirs, strange)).to_text()
     with pytest.raises(AttestationError, match="is not that of the auditor"):
@@ -347,12 +348,10 @@ def test_an_auditor_hands_its_verdict_to_the_provider(tmp_path: Path) -> None:
         log = VerdictLog(state.directory, state.public_key)
 
         def issued(about: tuple[str, bytes] | None) -> Path:
-            verdict = Verdict(origin=made.log.name, about=about)
+            verdict = Verdict(auditor=state.public_key, at=own_log.NOW, origin=made.log.name, about=about)
             verdict.end(Ending(2, "the window is still open", {}, "audit it after it was closed"))
             values = document.build(verdict)
-            data = signed_verdict(
-                verdict, values, document.to_json(values), made.log, own_log.NOW, state.identity, log.verifier()
-            )
+            data = signed_verdict(verdict, values, reports_of(values), made.log, state.identity, log.verifier())
             log.enter(data)
             (tmp_path / "verdict").write_bytes(data)
             return tmp_path / "verdict"

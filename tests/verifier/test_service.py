@@ -127,7 +127,9 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
     # The simulator's window has another auditor.
     assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names auditor ")
     values = json.loads(found.report_json)
-    signed = read_verdict(found.signed_verdict, state.public_key, found.report_json)
+    page = (state.directory / "reports" / audit_id / "report.html").read_bytes()
+    reports = {"report.json": found.report_json, "report.html": page}
+    signed = read_verdict(found.signed_verdict, state.public_key, reports)
     assert signed.line == values["line"]
     key = check_entered(found.signed_verdict, signed, found.verdict_proof, None)
     assert key == VerdictLog(state.directory, state.public_key).verifier()

@@ -42,9 +42,10 @@ from ragseal.verifier.audit import Terms
 from ragseal.verifier.outcome import FAIL, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as log_module
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.signed.log import FOLDER, PROOF_NAME, VerdictLog, check_entered, entry_of, origin_of
 from ragseal.verifier.signed.log_commands import _line
-from ragseal.verifier.signed.statement import FILE_NAME, read_verdict, signed_verdict
+from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict, signed_verdict
 from ragseal.verifier.state import State
 from tests.attacks.test_hostile_names import audited
 from tests.simulator import NOW, World
@@ -62,10 +63,16 @@ def _honest() -> tuple[Verdict, dict[str, Any]]:
     return verdict, document.build(verdict)
 
 
+def written(folder: Path) -> dict[str, bytes]:
+    """Both reports of a folder, by name."""
+    return {name: (folder / name).read_bytes() for name in REPORTS}
+
+
 def signed(log: VerdictLog, now: int = NOW) -> bytes:
     """An envelope for that log; another time gives another one."""
     verdict, values = _honest()
-    return signed_verdict(verdict, values, document.to_json(values), LOG, now, KEY, log.verifier())
+    values = {**values, "issued": document.issued(now)}
+    return signed_verdict(verdict, values, reports_of(values), LOG, KEY, log.verifier())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +89,7 @@ def test_every_verdict_is_entered_before_it_is_issued(tmp_path: Path, monkeypatc
     """Whoever stops the program between the two finds it in the log, and nowhere else."""
     seen: list[int] = []
 
-    def save(directory: Path, report: Any, page: str, beside: dict[str, bytes]) -> None:
+    def save(directory: Path, written: dict[str, bytes]) -> None:
         seen.append(VerdictLog(tmp_path / "auditor", State(tmp_path / "auditor").public_key).copy().published()[0])
         raise ConfigurationError("the power went")
 
@@ -101,7 +108,7 @@ def test_what_it_hands_out_is_proven_to_stand_there(tmp_path: Path, monkeypatch:
     verdict, _ = audited(World.honest(), tmp_path / "auditor", Terms(), monkeypatch)
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
     data, proof = (report / FILE_NAME).read_bytes(), (report / PROOF_NAME).read_bytes()
-    found = read_verdict(data, state.public_key, (report / "report.json").read_bytes())
+    found = read_verdict(data, state.public_key, written(report))
     log = VerdictLog(state.directory, state.public_key)
     assert check_entered(data, found, proof, log.verifier()) == log.verifier()
     assert verdict.unkept == []
@@ -130,7 +137,7 @@ def test_a_log_that_cannot_be_written_keeps_no_verdict_back(tmp_path: Path, monk
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
     assert not (report / PROOF_NAME).exists()
     data = (report / FILE_NAME).read_bytes()
-    found = read_verdict(data, state.public_key, (report / "report.json").read_bytes())
+    found = read_verdict(data, state.public_key, written(report))
     assert found.predicate["verdictLog"] is None
     with pytest.raises(AttestationError, match="is in no log"):
         check_entered(data, found, b"", None)
@@ -243,7 +250,7 @@ def test_a_verdict_of_another_auditor_is_in_no_log_of_this_one(
     theirs = other.public_key().public_bytes_raw()
     verdict, values = _honest()
     log = VerdictLog(folder, PUBLIC).verifier()
-    data = signed_verdict(verdict, values, document.to_json(values), LOG, NOW, other, log)
+    data = signed_verdict(verdict, values, reports_of(values), LOG, other, log)
     with pytest.raises(AttestationError, match="not that of the auditor"):
         check_entered(data, read_verdict(data, theirs), VerdictLog(folder, PUBLIC).proof(0).to_text(), None)
     with pytest.raises(AttestationError):
@@ -377,7 +384,7 @@ def test_the_checks_are_alive(filled: tuple[Path, list[bytes]], monkeypatch: pyt
     theirs = other.public_key().public_bytes_raw()
     verdict, values = _honest()
     mine = VerdictLog(folder, PUBLIC)
-    data = signed_verdict(verdict, values, document.to_json(values), LOG, NOW, other, mine.verifier())
+    data = signed_verdict(verdict, values, reports_of(values), LOG, other, mine.verifier())
     found = read_verdict(data, theirs)
     proof = _alone(mine, entry_of(data, found)).to_text()
     with pytest.raises(AttestationError, match="not that of the auditor"):

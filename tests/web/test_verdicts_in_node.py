@@ -104,6 +104,11 @@ def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
         ],
         ("predicate", "verdict"): ["FAIL", "SAMPLED-PASS", "FINE"],
         ("predicate", "window"): ["w2", None],
+        ("predicate", "reports"): [
+            {}, {"report.json": {"sha256": "00"}}, {"report.json": {"sha256": "00"}, "report.html": "00"},
+            {name: {"sha256": "00", "sha512": "00"} for name in ("report.json", "report.html")},
+            {name: {"sha256": "00"} for name in ("report.json", "report.html", "report.pdf")},
+        ],
         ("predicate", "log"): [
             {**log, "origin": "other.example/log"}, {**log, "checkpoint": 7}, {**log, "checkpoint": None},
             {"origin": log["origin"], "key": log["key"]}, {**log, "key": None}, {**log, "key": " " + log["key"]},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The first page for people who decide and never learnt what epsilon is: the grade, and what it does not cover.
 
-Both stand right below the verdict, on paper on its first sheet: a PASS whose limits stand at the end is read as more.
+The limits stand right below the five sentences: a PASS whose limits stand at the end is read as more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from ragseal.accounting.guess import best_guess
-from ragseal.accounting.rounding import per_cent_number, upward
+from ragseal.accounting.rounding import for_people, per_cent_number
 from ragseal.verifier.report import claim, summary
 from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 
@@ -70,11 +70,6 @@ def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
     return found
 
 
-def in_words(report: Mapping[str, Any]) -> str:
-    """The grades in one line, for a terminal; empty where there are none."""
-    return "; ".join(f"{who}: {band.name} (right in at most {right:g} %)" for who, _, right, band in grades(report))
-
-
 def grade(report: Mapping[str, Any]) -> str:
     """The grades as a section of the page; nothing where there are none."""
     found = grades(report)
@@ -82,7 +77,8 @@ def grade(report: Mapping[str, Any]) -> str:
         return ""
     rows = "".join(
         f'<tr><th scope="row">{escape(who)}</th><td class="figure">{right:g} %{_bar(right, band)}</td>'
-        f'<td><span class="badge {band.tone}">{escape(band.name)}</span></td><td>{escape(upward(epsilon))}</td></tr>'
+        f'<td data-name="protection"><span class="badge {band.tone}">{escape(band.name)}</span></td>'
+        f'<td data-name="epsilon">{escape(for_people(epsilon, bound=True))}</td></tr>'
         for who, epsilon, right, band in found
     )
     return (

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ragseal.runtime.durable import write_durably
 from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
+from ragseal.verifier.programs import program
 from ragseal.verifier.report import claim, guess
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
@@ -77,6 +79,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "line": verdict.line(),
         "tone": verdict.tone,
+        "auditor": {"name": _name(verdict), "key": verdict.auditor},
+        "issued": issued(verdict.at),
+        "program": program(),
         "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
         "delta": budget.delta if budget and verdict.passed else None,
         "attacker_guess": _guess(budget) if budget and verdict.passed else None,
@@ -91,6 +96,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "window": verdict.about[0] if verdict.about else None,
         "origin": verdict.origin or None,
         "manifest": verdict.about[1] if verdict.about else None,
+        "window_times": _times(verdict),
         "failure": _ending(verdict.failure),
         "no_verdict": _ending(verdict.obstacle),
         "other_windows_of_the_period": [
@@ -132,6 +138,25 @@ def build(verdict: Verdict) -> dict[str, Any]:
     return {key: plain(value) for key, value in values.items()}
 
 
+def issued(now: int) -> str:
+    """Seconds since 1970 as a signed verdict has them: 2026-11-22T08:04:00Z."""
+    return datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _name(verdict: Verdict) -> str | None:
+    """What the window's manifest calls this auditor; None where it has no seat there."""
+    seats = () if verdict.window is None else verdict.window.manifest.auditors
+    return next((one.owner for one in seats if one.public_key == verdict.auditor), None)
+
+
+def _times(verdict: Verdict) -> dict[str, Any] | None:
+    """When the window was used, and within which times its policy let it be; seconds since 1970."""
+    if verdict.moments is None or verdict.window is None:
+        return None
+    policy = verdict.window.manifest.policy
+    return {**asdict(verdict.moments), "allowed_from": policy.opens, "allowed_until": policy.closes}
+
+
 def _guess(budget: PeriodBudget) -> dict[str, Any]:
     if budget.delivered is not None:
         return guess.details_of_delivered(budget.delivered.unseen)
@@ -153,7 +178,7 @@ def to_json(report: Mapping[str, Any]) -> bytes:
     return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[str, bytes]) -> None:
+def save(directory: Path, written: Mapping[str, bytes]) -> None:
     """Write report.json, report.html and what goes beside them, by name.
 
     Raises:
@@ -161,7 +186,7 @@ def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, data in ((JSON_NAME, to_json(report)), (PAGE_NAME, page.encode()), *beside.items()):
+        for name, data in written.items():
             write_durably(directory / name, data)
     except OSError as error:
         raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None

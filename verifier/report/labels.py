@@ -17,6 +17,7 @@ LABELS = {
     "closes": "closes",
     "coalition_queries": "questions of the coalition",
     "delta": "delta",
+    "delta_inf": "delta at epsilon without end",
     "dimension": "dimensions of the embedding",
     "epsilon_account": "epsilon advertised to one account",
     "epsilon_audit": "epsilon of the coalition",

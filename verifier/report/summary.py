@@ -108,7 +108,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
         who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
-        span = f"The window could be used from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
+        span = _used(report.get("window_times") or {}, policy)
         span += f"; its privacy budget counts from {when(policy.get('period_start'))} on."
     else:
         span = "The check did not come to the window's dates."
@@ -119,6 +119,22 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         else f"It should have been the log {log}; no manifest of the window was found in what was read of it."
     )
     return [who, span, which, _bounded(report, policy), _strength(report)]
+
+
+def in_three(report: Mapping[str, Any]) -> list[str]:
+    """Of the five, for a terminal: what was checked, what is bounded, and how weak or what to do."""
+    who, _, _, bounded, strength = sentences(report)
+    return [who, bounded, strength]
+
+
+def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    """When the window was used, as the log shows it; what its policy would have allowed, where nothing shows more."""
+    if not times:
+        return f"The window's policy allowed its use from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
+    closed, last = times.get("closed"), times.get("last_record")
+    ended = f"closed on {when(closed)}" if closed else "not closed in the log that was read"
+    recorded = f"its last answer was recorded on {when(last)}" if last else "no answer was recorded"
+    return f"The window was opened on {when(times.get('opened'))} and {ended}; {recorded}"
 
 
 def _upward(epsilon: Any) -> str:

@@ -13,6 +13,7 @@ const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE = "https://ragseal.example/verdict/v1";
 const WORDS = ["PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"];
 const MANIFEST = "manifest of window ";
+const REPORTS = ["report.json", "report.html"]; // of one verdict; each is signed by its digest
 
 type Json = { readonly [name: string]: unknown };
 type Kind = "text" | "number" | "whole" | "list" | "object" | "null";
@@ -42,7 +43,7 @@ const MEMBERS: { readonly [name: string]: readonly Kind[] } = {
   otherWindows: ["list"],
   issued: ["text"],
   program: ["object"],
-  report: ["object"],
+  reports: ["object"],
   verdictLog: ["object", "null"],
 };
 
@@ -119,6 +120,10 @@ function readPredicate(found: unknown): Json {
   const entered = found["verdictLog"];
   need(entered === null || (isObject(entered) && exactly(entered, ["key", "turns"]) && typeof entered["key"] === "string"),
     "the signed verdict's verdictLog is not a key with its turns");
+  const reports = found["reports"] as Json;
+  const digest = (one: unknown): boolean => isObject(one) && exactly(one, ["sha256"]) && typeof one["sha256"] === "string";
+  need(exactly(reports, REPORTS) && Object.values(reports).every(digest),
+    "the signed verdict does not name the SHA-256 of report.json and report.html");
   const { verdict, line } = found as { verdict: string; line: string };
   need(WORDS.includes(verdict) && line.startsWith(`${verdict} `), "the signed verdict and its line contradict each other");
   return found;
