@@ -161,6 +161,7 @@ def vocabulary(directory: Path, file: Path, as_json: bool) -> None:
 )  # fmt: skip
 @click.option("--new-coins", is_flag=True, help="Throw coins anew, which costs unseen once more; by default a window "
               "carries on those of its budget period.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say in full, too, what the policy gives and costs.")
 @JSON
 def commit(
     directory: Path,
@@ -169,9 +170,12 @@ def commit(
     seats: tuple[str, ...],
     agreed: float | None,
     new_coins: bool,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Phase A: commit to a window before it opens.
+
+    Printed first is what is new against the window before: tenants, accounts, auditors, keys, values of the policy.
 
     Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.  A provider
     that serves draws the window's beacon while the open one goes on, and opens it when that one is closed.
@@ -179,7 +183,8 @@ def commit(
     named = auditor_seats(seats)
     with administration(directory) as admin, named_bars() as progress:
         told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress, new_coins)
-    tell_result(as_json, told.values, told.text)
+    more = told.values["explanation"] if explain else ()
+    tell_result(as_json, told.values, "\n".join([told.text, *more]))
 
 
 main.add_command(serve)
