@@ -6,26 +6,27 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragseal.client import excerpts
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name, turned
 from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.client.window import windows_of
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 
 if TYPE_CHECKING:
     from ragseal.client.result import Opened, Owed, Result
-    from ragseal.runtime.metadata import Plain
-
-BREAKS = "\n\t"  #: that a text may hold when it is shown
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -81,15 +82,17 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
 @click.argument("text")
 @click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
               "its documents stay with the provider.")  # fmt: skip
+@click.option("--top", type=click.IntRange(min=0), default=excerpts.TOP, show_default=True, metavar="N",
+              help="Print the N best texts whole, and where the others begin; --json prints all.")  # fmt: skip
 @connection
-def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
+def ask(text: str, wants_answer: bool, top: int, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with connected(**where) as client:
         result = client.ask(text, answer=wants_answer)
         owing = client.owing()
-    _show(result, as_json)
+    _show(result, as_json, _hidden(where["directory"], result), top)
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
@@ -115,7 +118,7 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
     with connected(**where) as client:
         found = client.resume(again=again)
     for result in found.results:
-        _show(result, as_json)
+        _show(result, as_json, _hidden(where["directory"], result))
     for owed in found.owed:
         _show_owed(owed, as_json)
     if not found.results and not found.owed and not as_json:
@@ -124,6 +127,16 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
         click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
     if found.owed:
         sys.exit(1)
+
+
+def _hidden(directory: Path, result: Result) -> float:
+    """The share of documents that the coins of an answer's window hide; 0 of a claim without coins."""
+    name = result.record.signed.request.window
+    with suppress(AuditError):  # an answer that is paid for is printed, whatever else of the folder is damaged
+        for one in windows_of(directory):
+            if one.manifest.window == name:
+                return one.manifest.policy.hidden / (1 << COIN_BITS)
+    return 0.0
 
 
 def _show_owed(owed: Owed, as_json: bool) -> None:
@@ -148,7 +161,8 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         click.echo(text, err=True)
 
 
-def _show(result: Result, as_json: bool) -> None:
+def _show(result: Result, as_json: bool, hidden: float = 0.0, top: int = excerpts.TOP) -> None:
+    """``hidden``: the share of documents that the window's coins hide; ``top``: texts that are printed whole."""
     request, body = result.record.signed.request, result.receipt.body
     order: Sequence[Opened] = result.opened if result.ranked is None else result.ranked
     shown: list[dict[str, Any]] = [
@@ -175,21 +189,17 @@ def _show(result: Result, as_json: bool) -> None:
         facts = {**told, **facts, "texts": [], "unread_slots": [], "documents": 0}
     lines = []
     if result.answer is not None:
-        lines.append(printable(result.answer, keep=BREAKS))
+        lines.append(printable(result.answer, keep=excerpts.BREAKS))
         lines.append("keywords: " + printable(", ".join(result.keywords)))
-    for i, one in enumerate(order if result.answer is None else (), 1):
-        lines.append(f"{i}. [{printable(one.id)}] {printable(one.text, keep=BREAKS)}")
-        lines += [f"   {printable(key)}: {printable(_said(value))}" for key, value in one.metadata.items()]
+    lines += excerpts.texts(order if result.answer is None else (), top)
+    lines += excerpts.rest(result, top)
     lines.append(f"-- {result.held}")
+    lines += excerpts.missed(result, hidden)
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
         f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
     )
     tell_result(as_json, facts, "\n".join(lines))
-
-
-def _said(value: Plain) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @main.group(cls=Teaching)

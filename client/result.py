@@ -103,12 +103,18 @@ class Result:
         """How many of the returned slots came with a text, for people; says why where none did."""
         if self.answer is not None:
             return f"{len(self.keywords)} keywords, some of them by the noise alone; no document was handed out"
-        said = (
-            f"{len(self.slots)} of {len(self.returned)} returned slots came with a text, the others by the noise alone"
-        )
+        came, returned = len(self.slots), len(self.returned)
+        if came == returned:
+            return f"all {returned} returned slots came with a text"
+        by_noise = len(self.unread)
+        said = f"{came or 'none'} of the {returned} returned slots came with a text"
+        if by_noise:
+            said += f", {'all' if by_noise == returned else by_noise} by the noise alone"
         if self.withheld:
             said += f"; the guard of this window withholds the text of slot {self.withheld[0]}"
-        return said if self.slots else f"{said}: see `ragseal-provider plan`"
+        if came:
+            return said
+        return f"{said}: no document scores high enough for these words, or the noise hid it; other words may find it"
 
 
 @dataclass(frozen=True, slots=True)

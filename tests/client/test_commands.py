@@ -270,9 +270,7 @@ def test_ask_says_that_the_noise_returned_no_document(
     monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: empty.provider_class)
     vkey = empty.provider.log_signer.verifier.vkey()
     common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
-    assert "0 of 3 returned slots came with a text, the others by the noise alone: see `ragseal-provider plan`" in run(
-        *common
-    )
+    assert "none of the 3 returned slots came with a text, all by the noise alone: no document scores" in run(*common)
     told = json.loads(run(*common, "--json"))
     assert (told["documents"], told["texts"]) == (0, [])
 
