@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -254,7 +255,7 @@ def test_both_claims_are_compared_in_one_plan(beir: Path, tmp_path: Path) -> Non
         assert (row["unseen"] is None) == (row["claim"] == "every-list")
     page = (tmp_path / "plan" / "plan.html").read_text()
     assert "until it is delivered to them: unseen" in page
-    assert "<td>any</td>" in page
+    assert ">any</td>" in page
 
 
 @pytest.mark.usefixtures("two_scales")
@@ -328,6 +329,10 @@ def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: py
     assert (folder / "plan.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "plan.html").read_text()
     assert 'src="data:image/png;base64,' in page
+    light, dark = re.search(r'<img [^>]*src="([^"]*)"', page), re.search(r'scheme: dark\)" srcset="([^"]*)"', page)
+    assert light is not None
+    assert dark is not None
+    assert light[1] != dark[1], "a white chart glares on a dark page"
     assert "://" not in page  # nothing from elsewhere
     assert found["recommended"]["policy"].splitlines()[2] in page
     monkeypatch.setattr(planpage, "has_plot", lambda: False)

@@ -202,7 +202,7 @@ def test_what_is_different_is_said_in_words(corpus: Path, tmp_path: Path) -> Non
     noisy = made(corpus, tmp_path, "--law", "geometric")
     assert "lottery" not in " ".join(noisy["reasons"])
     page = (tmp_path / "plan" / "plan.html").read_text()
-    assert "<th scope=col>prizes</th>" in page
+    assert ">prizes</th>" in page
 
 
 def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path: Path) -> None:

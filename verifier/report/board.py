@@ -85,7 +85,7 @@ def grade(report: Mapping[str, Any]) -> str:
         '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
         f"<p>{_asked(report)}</p>"
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
-        "<table><thead><tr>"
+        '<table class="cards"><thead><tr>'
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
         f'<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>'
         f'<ul class="bands">{"".join(_band(at, band, found) for at, band in enumerate(BANDS))}</ul>'
