@@ -14,13 +14,14 @@ from typing import Any
 from ragseal.accounting.answers import Answering, answers_odometer, answers_period
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period, one_claim
 from ragseal.accounting.period import Spent, account_period, odometer
-from ragseal.accounting.rounding import upward
+from ragseal.accounting.rounding import for_people
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.runtime.face import when
 
 Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
 
@@ -213,7 +214,9 @@ def lines(values: dict[str, Any]) -> list[str]:
             if delivered
             else f"{last['coalition_queries']} queries of a coalition and epsilon {_number(last['epsilon'])}"
         )
-        out.append(f"budget period since {values['period_start']}: {what} are spent, up to window {last['window']}")
+        out.append(
+            f"budget period since {when(values['period_start'])}: {what} are spent, up to window {last['window']}"
+        )
     if "epsilon" in values and delivered:
         out.append(
             f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts: unseen "
@@ -234,7 +237,7 @@ def _lines_of_answers(values: dict[str, Any]) -> list[str]:
     rows = values.get("windows", [])
     if rows:
         out.append(
-            f"budget period since {values['period_start']}: {rows[-1]['answers']} answers and epsilon "
+            f"budget period since {when(values['period_start'])}: {rows[-1]['answers']} answers and epsilon "
             f"{_number(rows[-1]['epsilon'])} are spent, up to window {rows[-1]['window']}"
         )
     if "epsilon" in values:
@@ -258,4 +261,4 @@ def _value(epsilon: float) -> float | str:
 
 
 def _number(value: Any) -> str:
-    return upward(value) if isinstance(value, float) else str(value)
+    return for_people(value, bound=True)

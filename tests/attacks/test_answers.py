@@ -37,6 +37,7 @@ from tests.attacks.checks import (
 from tests.attacks.machine import machine, policy
 from tests.attacks.world import AttackWorld, accepted, refused
 from tests.simulator.parties import Extra, slot_text
+from tests.verifier.test_report_pages import SPELLINGS, visible
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +55,7 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     assert budget.answers.plain.pure == pytest.approx(2 * one.absent)
     assert budget.epsilon <= 2 * one.pure * 1.000001
     assert budget.answers.filtered.epsilon <= budget.epsilon
+    assert not SPELLINGS.search(visible(build(verdict)))
 
 
 def test_a_document_in_the_answer_s_text_passes_as_the_provider_s_word() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -227,3 +228,17 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     assert foreseen["epsilon"] == answers_period(windows, Fraction(1, 1000)).plain.epsilon
     fewer = [replace(windows[0], allowed=spent.manifest.accounts * own.n_max), windows[1]]
     assert foreseen["epsilon"] > answers_period(fewer, Fraction(1, 1000)).plain.epsilon
+
+
+def test_what_a_period_costs_is_said_without_a_program_s_spelling() -> None:
+    """Epsilon that does not follow was "inf", and the period began in seconds since 1970."""
+    rows = [{"window": "w1", "coin_periods": 1, "queries": 4, "unseen": 2.98022981, "return": "inf", "epsilon": "inf"}]
+    values = {
+        "period_start": 1_800_000_060, "claim": UNTIL_DELIVERED, "windows": rows, "epsilon": "inf",
+        "unseen": 2.98022981, "return": 5.999999966666666, "coin_periods": 1, "queries": 8,
+    }  # fmt: skip
+    text = " ".join(lines(values))
+    assert "budget period since 2027-01-15 08:01 UTC" in text
+    assert "return no bound" in text
+    assert "return 6" in text
+    assert not re.search(r"\binf\b|\d\.\d{7,}|1800000060", text)

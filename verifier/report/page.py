@@ -162,7 +162,7 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
     facts: list[tuple[str, Any]] = [
         ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
-        ("which", ", ".join(map(face.shortened, estimate["members"])) or "none"),
+        *_which(estimate),
         ("two records are linked", rule),
         ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
         ("certificate", f"{estimate['certificate']}: " + (
@@ -181,6 +181,13 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
             + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers", "linked answers"), rows)
         )
     return "".join(parts)
+
+
+def _which(estimate: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The largest coalition, unless a table below shows just these accounts."""
+    members = set(estimate["members"])
+    shown = any(set(one["accounts"]) == members for tenant in estimate["tenants"] for one in tenant["clusters"])
+    return [] if shown else [("which", _names(estimate["members"], ", ") or "none")]
 
 
 def _joined(tenant: Mapping[str, Any]) -> list[Group]:
