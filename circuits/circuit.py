@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are six: the attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index, which
-prove that a list is what the mechanism gives, and one of which a policy names by its class; the estimate's, of which an
-auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the
-policy's class.
+The attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is
+what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the key
+that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
