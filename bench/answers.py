@@ -23,7 +23,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.accounting.answers import Answering, answers_period, composed, one_answer
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery, demo_documents, demo_queries
@@ -165,7 +165,7 @@ def main(questions: int, similarity: float, words_max: int, seed: int) -> None:
         "largest_counts": [sorted(one.tolist(), reverse=True)[: cls.K] for one in counts],
         "measured": measured, "machine": machine(),
     }  # fmt: skip
-    (RESULTS / "answers.json").write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / "answers.json", report)
 
 
 if __name__ == "__main__":
