@@ -209,15 +209,15 @@ def lines(values: dict[str, Any]) -> list[str]:
         last = rows[-1]
         what = (
             f"{_count(last['coin_periods'])} and {last['queries']} queries of all accounts, unseen "
-            f"{_number(last['unseen'])} and return {_number(last['return'])},"
+            f"{_number(last['unseen'])},"
             if delivered
             else f"{last['coalition_queries']} queries of a coalition and epsilon {_number(last['epsilon'])}"
         )
         out.append(f"budget period since {values['period_start']}: {what} are spent, up to window {last['window']}")
     if "epsilon" in values and delivered:
         out.append(
-            f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts: unseen "
-            f"{_number(values['unseen'])} over {_count(values['coin_periods'])}, return {_number(values['return'])}"
+            f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts, which is "
+            f"unseen over {_count(values['coin_periods'])}; beside it stands return {_number(values['return'])}"
         )
     elif "epsilon" in values:
         out.append(

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, best_guess, presence_odds
+from ragseal.accounting.guess import STRONG, absence_in_words, best_guess, presence_odds, return_in_words
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import UNTIL_DELIVERED
@@ -72,7 +72,7 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw(plan: Mapping[str, Any]) -> bytes:
-    """The frontier as a PNG: nDCG@10 over epsilon, a line for every claim, law, K, window and budget.
+    """The frontier as a PNG: nDCG@10 over return or epsilon, a line for every claim, law, K, window and budget.
 
     Full lines are of claim until-delivered, dashed ones of every-list.
     """
@@ -88,9 +88,9 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     figure, axes = plt.subplots(figsize=(9, 5.5))
     for (claim, law, K, lo, hi, n_max, k_max), rows in lines.items():
         delivered = claim == UNTIL_DELIVERED
-        rows.sort(key=lambda row: row["epsilon"])
+        rows.sort(key=_traded)
         axes.errorbar(
-            [row["epsilon"] for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
+            [_traded(row) for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
             marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if delivered else "--",
             label=f"{law}, K={K}, [{lo:g}, {hi:g}], {'any accounts' if delivered else f'{k_max} x {n_max}'}",
         )  # fmt: skip
@@ -98,9 +98,9 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     best = plan["recommended"] or plan["nearest"]
     if best:
         name = "recommended" if plan["recommended"] else "nearest"
-        axes.plot([best["epsilon"]], [best["ndcg10"]], "*", markersize=16, color="black", label=name)
+        axes.plot([_traded(best)], [best["ndcg10"]], "*", markersize=16, color="black", label=name)
     axes.set(
-        xscale="log", xlabel="epsilon, as an audit reports it", ylabel="nDCG@10",
+        xscale="log", xlabel="until delivered: return; every list: epsilon, as an audit reports it", ylabel="nDCG@10",
         title="Privacy against answers (full: until delivered; dashed: every list; dotted: without noise)",
     )  # fmt: skip
     axes.legend(fontsize=7, loc="lower right")
@@ -109,6 +109,18 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     figure.savefig(out, format="png", dpi=120)
     plt.close(figure)
     return out.getvalue()
+
+
+def _traded(row: Mapping[str, Any]) -> float:
+    """What a row gives for its answers: the return, as epsilon is unseen whatever is answered, or epsilon."""
+    return float(row["return"] if row["claim"] == UNTIL_DELIVERED else row["epsilon"])
+
+
+def headline(row: Mapping[str, Any]) -> str:
+    """What a row's policy promises, in one sentence for the banner."""
+    if row["claim"] == UNTIL_DELIVERED:
+        return f"Any number of accounts {absence_in_words(row['unseen'])} (unseen {upward(row['unseen'])})."
+    return f"The attacker's best guess from even odds: up to {guess(row)} (epsilon {upward(row['epsilon'])})."
 
 
 def guess(row: Mapping[str, Any]) -> str:
@@ -138,11 +150,10 @@ def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
         return [
             *out,
             f"Bounded would be what any accounts learn about any one document until it is delivered to them: unseen "
-            f"{upward(shown['unseen'])} and return {upward(shown['return'])} at delta {shown['delta']}, under the "
-            f"policy that is {which}.",
-            f"Who was not handed a document knows from even odds in up to {guess(shown)} of all cases that it is not "
-            f"there, and nothing of its presence; {shown['hidden_share']:.1%} of the documents are found by nobody; "
-            f"{quality}",
+            f"{upward(shown['unseen'])} at delta {shown['delta']}, under the policy that is {which}; beside it stands "
+            f"{return_in_words(shown['return'])}.",
+            f"Any number of accounts {absence_in_words(shown['unseen'])}; {shown['hidden_share']:.1%} of the documents "
+            f"are found by nobody; {quality}",
         ]
     row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
     weak = "little" if shown["epsilon"] > STRONG else "something"
@@ -165,12 +176,7 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
     head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
     bound = 0.0 if not best else best["unseen"] if best["claim"] == UNTIL_DELIVERED else best["epsilon"]
     tone = "mid" if bound > STRONG else "good" if best else "bad"
-    strength = (
-        f'<p class="guess">The attacker\'s best guess from even odds: up to {guess(shown)} (epsilon '
-        f"{upward(shown['epsilon'])})</p>"
-        if shown
-        else ""
-    )
+    strength = f'<p class="guess">{escape(headline(shown))}</p>' if shown else ""
     marked = [shown] if shown else []
     rows = "".join(
         f"<tr{' class=best' if row in marked else ''}>"
@@ -179,7 +185,7 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
         for row in [*marked, *plan["frontier"]]
     )
     image = (
-        f'<img alt="nDCG@10 against epsilon" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
+        f'<img alt="nDCG@10 against the bound" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
         if picture
         else f"<p>{escape(NO_PLOT)}</p>"
     )

@@ -142,7 +142,7 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     text = " ".join(lines(found))
     assert "2 coin periods and" in text
     assert "will certify epsilon" in text
-    assert "over 3 coin periods, return" in text
+    assert "which is unseen over 3 coin periods; beside it stands return" in text
 
 
 def test_a_window_that_never_opened_counts_once_its_coins_are_known() -> None:
