@@ -203,7 +203,9 @@ def test_the_tutorial_ends_in_pass(tmp_path: Path) -> None:
         said = output.read()
     assert status == 0, said[-4000:]
     report = json.loads((tmp_path / "first-window" / "report" / "report.json").read_text())
-    assert report["line"].startswith("PASS epsilon_audit=6 claim=until-delivered coalition=any "), said[-4000:]
+    assert report["line"].startswith(
+        "PASS epsilon_audit=2.98023 claim=until-delivered coalition=any queries=any unseen="
+    ), said[-4000:]
     assert report["line"] in said
     assert report["records"] == 1
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragseal.accounting.guess import return_in_words
 from ragseal.accounting.rounding import upward
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.terminal import JSON, client_tls
@@ -23,7 +24,7 @@ from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receip
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
-from ragseal.verifier.report import board, claim, guess
+from ragseal.verifier.report import board, claim, guess, rests, summary
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
@@ -200,6 +201,9 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         graded = board.in_words(values)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
         _print(console, verdict, out, insufficient)
+        for text in filter(None, (summary.asking_as_one(values), rests.sentence(values), *rests.on_others(values))):
+            if verdict.passed:
+                console.print(text, markup=False)
         if graded:
             console.print(f"protection: {graded}", markup=False)
         click.echo(json.dumps(values) if as_json else verdict.line())
@@ -232,7 +236,7 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         found = verdict.estimation
         members = ", ".join(found.members) or "none"
         say(
-            f"estimate: {found.c} of at most {found.k_max} accounts ask as one ({members}), "
+            f"estimate: {found.c} accounts ask as one ({members}), k_max of the policy is {found.k_max}, "
             f"certificate {found.certificate}"
         )
     if verdict.passed and verdict.budget is not None:
@@ -266,13 +270,10 @@ def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBu
         f"{_number(budget.advertised)} advertised"
     )
     say(_accounting(budget))
-    if budget.period.left_out:
+    if budget.period.outside:
         whole = budget.whole_log if isinstance(budget.whole_log, str) else upward(budget.whole_log or math.inf)
-        say(
-            f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
-            f"epsilon with them: {whole}"
-        )
-    say(f"claim: {claim.of(budget.claim, budget.slots)}")
+        say(f"not counted: {len(budget.period.outside)} windows outside of the period; epsilon with them: {whole}")
+    say(f"claim: {claim.in_full(budget, budget.claimed(bool(verdict.beside)))}")
     say("the verdict does not say: " + " ".join(claim.does_not_say(budget.claim)))
     if verdict.beside:
         say("windows of the same budget period, or findings kept here, without a PASS:")
@@ -300,7 +301,8 @@ def _accounting(budget: PeriodBudget) -> str:
         return f"accountant: {accountant}; {budget.queries} queries of {budget.k_max} accounts in {windows}"
     every = upward(budget.report.epsilon) if budget.report is not None else "not known"
     return (
-        f"unseen {upward(promise.unseen)} of {promise.periods} coin periods, return {upward(promise.returned)}, in "
-        f"{windows} with at most {budget.queries} queries of all accounts; {promise.hidden_share:.1%} of the documents "
-        f"are hidden from everybody; epsilon of every list of {budget.k_max} accounts, which is another claim: {every}"
+        f"unseen {upward(promise.unseen)} of {promise.periods} coin periods in {windows} with at most {budget.queries} "
+        f"queries of all accounts; {promise.hidden_share:.1%} of the documents are hidden from everybody; "
+        f"{return_in_words(promise.returned)}; epsilon of every list of {budget.k_max} accounts, which is another "
+        f"claim: {every}"
     )

@@ -45,8 +45,9 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     world = window()
     verdict = accepted(world, receipts=world.receipts())
     line = verdict.line()
-    assert "claim=answers coalition=any answers=2 epsilon_filtered=" in line
-    assert "participations=2 filter=provider histograms=provider texts=provider vocabulary=provider" in line
+    assert "claim=answers coalition=any queries=any delta=" in line
+    assert "filter=provider histograms=provider texts=provider vocabulary=provider answers=2 epsilon_filtered=" in line
+    assert " participations=2 " in line
     budget = verdict.budget
     assert budget is not None
     assert budget.answers is not None

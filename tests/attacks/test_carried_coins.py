@@ -63,7 +63,7 @@ def test_windows_that_carry_on_coins_count_them_once_and_say_so() -> None:
     carrying(world, 2, first)
     verdict = audited(world)
     assert coins_of(verdict) == (1, ONCE, [])
-    assert " late=unproven delta=" in verdict.line()
+    assert " late=unproven periods=" in verdict.line()
     epsilon = document.build(verdict)["epsilon"]
     assert epsilon["late"] == "unproven"
     assert [one["holds"] for one in epsilon["conditions"] if "known already" in one["condition"]] == [None]

@@ -43,6 +43,7 @@ from tests.attacks.removal import Removable
 from tests.attacks.test_who_gets_what import Stage
 from tests.simulator import ORIGIN, SimulatedEvidence, World
 from tests.simulator import provider as scene
+from tests.simulator.claims import claimed
 from tests.simulator.entries import signed_manifest
 from tests.simulator.live import live
 from tests.verifier import test_verdict_log as own_log
@@ -50,8 +51,8 @@ from tests.verifier import test_verdict_log as own_log
 OTHER = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
 
 
-def verdict(manifest: bytes, log_key: str, digest: bytes = bytes(32), **words: str) -> AuditVerdict:
-    said = {"outcome": "PASS", "epsilon": "85.8", **words}
+def verdict(manifest: bytes, log_key: str, digest: bytes = bytes(32), **words: Any) -> AuditVerdict:
+    said = {"outcome": "PASS", "claimed": (claimed(),), **words}
     key = scene.AUDITOR_KEY
     made = AuditVerdict(manifest, log_digest(log_key), signature.public_bytes(key), digest, signature=bytes(64), **said)
     return made.signed(key)
@@ -76,8 +77,8 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     for lie, words in (
         (replace(good, auditor=signature.public_bytes(OTHER)).signed(OTHER), "no other auditor's signature"),
         (good.signed(OTHER), "signature does not hold"),
-        (replace(good, outcome="FAIL", epsilon=""), "signature does not hold"),  # the old digest, another word
-        (replace(good, epsilon="0.1"), "signature does not hold"),
+        (replace(good, outcome="FAIL", claimed=()), "signature does not hold"),  # the old digest, another word
+        (replace(good, claimed=(claimed("0.1"),)), "signature does not hold"),
         (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log of another key"),
     ):
         with pytest.raises(AttestationError, match=words):
@@ -100,9 +101,9 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     submit(stage, good)
     assert ledger.size == size + 1
     with pytest.raises(CommitmentError, match="is in the ledger already"):
-        submit(stage, verdict(stage.manifest, key, outcome="NO-VERDICT", epsilon=""))
+        submit(stage, verdict(stage.manifest, key, outcome="NO-VERDICT", claimed=()))
     for number in range(1, MOST_VERDICTS):
-        submit(stage, verdict(stage.manifest, key, bytes([number]) * 32, outcome="FAIL", epsilon=""))
+        submit(stage, verdict(stage.manifest, key, bytes([number]) * 32, outcome="FAIL", claimed=()))
     with pytest.raises(CommitmentError, match="as many as it takes"):
         submit(stage, verdict(stage.manifest, key, b"\xff" * 32))
     assert ledger.size == size + MOST_VERDICTS == size + len(window.verdicts)
@@ -112,7 +113,7 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     shown = describe(ledger.entry(size))
     by = signature.public_bytes(scene.AUDITOR_KEY).hex()
     claim = "(a claim under that key: compare it with the window's auditors)"
-    assert shown["says"] == f"audited: PASS epsilon 85.8 by {by} {claim}"
+    assert shown["says"] == f"audited: PASS {claimed().text()} by {by} {claim}"
     assert shown["says"] in entry_lines({"index": 0, **shown})
     stage.live.restart()
     again = stage.live.provider.journal.history.window(stage.manifest)
@@ -136,14 +137,14 @@ def test_a_provider_may_refuse(tmp_path: Path) -> None:
 def test_a_forged_claim_is_not_shown_as_one() -> None:
     good = verdict(bytes(32), "log")
     assert "says" in describe(good.encode())
-    shown = describe(replace(good, outcome="FAIL", epsilon="").encode())
+    shown = describe(replace(good, outcome="FAIL", claimed=()).encode())
     assert "says" not in shown
     assert "signature does not hold" in shown["problem"]
     for text in ("<img src=x>", "\x1b[2K", "NO VERDICT"):
         with pytest.raises(EncodingError):
             AuditVerdict.decode(replace(good, outcome=text).encode())
         with pytest.raises(EncodingError):
-            AuditVerdict.decode(replace(good, epsilon=text[:24]).encode())
+            AuditVerdict.decode(replace(good, claimed=(claimed(text[:24]),)).encode())
 
 
 def entered(world: World, made: AuditVerdict, at: int) -> World:
@@ -153,7 +154,7 @@ def entered(world: World, made: AuditVerdict, at: int) -> World:
 
 def about(world: World, auditor: Ed25519PrivateKey = OTHER) -> AuditVerdict:
     log = log_digest(world.signer.verifier.vkey())
-    made = AuditVerdict(world.digest, log, signature.public_bytes(auditor), bytes(32), "FAIL", "", bytes(64))
+    made = AuditVerdict(world.digest, log, signature.public_bytes(auditor), bytes(32), "FAIL", (), bytes(64))
     return made.signed(auditor)
 
 
@@ -294,7 +295,9 @@ def test_nobody_takes_the_place_of_anothers_verdict() -> None:
     seats = (world.manifest.auditors[0], Seat("auditor-b", signature.public_bytes(OTHER)))
     two = replace(world.manifest, auditors=seats)
     log = world.manifest.log
-    squat = replace(own(world), auditor=signature.public_bytes(OTHER), outcome="PASS", epsilon="1").signed(OTHER)
+    squat = replace(own(world), auditor=signature.public_bytes(OTHER), outcome="PASS", claimed=(claimed("1"),)).signed(
+        OTHER
+    )
     late = own(world)
     known = {(squat.auditor, squat.digest): squat}
     assert squat.digest == late.digest

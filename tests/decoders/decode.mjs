@@ -152,17 +152,34 @@ const increasing = (names) => {
   for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
 };
 
-function verdict(outcome, epsilon) {
+const WORD = ["late", "filter", "histograms", "texts", "vocabulary", "embeddings", "neighbours"];
+
+function verdict(outcome, claimed) {
   const passed = outcome === "PASS" || outcome === "SAMPLED-PASS";
   if (!passed && outcome !== "FAIL" && outcome !== "NO-VERDICT") refuse("one of four outcomes");
-  if (!passed && epsilon !== "") refuse("only a pass has an epsilon");
+  if (claimed.length !== (passed ? 1 : 0)) refuse("a pass claims something, and nothing else does");
+}
+
+function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut, whole, word]) {
   const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/;
-  if (passed && !bound.test(epsilon)) refuse("epsilon is a plain number or inf");
+  if (!["every-list", "until-delivered", "answers"].includes(claim)) refuse("an unknown claim");
+  if (!bound.test(epsilon) || !bound.test(delta)) refuse("bounds are plain numbers or inf");
+  if (claim === "until-delivered" ? !bound.test(back) : back !== "") refuse("a return goes with until-delivered");
+  const counts = claim === "every-list";
+  for (const one of [coalition, queries]) {
+    if (counts ? !/^[1-9][0-9]{0,19}$/.test(one) : one !== "any") refuse("whom it holds against");
+  }
+  if (BigInt(from) % 60n !== 0n || BigInt(from) > 253402300740n) refuse("a period begins with a minute");
+  if ((BigInt(leftOut) > 0n) !== (whole !== "")) refuse("the whole log and what was left out go together");
+  if (whole !== "" && whole !== "unknown" && !bound.test(whole)) refuse("the whole log's epsilon");
+  const ordered = WORD.filter((one) => word.includes(one));
+  if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
 }
 
 const rules = {
   "audit-verdict": (f) => verdict(f[4], f[5]),
   "verdict-entry": (f) => verdict(f[6], f[7]),
+  claimed,
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
     const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity, shards] =
@@ -302,8 +319,9 @@ const MESSAGES = {
   "window-open": [hash, element, u64],
   "window-close": [hash, u64, u64],
   // phase D
-  "audit-verdict": [hash, hash, publicKey, hash, name, text(24), signature],
-  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, text(24), u64],
+  "audit-verdict": [hash, hash, publicKey, hash, name, list(message("claimed"), 1), signature],
+  claimed: [name, text(24), text(24), text(24), text(24), text(24), u64, u64, text(24), list(name, 7)],
+  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, list(message("claimed"), 1), u64],
   // the log's own
   "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
   "kept-turns": [list(message("log-rotation"), 64)],

@@ -197,7 +197,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         live.end_window()
         verdict = live.audited()
         assert verdict.verdict == "PASS", verdict.line()
-        assert "claim=answers coalition=any answers=2 epsilon_filtered=" in verdict.line()
+        assert "vocabulary=provider answers=2 epsilon_filtered=" in verdict.line()
         assert verdict.budget is not None
         assert verdict.budget.answers is not None
         report = build(verdict)

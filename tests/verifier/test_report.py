@@ -40,7 +40,7 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
     assert [step["number"] for step in values["steps"]] == list(range(1, 12))
     assert all({"title", "status", "evidence", "seconds"} <= set(step) for step in values["steps"])
     assert values["does_not_say"] == list(claim.DOES_NOT_SAY)
-    assert values["claim"] == claim.CLAIM
+    assert values["claim"].startswith(f"{claim.CLAIM} Here k_max is 2, n_max 3, epsilon ")
     assert values["policy"]["k_max"] == 2
     assert values["tenants"][0] == {
         "tenant": "north",
@@ -238,7 +238,7 @@ def test_the_page_shows_the_coalition() -> None:
     assert estimate["tenants"][0]["listed"] == [{"seqs": [0, 1], "accounts": [pseudonym("alice"), pseudonym("bob")]}]
     text = page.render(values)
     assert "Coalition estimate" in text
-    assert "2 of at most 2" in text
+    assert "2; k_max of the policy is 2" in text
     assert "0 and 1" in text
     assert "<svg" in text
 

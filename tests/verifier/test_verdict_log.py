@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_every_verdict_is_entered_before_it_is_issued(tmp_path: Path, monkeypatc
     state = State(tmp_path / "auditor")
     log = VerdictLog(state.directory, state.public_key)
     [entry] = log.entries()
-    assert (entry.outcome, entry.window, entry.epsilon, entry.time) == (FAIL, "w1", "", NOW)
+    assert (entry.outcome, entry.window, entry.claimed, entry.time) == (FAIL, "w1", (), NOW)
     assert read_verdict(log.envelope(0), state.public_key).line == verdict.line()
 
 
@@ -107,7 +108,7 @@ def test_what_it_hands_out_is_proven_to_stand_there(tmp_path: Path, monkeypatch:
     assert verdict.unkept == []
     [entry] = log.entries()
     assert entry.outcome == "PASS"
-    assert f"epsilon_audit={entry.epsilon} " in found.line
+    assert found.line.startswith(f"PASS {entry.claimed[0].text()} ")
     assert entry.log == log_digest(found.predicate["log"]["key"])
     shown = CliRunner().invoke(
         main,
@@ -216,13 +217,11 @@ def test_an_entry_with_another_word_is_not_the_verdicts(filled: tuple[Path, list
     entry = entry_of(made[0], found)
     log = VerdictLog(folder, PUBLIC)
     for lie in (
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, entry.manifest, "FAIL", "",
-                     entry.time),
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, entry.manifest, "PASS", "0.1",
-                     entry.time),
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, (), "PASS", entry.epsilon,
-                     entry.time),
-    ):  # fmt: skip
+        replace(entry, outcome="FAIL", claimed=()),
+        replace(entry, claimed=(replace(entry.claimed[0], epsilon="0.1"),)),
+        replace(entry, claimed=(replace(entry.claimed[0], queries="1"),)),
+        replace(entry, manifest=()),
+    ):
         with pytest.raises(LedgerError):
             check_entered(made[0], found, _alone(log, lie).to_text(), None)
 
@@ -266,7 +265,7 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
     assert run("key") == log.verifier().vkey()
     assert run("key").startswith(origin_of(state.public_key))
     [line] = run("show").splitlines()
-    assert "PASS epsilon" in line
+    assert "PASS epsilon_audit=" in line
     assert "w1 of " in line
     readings: list[int] = []
     whole = SharedLog.copy
@@ -288,7 +287,7 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
 
 
 def test_names_in_the_log_steer_no_terminal() -> None:
-    entry = VerdictEntry(PUBLIC, bytes(32), bytes(32), "a\x1b[2K\u202eb", "w\r\n1", (), "NO-VERDICT", "", NOW)
+    entry = VerdictEntry(PUBLIC, bytes(32), bytes(32), "a\x1b[2K\u202eb", "w\r\n1", (), "NO-VERDICT", (), NOW)
     line = _line(0, entry)
     assert line.isprintable()
     assert r"w\r\n1 of a\x1b[2K\u202eb" in line, "what was there can still be told apart"

@@ -17,6 +17,7 @@ from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
 from tests.simulator import World, asked
+from tests.verifier import test_claimed as of_claims
 from tests.verifier.test_signed_verdict import KEY, LOG, PUBLIC, honest, payload, resigned, signed
 from tests.web.published import NODE
 
@@ -69,7 +70,7 @@ def test_verdicts_of_every_kind_are_taken(honest: tuple[bytes, bytes]) -> None:
         "NO VERDICT": signed(world.audit())[0],
         "nothing found": signed(Verdict(origin=LOG.name))[0],
         "SAMPLED-PASS": resigned(
-            honest[0], lambda s: s["predicate"].update(verdict="SAMPLED-PASS", line="SAMPLED-PASS epsilon_audit=1")
+            honest[0], lambda s: s["predicate"].update(verdict="SAMPLED-PASS", line=f"SAMPLED-{s['predicate']['line']}")
         ),
     }
     assert agree(cases) == list(cases)
@@ -84,8 +85,23 @@ def test_a_member_more_or_less_or_of_another_type(honest: tuple[bytes, bytes]) -
     cases["one more"] = changed(data, ["predicate", "more"], 1)
     cases["__proto__"] = changed(data, ["predicate", "__proto__"], {})
     taken = agree(cases)
-    assert "epsilon None" in taken  # both read types, not numbers
+    assert "epsilonOfTheLog None" in taken  # as it was
+    assert not [name for name in taken if name.startswith(("epsilon ", "coalition", "queries", "delta", "periodFrom"))]
     assert not [name for name in taken if name.startswith(("without", "one", "__proto__", "log", "line"))]
+
+
+def test_a_pass_that_leaves_something_open() -> None:
+    """Every way that the Python reader refuses, of a PASS that names windows outside of its period."""
+    data = signed(of_claims.lists())[0]
+    cases = {"as it was": data}
+    for name, change in of_claims.REFUSED.items():
+        cases[name] = resigned(data, change)
+    assert agree(cases) == ["as it was"]
+
+
+def test_claims_of_every_kind_are_taken() -> None:
+    made = {"until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers()}
+    assert agree({name: signed(verdict)[0] for name, verdict in made.items()}) == list(made)
 
 
 def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:

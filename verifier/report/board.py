@@ -13,7 +13,7 @@ from typing import Any
 
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import per_cent_number, upward
-from ragseal.verifier.report import claim, summary
+from ragseal.verifier.report import claim, rests, summary
 from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 
 LIMITS = "limits"  #: id of the section with all of them
@@ -121,7 +121,8 @@ def limits(report: Mapping[str, Any]) -> str:
         return ""
     begins = claim.SAMPLED_LINKS, claim.NO_PART
     own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
-    said = own + claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
+    short = claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
+    said = [*filter(None, [rests.sentence(report)]), *own, *short]
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (
         '<section class="limits" aria-labelledby="short-limits"><h2 id="short-limits">What it does not say</h2>'

@@ -19,7 +19,7 @@ from ragseal.runtime.durable import write_durably
 from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
-from ragseal.verifier.report import claim, guess
+from ragseal.verifier.report import claim, guess, rests
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
 
@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
-    budget, window = verdict.budget, verdict.window
+    budget, window, claimed = verdict.budget, verdict.window, verdict.claimed
     manifest = window.manifest if window else None
     name = manifest.policy.claim if manifest else EVERY_LIST
     notes = claim.does_not_say(name)
@@ -110,7 +110,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
-        "claim": claim.of(name, budget.slots if budget else 1),
+        "claim": claim.in_full(budget, claimed) if budget and claimed else claim.of(name),
+        "claimed": claimed,
+        "rests_on_the_providers_word": [],
         "does_not_say": notes,
         "policy": manifest.policy if manifest else None,
         "steps": [
@@ -129,7 +131,10 @@ def build(verdict: Verdict) -> dict[str, Any]:
             **{step.title: round(step.seconds, 6) for step in verdict.steps},
         },
     }
-    return {key: plain(value) for key, value in values.items()}
+    made = {key: plain(value) for key, value in values.items()}
+    made["rests_on_the_providers_word"] = rests.on_the_provider(made)
+    made["claim"] = f"{made['claim']} {rests.sentence(made)}".rstrip()
+    return made
 
 
 def _guess(budget: PeriodBudget) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _facts(report: Mapping[str, Any]) -> str:
                 ("even odds of absence become at most", found[1] if found else "?"),
                 ("accounts that are bounded together", "any number"),
                 ("unseen, over the period's coins", _bound(promised["unseen"])),
-                ("return", _bound(promised["return"])),
+                (f"return {_bound(promised['return'])}: a slot's id comes back at most", summary.returned(report)),
                 ("documents hidden", f"{promised['share_of_documents_hidden']:.1%}"),
             ]
         elif found:
@@ -166,7 +166,7 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     nothing = "no link is left out of the list" if complete else "no link between groups is left out of the list"
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
     facts: list[tuple[str, Any]] = [
-        ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
+        ("accounts that ask as one", f"{estimate['c']}; k_max of the policy is {estimate['k_max']}"),
         ("which", ", ".join(map(face.shortened, estimate["members"])) or "none"),
         ("two records are linked", rule),
         ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),

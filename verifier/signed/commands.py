@@ -119,8 +119,9 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
     def submit(file: Path, directory: Path, provider: str, tls: ClientTls, as_json: bool) -> None:
         """Hand a verdict of this auditor to its provider, for the ledger that was audited.
 
-        The ledger then says so to accounts and observers, as this auditor's claim: its word, epsilon and digest, not
-        the verdict itself. A provider may refuse; this auditor's own log has the verdict all the same.
+        The ledger then says so to accounts and observers, as this auditor's claim: its word, what it claims with all
+        numbers, and its digest, not the verdict itself. A provider may refuse; this auditor's own log has the verdict
+        all the same.
         """
         state = State(directory)
         data = _read(file)

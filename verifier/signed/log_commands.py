@@ -15,7 +15,7 @@ import click
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
-from ragseal.kernel.verdict import VerdictEntry
+from ragseal.kernel.verdict import VerdictEntry, found
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.published import PublicLog
@@ -30,6 +30,7 @@ from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
+from ragseal.verifier.report.document import plain
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, proof_in, turns_of, verdict_in, verdicts_of
 from ragseal.verifier.state import State
 
@@ -172,7 +173,7 @@ def _plain(entry: VerdictEntry | Rotation) -> dict[str, Any]:
         return {"turn": entry.number, "old_key": entry.old_key.hex(), "new_key": entry.new_key.hex()}
     return {
         "outcome": entry.outcome,
-        "epsilon": entry.epsilon,
+        "claimed": [plain(one) for one in entry.claimed],
         "window": entry.window,
         "origin": entry.origin,
         "manifest": entry.manifest[0].hex() if entry.manifest else None,
@@ -187,8 +188,7 @@ def _line(number: int, entry: VerdictEntry | Rotation) -> str:
     if isinstance(entry, Rotation):
         return f"{number:6}  {entry.says()}"
     shown = printable(f"{entry.window or '(no window)'} of {entry.origin}")
-    epsilon = f" epsilon {entry.epsilon}" if entry.epsilon else ""
-    return f"{number:6}  {when(entry.time)}  {entry.outcome}{epsilon}  {shown}  {entry.digest.hex()}"
+    return f"{number:6}  {when(entry.time)}  {found(entry.outcome, entry.claimed)}  {shown}  {entry.digest.hex()}"
 
 
 def _write(path: Path | None, data: Callable[[], bytes]) -> None:

@@ -20,16 +20,18 @@ import ragseal
 from ragseal.kernel.errors import AttestationError, EncodingError
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.signature import SigningKey
+from ragseal.kernel.verdict import Claimed
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
 from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
 from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed.scope import claimed_of, scope
 
 FILE_NAME = "verdict.intoto.jsonl"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://ragseal.example/verdict/v1"  #: a name, not an address: .example belongs to nobody (RFC 2606)
+PREDICATE_TYPE = "https://ragseal.example/verdict/v2"  #: a name, not an address: .example belongs to nobody (RFC 2606)
 WORDS = (PASS, SAMPLED_PASS, FAIL, NO_VERDICT)
 _MANIFEST = "manifest of window "
 #: What an audit's numbers were computed with, by name of the distribution.
@@ -43,6 +45,13 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "doesNotSay": (list,),
     "epsilon": (float, int, str, type(None)),
     "delta": (float, int, str, type(None)),
+    "claimName": (str, type(None)),
+    "coalition": (int, str, type(None)),
+    "queries": (int, str, type(None)),
+    "periodFrom": (str, type(None)),
+    "leftOut": (int, type(None)),
+    "epsilonOfTheLog": (float, int, str, type(None)),
+    "providersWord": (list,),
     "unseen": (float, int, str, type(None)),
     "return": (float, int, str, type(None)),
     "mode": (str,),
@@ -115,7 +124,8 @@ def _subject(name: str, digest: bytes) -> dict[str, Any]:
 def _predicate(
     verdict: Verdict, values: Mapping[str, Any], report: bytes, log: NoteVerifier, now: int
 ) -> dict[str, Any]:
-    ending, spent = values["failure"] or values["no_verdict"], values["epsilon"] or {}
+    ending, claimed = values["failure"] or values["no_verdict"], verdict.claimed
+    spent = values["epsilon"] if claimed is not None else {}
     manifest = verdict.window.manifest if verdict.window is not None else None
     return {
         "verdict": verdict.verdict,
@@ -124,8 +134,9 @@ def _predicate(
         "doesNotSay": values["does_not_say"],
         "epsilon": values["epsilon_audit"],
         "delta": values["delta"],
-        "unseen": spent.get("unseen") if verdict.passed else None,
-        "return": spent.get("return") if verdict.passed else None,
+        "unseen": spent.get("unseen"),
+        "return": spent.get("return"),
+        **scope(claimed, spent),
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beaconOf": verdict.beacon_of or None,
@@ -190,12 +201,18 @@ class SignedVerdict:
     def line(self) -> str:
         return str(self.predicate["line"])
 
+    @property
+    def claimed(self) -> Claimed | None:
+        """What a PASS claims, with every number that the claim needs; None of what is none."""
+        return claimed_of(self.predicate)
+
 
 def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> SignedVerdict:
     """A signed verdict, checked without provider or network.
 
     Checked are the auditor's signature; that statement and predicate are of this form, with no member more or less;
-    that the line begins with the verdict; that the log's checkpoint is signed by the log's key which the verdict names,
+    that the line begins with the verdict and, of a PASS, with all that its claim needs, as the predicate has it; that
+    the log's checkpoint is signed by the log's key which the verdict names,
     and is the subject; and the report, if it is given, by its digest.  The numbers are the auditor's word.
 
     Args:
@@ -258,8 +275,12 @@ def _read_predicate(found: Any) -> dict[str, Any]:
     entered = found["verdictLog"]
     if entered is not None and (set(entered) != {"key", "turns"} or not isinstance(entered["key"], str)):
         raise EncodingError("the signed verdict's verdictLog is not a key with its turns")
-    if found["verdict"] not in WORDS or not found["line"].startswith(found["verdict"] + " "):
+    word, line = found["verdict"], found["line"]
+    if word not in WORDS or not line.startswith(f"{word} "):
         raise AttestationError("the signed verdict and its line contradict each other")
+    claimed = claimed_of(found)
+    if claimed is not None and not line.startswith(f"{word} {claimed.text()} "):
+        raise AttestationError("the signed verdict's line does not have the claim that its members have")
     return found
 
 

@@ -34,6 +34,16 @@ class PeriodWindow:
     accounts: int  #: of its registry, or what the log shows if that is more
     coin_period: bytes  #: names the throw of its coins; empty where its claim has none
     carries: bool = False  #: whether its manifest names an earlier one's coins, rightly or not
+    tenants: tuple[str, ...] = ()  #: of its manifest
+
+    @property
+    def late(self) -> bool:
+        """Whether it commits to documents under coins that its provider knew by then.
+
+        One that carries on coins does, and one with coins whose indices change while it is open.  That nothing changed
+        no log can show: blinders and salts of every version are fresh (SPEC A.11.6).
+        """
+        return self.carries or (self.policy.coined and self.policy.version_every > 0)
 
     @property
     def all_queries(self) -> int:
@@ -50,6 +60,7 @@ class Period:
     left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
     abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
+    later: tuple[PeriodWindow, ...] = ()  #: opened after this window, whatever their period: the log shows them already
 
     @property
     def throws_left_out(self) -> int:
@@ -60,11 +71,20 @@ class Period:
 
     @property
     def late(self) -> bool:
-        """Whether a window of the period commits to documents under coins that its provider knew by then.
+        """Whether a window of the period is late."""
+        return any(one.late for one in self.windows)
 
-        One that carries on coins does, and one with coins whose indices change while it is open.
-        """
-        return any(one.carries or (one.policy.coined and one.policy.version_every) for one in self.windows)
+    @property
+    def outside(self) -> tuple[PeriodWindow, ...]:
+        """Windows of the log, as it was audited, that the period's epsilon does not count; in the log's order."""
+        every = (*self.left_out, *self.abandoned_before, *self.later)
+        return tuple(sorted(every, key=lambda one: one.ledger_index))
+
+    @property
+    def whole(self) -> Period:
+        """The same with nothing outside."""
+        opened = sorted((*self.left_out, *self.windows, *self.later), key=lambda one: one.ledger_index)
+        return Period(self.start, tuple(opened), (), (*self.abandoned_before, *self.abandoned))
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -111,16 +131,20 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     minute = start - start % COARSE_TIME
     inside: list[PeriodWindow] = []
     outside: list[PeriodWindow] = []
+    later: list[PeriodWindow] = []
     for index, signed in log.manifests():
         digest = signed.manifest.digest()
-        if opened.get(digest, log.size) > opened[window.digest]:
+        if digest not in opened:
             continue
-        _hold(signed, index)
+        behind = opened[digest] > opened[window.digest]
+        if not behind:  # what comes later decides nothing here
+            _hold(signed, index)
         policy = signed.manifest.policy
         one = _charged(log, signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
-        (outside if before else inside).append(one)
-    return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
+        (later if behind else outside if before else inside).append(one)
+    thrown = _abandoned(log, window, auditor, opened, minute)
+    return Period(start, tuple(inside), tuple(outside), *thrown, tuple(later))
 
 
 def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
@@ -128,7 +152,10 @@ def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, acc
     known = max(places(manifest), accounts)
     coins = _coin_period(log, index, signed)
     carries = any(coin.thrown_by for coin in manifest.coins)
-    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries)
+    tenants = tuple(one.tenant for one in manifest.tenants)
+    return PeriodWindow(
+        manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries, tenants
+    )
 
 
 def _coin_period(log: LogView, index: int, signed: SignedManifest) -> bytes:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
 import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
+import { checkClaimed } from "./claimed.js";
 import { decode } from "./decoder.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { signatureHolds } from "./signature.js";
@@ -10,7 +11,7 @@ const MAX_BYTES = 1 << 24;
 const MAX_SIGNATURES = 64;
 const PAYLOAD_TYPE = "application/vnd.in-toto+json";
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
-const PREDICATE_TYPE = "https://ragseal.example/verdict/v1";
+const PREDICATE_TYPE = "https://ragseal.example/verdict/v2";
 const WORDS = ["PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"];
 const MANIFEST = "manifest of window ";
 
@@ -25,6 +26,13 @@ const MEMBERS: { readonly [name: string]: readonly Kind[] } = {
   doesNotSay: ["list"],
   epsilon: ["number", "text", "null"],
   delta: ["number", "text", "null"],
+  claimName: ["text", "null"],
+  coalition: ["whole", "text", "null"],
+  queries: ["whole", "text", "null"],
+  periodFrom: ["text", "null"],
+  leftOut: ["whole", "null"],
+  epsilonOfTheLog: ["number", "text", "null"],
+  providersWord: ["list"],
   unseen: ["number", "text", "null"],
   return: ["number", "text", "null"],
   mode: ["text"],
@@ -121,6 +129,7 @@ function readPredicate(found: unknown): Json {
     "the signed verdict's verdictLog is not a key with its turns");
   const { verdict, line } = found as { verdict: string; line: string };
   need(WORDS.includes(verdict) && line.startsWith(`${verdict} `), "the signed verdict and its line contradict each other");
+  checkClaimed(found);
   return found;
 }
 
