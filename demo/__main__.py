@@ -48,7 +48,6 @@ CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
-ANSWER_SECONDS = 600.0  #: an answer in words reads every document that takes part, on whatever machine
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -87,7 +86,7 @@ def ask_all(
     done: list[tuple[DemoQuery, Result]] = []
 
     def work(account: str) -> None:
-        with Client(provider, homes[account], log_key, embedder, timeout=ANSWER_SECONDS) as client:
+        with Client(provider, homes[account], log_key, embedder) as client:
             for query in by_account[account]:
                 while True:
                     try:

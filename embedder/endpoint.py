@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
+import math
 import socket
 import ssl
 import threading
@@ -35,6 +36,7 @@ class Patience:
     seconds: float  #: of one attempt, from the connection to the last byte
     attempts: int
     quotes: bool  #: whether errors may quote the server: not where they reach somebody else than who asked
+    total: float | None = None  #: seconds of all attempts and the pauses between them; None: no limit of their own
 
 
 class Endpoint:
@@ -104,23 +106,27 @@ class Endpoint:
             ConfigurationError: it does not take the key, has no such path, or wants to send us elsewhere.
         """
         pause, attempt = PAUSE, 1
+        end = math.inf if patience.total is None else time.monotonic() + patience.total
         while True:
             try:
-                return self._once(path, body, limit, patience)
+                return self._once(path, body, limit, patience, min(patience.seconds, end - time.monotonic()))
             except _AgainError as error:
-                if attempt >= patience.attempts:
+                wait = min(max(pause, error.wait) + pause * self._spread(), LONGEST_PAUSE)
+                if attempt >= patience.attempts or time.monotonic() + wait >= end:
                     often = f", {attempt} times" if attempt > 1 else ""
                     raise TransportError(f"{self.host} {error.why}{often}: ask again later") from None
-                self._sleep(min(max(pause, error.wait) + pause * self._spread(), LONGEST_PAUSE))
+                self._sleep(wait)
                 pause, attempt = 2 * pause, attempt + 1
 
-    def _once(self, path: str, body: bytes, limit: int, patience: Patience) -> bytes:
-        connection = self._connect(patience.seconds)
+    def _once(self, path: str, body: bytes, limit: int, patience: Patience, seconds: float) -> bytes:
+        if seconds <= 0:
+            raise _AgainError("was not asked in time")
+        connection = self._connect(seconds)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            with _ended_after(connection, patience.seconds) as connected:
+            with _ended_after(connection, seconds) as connected:
                 connection.connect()
                 connected.append(connection.sock)  # of which the connection forgets as soon as an answer begins
                 connection.request("POST", f"{self._path}/{path}", body, headers)
@@ -130,7 +136,7 @@ class Endpoint:
         except ssl.SSLCertVerificationError:
             raise ConfigurationError(f"{self.host} shows a certificate of no authority that is trusted here") from None
         except TimeoutError:
-            raise _AgainError(f"did not answer within {patience.seconds:g} s") from None
+            raise _AgainError(f"did not answer within {seconds:g} s") from None
         except (OSError, http.client.HTTPException) as error:
             raise _AgainError(f"cannot be reached ({type(error).__name__})") from None
         finally:

@@ -30,6 +30,7 @@ ANSWERS = "answers"
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
+MOST_ANSWERED_BY = 300  #: seconds from a request's admission to its answer, where the claim is answers
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
 PRECISE, PAPER = "precise", "paper"  #: the Gumbel law's location in the guard's threshold, SPEC M.10
@@ -64,7 +65,7 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32,
     )  # fmt: skip
 
     class_name: str
@@ -97,6 +98,7 @@ class Policy(Message):
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
     similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
+    answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
 
     @property
     def width(self) -> int:
@@ -259,16 +261,40 @@ class Policy(Message):
 
     def _validate_answers(self) -> None:
         said = (self.vocabulary != NO_VOCABULARY, self.words_max > 0, self.participations > 0, self.similarity > 0)
-        if not self.answers and any(said):
-            raise PolicyError(f"a vocabulary and documents that take part are of the claim {ANSWERS}, not {self.claim}")
+        if not self.answers and any((*said, self.answered_by)):
+            raise PolicyError(
+                f"vocabulary, words_max, participations, similarity and answered_by are of the claim {ANSWERS}, not "
+                f"{self.claim}"
+            )
         if self.answers and not all(said):
             raise PolicyError(
                 f"the claim {ANSWERS} needs a vocabulary, and words_max, participations and similarity of at least 1"
             )
+        if self.answers:
+            self._validate_deadline()
         if self.answers and self.lo:
             raise PolicyError(f"counts of the claim {ANSWERS} begin at 0: lo must be 0, not {self.lo}")
         if self.answers and self.guarded:
             raise PolicyError(f"a window of the claim {ANSWERS} returns no document: it has no guard to withhold one")
+
+    def _validate_deadline(self) -> None:
+        by = self.answered_by
+        if not 1 <= by <= MOST_ANSWERED_BY:
+            raise PolicyError(
+                f"the claim {ANSWERS} needs answered_by from 1 to {MOST_ANSWERED_BY} s, not {by}: the nearest is "
+                f"answered_by = {min(max(by, 1), MOST_ANSWERED_BY)}"
+            )
+        if self.version_every and by > self.version_every:
+            raise PolicyError(
+                f"answers would leave {by} s after their request, over versions of the index that are replaced every "
+                f"{self.version_every} s: answered_by must not be above version_every; the nearest is answered_by = "
+                f"{self.version_every}"
+            )
+        if self.opens < self.closes < self.opens + by:
+            raise PolicyError(
+                f"answers would leave {by} s after their request, and the window is open for "
+                f"{self.closes - self.opens} s: no request could be answered; let it close after {self.opens + by}"
+            )
 
 
 #: Why a guard that somebody may ask for does not exist.

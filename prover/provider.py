@@ -16,6 +16,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.coins import Coins
 from ragseal.prover.commitment import manifest, registry
@@ -67,6 +68,7 @@ class Provider:
             raise
         self.workers: Workers | None = None
         self.turns = Turns()  #: of proofs and blocks: each takes every core
+        self.under_way = UnderWay()
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         history = self.journal.history
         self.coins = Coins(state, history, backends, self.environment.draw, self.windows, self.turns)

@@ -18,6 +18,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
+from ragseal.kernel.policy import MOST_ANSWERED_BY
 from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.signature import SigningKey
 from ragseal.prover.keys.keyring import KeyRing
@@ -27,7 +28,7 @@ from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_p
 
 MAX_KEY_BYTES = 8 << 30
 KEY_TIMEOUT = 1800.0  #: seconds for the whole key
-CLOSE_TIMEOUT = 60.0
+CLOSE_TIMEOUT = 60.0 + MOST_ANSWERED_BY  #: a window closes behind what it admitted
 
 Moved = Callable[[int, int], None]
 

@@ -177,12 +177,7 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        if generator != EXTRACTIVE and tick <= TICK:
-            log.warning(
-                "a served model takes longer for every document that takes part, and answers leave each %g s: how many "
-                "take part shows in how long an answer takes; give --tick that covers the slowest", tick,
-            )  # fmt: skip
-        provider.write_with(named_generator(generator, provider.backends.embedder, generator_key, quotes=False))
+        provider.write_with(named_generator(generator, provider.backends.apart(), generator_key, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:

@@ -95,6 +95,8 @@ class Serving:
             embedder=backends.embedder,
             draw=environment.draw,
             clock=environment.clock,
+            timer=environment.timer,
+            under_way=provider.under_way,
             generator=backends.writer(),
         )
         self.attestation = Attestation(
@@ -368,7 +370,14 @@ class Serving:
         return await asyncio.get_running_loop().run_in_executor(self._aside, work)
 
     async def turn(self, window: Window) -> Entry:
-        """Close a window and open the following one, if it is ready, with nothing in between."""
+        """Close a window and open the following one, if it is ready, with nothing in between.
+
+        What the window has admitted gets its records first.
+        """
+        async with self.provider.under_way.ended(window):
+            return await self._turn(window)
+
+    async def _turn(self, window: Window) -> Entry:
         following = self.journal.history.following
         makes: list[Callable[[], Message]] = [lambda: self.provider.closing(window)]
         if following is not None and self.beacon.ready(following):

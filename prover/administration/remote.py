@@ -15,6 +15,7 @@ import grpc
 
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import TransportError
+from ragseal.kernel.policy import MOST_ANSWERED_BY
 from ragseal.ledger.remote import Connection
 from ragseal.prover.administration import place
 from ragseal.prover.administration.document_lines import lines_of
@@ -30,7 +31,7 @@ from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
 PIECE = 1 << 18  #: bytes of documents in a message
 PEER = "the running provider"
-SECONDS = 60.0
+SECONDS = 60.0 + MOST_ANSWERED_BY  #: a window closes behind what it admitted
 STOP_SECONDS = 0.2  #: between two looks whether to stop
 
 

@@ -11,7 +11,9 @@ from ragseal.embedder import Embedder
 from ragseal.generators import Generator
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel.bn254 import Group
+from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.randomness import Draw
+from ragseal.runtime.timer import Timer
 
 
 @dataclass(frozen=True)
@@ -24,4 +26,6 @@ class AnsweringContext:
     embedder: Embedder
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+    timer: Timer
+    under_way: UnderWay
     generator: Generator | None = None  #: of answers in words; windows of the claim answers need one

@@ -22,12 +22,22 @@ from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import (
+    ANSWERS,
+    NO_FORMULA,
+    NO_RHO,
+    NO_VOCABULARY,
+    OFF,
+    PRECISE,
+    UNTIL_DELIVERED,
+    Policy,
+)
 from ragseal.prover.attestation.guard import guard_of
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
+ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
@@ -64,6 +74,7 @@ _DEFAULTS: dict[str, Any] = {
     "words_max": 0,
     "participations": 0,
     "similarity": 0,
+    "answered_by": None,
 }
 
 TEMPLATE = """\
@@ -191,6 +202,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         participations=_whole(v, "participations"),
         similarity=_cosine(v, "similarity"),
         shards=binding.shards,
+        answered_by=_answered_by(v, claim),
     )
     draft.validate()
     guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window
@@ -243,6 +255,13 @@ def _vocabulary(values: dict[str, Any]) -> bytes:
             f"policy: vocabulary is the root that `ragseal-provider vocabulary` printed, 64 digits, not {named!r}"
         )
     return root
+
+
+def _answered_by(values: dict[str, Any], claim: str) -> int:
+    """Seconds from a request's admission to its answer; what the file does not say has a default where it is needed."""
+    if values["answered_by"] is None:
+        return ANSWERED_BY if claim == ANSWERS else 0
+    return _length(values, "answered_by")
 
 
 def _gate(values: dict[str, Any]) -> bool:

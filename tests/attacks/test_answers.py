@@ -36,7 +36,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.machine import machine, policy
 from tests.attacks.world import AttackWorld, accepted, refused
-from tests.simulator.parties import Extra, slot_text
+from tests.simulator.parties import OPENS, Extra, slot_text
 
 pytestmark = pytest.mark.slow
 
@@ -346,6 +346,12 @@ def test_more_answers_than_an_account_may_have() -> None:
     refused(world, 6, "exceeds its 1 queries")
 
 
+EVERY: dict[str, Any] = {
+    "claim": EVERY_LIST, "gate": True, "vocabulary": NO_VOCABULARY, "words_max": 0, "participations": 0,
+    "similarity": 0,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -354,6 +360,11 @@ def test_more_answers_than_an_account_may_have() -> None:
         ({"participations": 0}, "needs a vocabulary"),
         ({"words_max": 0}, "needs a vocabulary"),
         ({"similarity": 0}, "needs a vocabulary"),
+        ({"answered_by": 0}, "from 1 to 300 s, not 0: the nearest is answered_by = 1"),
+        ({"answered_by": 301}, "the nearest is answered_by = 300"),
+        ({"answered_by": 61, "version_every": 60}, "the nearest is answered_by = 60"),
+        ({"answered_by": 61, "closes": OPENS + 60}, "no request could be answered"),
+        ({**EVERY, "answered_by": 30}, "answered_by are of the claim answers"),
         ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),
         ({"hidden": 3}, "has no coin"),
         ({"hi": 4000}, "overflow class"),

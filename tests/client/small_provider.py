@@ -255,7 +255,7 @@ class Provider:
         out: bytes = self.tamper(reply).encode()
         return out
 
-    def retrieve(self, canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
+    def retrieve(self, canonical: bytes, signed: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         self._call("retrieve", canonical, signed)
         request = SignedRequest.decode(canonical)
         account = self.called(request.request.account)

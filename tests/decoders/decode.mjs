@@ -165,8 +165,8 @@ const rules = {
   "verdict-entry": (f) => verdict(f[6], f[7]),
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity, shards] =
-      f.slice(17);
+    const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
+    const [vocabulary, words, participations, similarity, shards, by] = f.slice(25);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
@@ -176,6 +176,9 @@ const rules = {
     } else if (coin !== 0n || !(claim === "answers" || (claim === "every-list" && gate))) refuse("claim");
     const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
     if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
+    if (claim === "answers" ? BigInt(by) < 1n || BigInt(by) > 300n : BigInt(by) !== 0n) refuse("answered_by");
+    if (BigInt(every) !== 0n && BigInt(by) > BigInt(every)) refuse("answered_by above version_every");
+    if (BigInt(opens) + BigInt(by) > BigInt(closes)) refuse("answered_by is longer than the window");
     if (claim === "answers" && BigInt(lo) !== 0n) refuse("counts begin at 0");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
@@ -271,7 +274,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],

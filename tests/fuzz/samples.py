@@ -155,6 +155,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         participations=1 + rng.randrange(9) if answers else 0,
         similarity=1 + rng.randrange(9999) if answers else 0,
         shards=rng.choice((1, 2, MAX_SHARDS)),
+        answered_by=1 + rng.randrange(60) if answers else 0,
     )
 
 

@@ -13,6 +13,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import assembly
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from tests.simulator.answered import answers_policy
 from tests.simulator.provider import DIMENSION, NOW, make_policy
 
 pytestmark = pytest.mark.slow
@@ -85,3 +86,13 @@ def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
         assembly.check_promises(make_policy(gain=1 << 14, epsilon_account=1), tiny)
     with pytest.raises(PolicyError, match="no finite epsilon"):
         make_policy(gain=8, lo=0.0, hi=1.0, n_max=10**6)
+
+
+def test_answers_leave_half_a_minute_after_their_request_unless_the_file_says_otherwise() -> None:
+    assert answers_policy(answered_by=None).answered_by == 30
+    assert answers_policy(answered_by="2m").answered_by == 120
+    assert make_policy().answered_by == 0
+    with pytest.raises(PolicyError, match="answered_by are of the claim answers"):
+        make_policy(answered_by="30s")
+    with pytest.raises(PolicyError, match="answered_by = 'soon' is no length of time"):
+        answers_policy(answered_by="soon")

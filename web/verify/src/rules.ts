@@ -43,6 +43,10 @@ function policy(p: Policy): void {
   const said = [p.vocabulary.some((byte) => byte !== 0), ...[p.words_max, p.participations, p.similarity].map((n) => n > 0)];
   need(said.every((one) => one === answers), "claim and vocabulary do not fit");
   need(!answers || p.lo === 0, "counts begin at 0");
+  const by = p.answered_by;
+  need(answers ? by >= 1 && by <= 300 : by === 0, "answered_by must lie in 1..300 where the claim is answers, else be 0");
+  need(p.version_every === 0 || by <= p.version_every, "answered_by is above version_every");
+  need(p.opens + BigInt(by) <= p.closes, "answered_by is longer than the window");
   need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
   const [thetaTop, thetaBottom] = rational(p.theta, "theta");
   need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");
