@@ -387,6 +387,7 @@ export interface Policy {
   readonly participations: number;
   readonly similarity: number;
   readonly shards: number;
+  readonly answered_by: number;
 }
 
 export interface Prepare {
@@ -1015,6 +1016,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["participations", ["uint", 4]],
     ["similarity", ["uint", 4]],
     ["shards", ["uint", 2]],
+    ["answered_by", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
