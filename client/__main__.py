@@ -20,6 +20,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
+from ragseal.runtime.waiting import WAIT, patiently
 
 if TYPE_CHECKING:
     from ragseal.client.result import Opened, Owed, Result
@@ -81,13 +82,14 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
 @click.argument("text")
 @click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
               "its documents stay with the provider.")  # fmt: skip
+@WAIT
 @connection
-def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
+def ask(text: str, wants_answer: bool, wait: float, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with connected(**where) as client:
-        result = client.ask(text, answer=wants_answer)
+        result = patiently(lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True))
         owing = client.owing()
     _show(result, as_json)
     for window in result.unanswered:
