@@ -62,7 +62,6 @@ class Delivered:
     unseen: float  #: U, the odds of absence have grown at most e^U times: coin periods * chunks * ln(2^COIN_BITS / j)
     unseen_once: float  #: of one coin period
     returned: float  #: R, an id comes back at most e^R times as often as an empty slot's; infinite: no bound
-    epsilon: float  #: the larger of the two
     delta: float  #: of the return, and of "nothing speaks for presence", at most the policy's; the unseen side has none
     items: Mapping[str, float]  #: delta by what it is for: law, overflow, grid, places
     periods: int  #: coin periods
@@ -71,6 +70,14 @@ class Delivered:
     chance: float  #: share of the texts that noise alone hands to an account: none, since flags are proven
     listed_by_chance: float  #: share of the ids that noise alone shows to an account in its n_max queries
     routes: Routes
+
+    @property
+    def epsilon(self) -> float:
+        """The claim's one number, which is unseen; infinite where no return follows, as then the claim cannot be made.
+
+        The return is no part of it: it bounds what the id of a slot says, and no document (SPEC D.11.8).
+        """
+        return self.unseen if math.isfinite(self.returned) else math.inf
 
 
 def until_delivered(
@@ -153,7 +160,6 @@ def delivered(
         unseen=max(unseen),
         unseen_once=max(once),
         returned=largest,
-        epsilon=max(*unseen, largest),
         delta=_up(sum(items.values(), Fraction(0))),
         items={name: _up(value) for name, value in items.items()},
         periods=periods,
@@ -187,7 +193,6 @@ def together(parts: Sequence[Delivered]) -> Delivered:
         unseen=unseen,
         unseen_once=max(part.unseen_once for part in parts),
         returned=returned,
-        epsilon=max(unseen, returned),
         delta=_sum_up(part.delta for part in parts),
         items={name: _sum_up(part.items[name] for part in parts) for name in parts[0].items},
         periods=sum(part.periods for part in parts),

@@ -48,7 +48,7 @@ class DeliveredRow:
     queries: int  #: of all accounts so far
     unseen: float  #: so far
     returned: float  #: so far
-    epsilon: float  #: so far
+    epsilon: float  #: so far: unseen, or infinite where no return follows
 
 
 def delivered_period(windows: Sequence[Coined], delta: Fraction) -> Delivered:

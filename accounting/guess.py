@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 
-from ragseal.accounting.rounding import per_cent_number
+from ragseal.accounting.rounding import per_cent_number, upward
 from ragseal.kernel.errors import PolicyError
 
+MOST_TIMES = 30.0  #: nats; a return above it is no bound that means anything
 STRONG = 4.0  #: epsilon up to which a bound is worth a green page: above it more than 98.2 of 100 guesses may be right
 
 
@@ -43,3 +44,32 @@ def presence_odds(unseen: float) -> tuple[float, float]:
     """
     absent = per_cent_number(best_guess(unseen, 0.0))
     return absent, round(100 - absent, 1)
+
+
+def absence_in_words(unseen: float) -> str:
+    """The headline of claim until-delivered, behind a subject such as "any number of accounts".
+
+    Raises:
+        PolicyError: as :func:`presence_odds`.
+    """
+    absent, _ = presence_odds(unseen)
+    return (
+        f"may become {absent:g} % sure, from even odds, that a document which they were not handed is absent, and "
+        "learn nothing of its presence"
+    )
+
+
+def times(returned: float) -> str:
+    """e^return, rounded up: how often a slot's id comes back at most, against an empty slot's.  ``any number of``:
+    no bound, or none that says anything."""
+    if not 0 <= returned < MOST_TIMES:
+        return "any number of"
+    return f"{math.ceil(math.exp(returned)):,}"
+
+
+def return_in_words(returned: float, reading: str = "that is no promise about reading") -> str:
+    """What the return is, wherever it stands; ``reading``: what follows from it of reading."""
+    return (
+        f"return {upward(returned)}, no part of epsilon: the id of a slot is returned at most {times(returned)} times "
+        f"as often as that of an empty slot is by chance; {reading}"
+    )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ragseal.backends.native import available, native, native_errors
-from ragseal.kernel import field
-from ragseal.kernel.bn254 import Group, PurePythonGroup
+from ragseal.kernel.bn254 import Group, PurePythonGroup, check_count, pack_scalar
 
 
 class NativeGroup:
@@ -23,20 +22,21 @@ class NativeGroup:
             return native.g1_msm(points, scalars)
 
     def hash_to_curve(self, domain: bytes, count: int) -> bytes:
+        check_count(count)
         with native_errors():
             return native.hash_to_curve(domain, count)
 
     def combine(self, vectors: Sequence[bytes], coefficients: Sequence[int]) -> bytes:
         with native_errors():
-            return native.linear_combination(list(vectors), field.pack(coefficients))
+            return native.linear_combination(list(vectors), b"".join(map(pack_scalar, coefficients)))
 
     def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
         with native_errors():
-            return native.respond(nonces, field.to_bytes(challenge), witness)
+            return native.respond(nonces, pack_scalar(challenge), witness)
 
     def fold(self, points: bytes, u: int) -> bytes:
         with native_errors():
-            return native.g1_fold(points, field.to_bytes(u))
+            return native.g1_fold(points, pack_scalar(u))
 
 
 @lru_cache(maxsize=1)

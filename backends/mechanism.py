@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from ragseal.backends.asked import Scores, check_asked
 from ragseal.backends.native import available, native
 from ragseal.kernel import field, hints, mechanism, noise, statement
 from ragseal.kernel.classes import AttestationClass
@@ -26,8 +26,6 @@ from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_hints import sharded_hints
 from ragseal.kernel.sharded_mechanism import select_sharded
 from ragseal.kernel.statement import Returned
-
-Scores = npt.NDArray[np.int64]
 
 
 class Engine(Protocol):
@@ -95,10 +93,12 @@ class ReferenceEngine(OneIndex):
     def __init__(self, cls: CircuitClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return mechanism.select(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        check_asked(self._cls, key, w, hmax, prizes)
         scores = _integers(w)
         selection = mechanism.select(self._cls, key, scores, hmax)
         return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
@@ -110,10 +110,12 @@ class ReferenceRankedEngine(OneIndex):
     def __init__(self, cls: RankedClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return select_ranked(self._cls, key, _integers(w), hmax).returned
 
-    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        check_asked(self._cls, key, w, hmax, prizes)
         scores = _integers(w)
         return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
 
@@ -125,9 +127,11 @@ class ReferenceLotteryEngine(OneIndex):
         self._cls = cls
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return select_lottery(self._cls, key, _integers(w), hmax, prizes).returned
 
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        check_asked(self._cls, key, w, hmax, prizes)
         scores = _integers(w)
         selection = select_lottery(self._cls, key, scores, hmax, prizes)
         return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
@@ -137,6 +141,7 @@ class NativeEngine(OneIndex):
     """The native module's engine."""
 
     def __init__(self, cls: CircuitClass | RankedClass) -> None:
+        self._cls = cls
         self._engine: native.Engine | native.RankedEngine
         if isinstance(cls, RankedClass):
             self._engine = native.RankedEngine(*_ranked_parameters(cls))
@@ -151,7 +156,8 @@ class NativeEngine(OneIndex):
             statement.Layout(cls).grid,
         )
 
-    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax))
 
     def respond(
@@ -170,7 +176,8 @@ class NativeEngine(OneIndex):
         except native.NativeError as error:
             raise _named(error) from None
 
-    def hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> bytes:
+    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        check_asked(self._cls, key, w, hmax, prizes)
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
         except native.NativeError as error:
@@ -183,10 +190,12 @@ class ReferenceShardedEngine:
     def __init__(self, cls: ShardedClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return select_sharded(self._cls, key, self._scores(w), hmax).returned
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
+        check_asked(self._cls, key, w, hmax, prizes)
         scores = self._scores(w)
         found = select_sharded(self._cls, key, scores, hmax)
         return ShardHints(
@@ -203,13 +212,16 @@ class NativeLotteryEngine(OneIndex):
     """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
 
     def __init__(self, cls: LotteryClass) -> None:
+        self._cls = cls
         sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
         self._engine = native.LotteryEngine(sizes, cls.grid)
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
         return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes))
 
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
+        check_asked(self._cls, key, w, hmax, prizes)
         try:
             return self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes)
         except native.NativeError as error:
@@ -221,14 +233,14 @@ class ShardedEngine:
 
     def __init__(self, cls: ShardedClass) -> None:
         sizes, bounds, cumulative, grid = _ranked_parameters(cls)
-        self._slots = cls.N
+        self._cls = cls
         self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
 
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self.select(key, w, hmax).returned
 
     def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
-        shards, found = np.reshape(w, (-1, self._slots)), self.select(key, w, hmax)
+        found, shards = self.select(key, w, hmax), np.reshape(w, (-1, self._cls.N))
         return ShardHints(
             len(shards),
             lambda shard: self.hints(key, shards[shard], hmax, (shard, len(shards)), found),
@@ -237,6 +249,7 @@ class ShardedEngine:
 
     def select(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
+        check_asked(self._cls, key, w, steps, 0)
         try:
             found = self._engine.answer(field.to_bytes(key), _buffer(w), steps)
         except native.NativeError as error:

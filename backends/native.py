@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ProofError, UnavailableError
 
 __all__ = ["available", "native", "native_errors", "slow_path_notice"]
 
@@ -16,7 +16,7 @@ class _Missing:
     """Stands in for the module: a caller without a slow path of its own fails with the way out."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise ConfigurationError(
+        raise UnavailableError(
             "this needs the native module (making keys always does): run `make setup`, or `pip install ./native`"
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import field, statement
 from ragseal.kernel import poseidon as reference
+from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, ClassSizes
 from ragseal.kernel.statement import Returned
 
@@ -19,6 +20,8 @@ def poseidon(*inputs: int) -> int:
     """:func:`ragseal.kernel.poseidon.poseidon`."""
     if not available():
         return reference.poseidon(*inputs)
+    if not 1 <= len(inputs) <= 16:
+        raise EncodingError(f"Poseidon takes 1 to 16 inputs here, not {len(inputs)}")
     with native_errors():
         return int.from_bytes(native.poseidon([field.to_bytes(x) for x in inputs]), "big")
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ragseal.backends.asked import int8_entries
 from ragseal.backends.group import NativeGroup
 from ragseal.backends.native import available, native, native_errors
 from ragseal.kernel import attestation, field
-from ragseal.kernel.bn254 import Group
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import MAX_SHARDS
 
@@ -35,7 +36,8 @@ class NumpyScores:
         self._rows = np.ascontiguousarray(matrix, dtype=np.int32)
 
     def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
-        out: npt.NDArray[np.int32] = self._rows @ np.asarray(e, dtype=np.int32)
+        entries = int8_entries(e, self._rows.shape[1])
+        out: npt.NDArray[np.int32] = self._rows @ entries.astype(np.int32)
         return out
 
 
@@ -45,12 +47,13 @@ class NativeScores:
     def __init__(self, matrix: npt.NDArray[np.int8]) -> None:
         rows = np.ascontiguousarray(matrix, dtype=np.int8)
         rows.flags.writeable = False
+        self._dimension = matrix.shape[1]
         with native_errors():
             self.rows = native.ScoreMatrix(rows.view(np.uint8).data, matrix.shape[1])
 
     def scores(self, e: Sequence[int]) -> npt.NDArray[np.int32]:
         with native_errors():
-            return np.frombuffer(self.rows.scores(np.asarray(e, dtype=np.int8).tobytes()), dtype="<i4")
+            return np.frombuffer(self.rows.scores(int8_entries(e, self._dimension).tobytes()), dtype="<i4")
 
 
 def score_matrix(matrix: npt.NDArray[np.int8]) -> ScoreMatrix:
@@ -76,9 +79,16 @@ def commit_shards(
 def commit_scores(
     group: Group, columns: bytes, bases: ScoreBases, e: Sequence[int] | npt.NDArray[np.int8], rho: int
 ) -> bytes:
-    """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query."""
+    """C_y = sum_j e_j C_j + rho B; the native module keeps checked columns for the next query.
+
+    Raises:
+        EncodingError: |rho| >= r.
+        AttestationError: another number of entries than columns, or one that is no int8.
+        ProofError: a column or B is the identity, or no point.
+    """
+    entries, blinder = int8_entries(e, len(columns) // POINT_BYTES), field.to_bytes(rho)
     if not isinstance(group, NativeGroup):
-        return attestation.score_commitment(group, columns, bases, [int(x) for x in e], rho)
+        group.check(columns + bases.b)
+        return attestation.score_commitment(group, columns, bases, entries.tolist(), rho)
     with native_errors():
-        packed = np.asarray(e, dtype=np.int8).tobytes()
-        return committer(columns, bases.b).commit(packed, field.to_bytes(rho))
+        return committer(columns, bases.b).commit(entries.tobytes(), blinder)

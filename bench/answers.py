@@ -23,7 +23,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.accounting.answers import Answering, answers_period, composed, one_answer
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery, demo_documents, demo_queries
@@ -35,7 +35,7 @@ from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, Policy
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
-from ragseal.prover.answers.attested import histogram
+from ragseal.prover.answers.attested import Voting
 from ragseal.prover.attestation.retrieval import COUNT
 
 CLASS = "ranked-mini-one-10"
@@ -57,7 +57,7 @@ def make_policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=build_table(cls.law).digest(), dimension=384,
         claim=ANSWERS, hidden=0, lo=0, hi=MOST_COUNTED, gain=gain, n_max=10, k_max=10, delta=DELTA, epsilon_account="1",
         theta="9/10", tau=1000, gate=False, unit="slot", chunks_max=1, period_start=0, opens=0, closes=3600,
-        vocabulary=words.root, words_max=words_max, participations=often,
+        vocabulary=words.root, words_max=words_max, participations=often, answered_by=30,
         similarity=round(similarity * SCORE_UNIT**2),
     )  # fmt: skip
 
@@ -72,7 +72,8 @@ def histograms(
         e = quantise(embedder.embed([query.text], role="query"))[0].astype(np.int64)
         near = np.flatnonzero(rows[query.tenant] @ e >= policy.similarity)
         documents = [texts[query.tenant][i].text for i in near]
-        made = histogram(generator, words, policy, query.text, documents)
+        voting = Voting(generator, words, policy, query.text)
+        made = voting.counts(map(voting.of, documents))
         found.append(np.frombuffer(made, dtype=COUNT).astype(np.int64))
         part.append(len(documents))
         click.echo(f"{len(found):3}/{len(queries)} {len(documents):4} documents  {query.text[:60]}", err=True)
@@ -165,7 +166,7 @@ def main(questions: int, similarity: float, words_max: int, seed: int) -> None:
         "largest_counts": [sorted(one.tolist(), reverse=True)[: cls.K] for one in counts],
         "measured": measured, "machine": machine(),
     }  # fmt: skip
-    (RESULTS / "answers.json").write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / "answers.json", report)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import click
 
 from bench.asker import Kept
 from bench.book import require
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.load import quantile, revision, run_accounts
 from bench.scene import QUERIES, ROOT, TENANT
 from ragseal.prover.administration.remote import Remote
@@ -139,7 +139,7 @@ def main(class_name: str, clients: int, documents: int, rounds: int, seconds: fl
         "version_every_s": EVERY, "changes_per_s_asked": rate, "niceness": os.nice(0),
         **measure(class_name, clients, documents, rounds, seconds, rate),
     }  # fmt: skip
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    save(out, found)
     click.echo(json.dumps({name: value for name, value in found.items() if name != "machine"}, indent=1))
 
 

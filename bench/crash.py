@@ -30,7 +30,7 @@ import click
 
 from bench.asker import Asker, open_window, provider_stub, retrieve
 from bench.book import Book, require
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.process import Process, child_environment
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.demo.processes import command, free_port
@@ -328,7 +328,7 @@ def main(rounds: int, seed: int | None, keep: Path | None) -> None:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         tally = run(rounds, chosen, folder, show=True)
     found = {"machine": machine(), "seed": chosen, **asdict(tally)}
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    save(RESULT, found)
     click.echo(json.dumps({k: v for k, v in found.items() if k not in ("machine", "start_seconds")}, indent=1))
 
 

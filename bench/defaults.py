@@ -22,7 +22,7 @@ import numpy as np
 
 import ragseal_native as native
 from bench import answering
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.proofpath import ROOT
 from bench.records import Bench, batch, make
 from ragseal.circuits.build import build
@@ -90,7 +90,7 @@ def main(sizes: tuple[int, ...]) -> None:
         click.echo(json.dumps(found["proofs_cpu"][name]), err=True)
     click.echo(f"{ANSWERED}: answers beside FAISS", err=True)
     found["answers"] = {ANSWERED: answering.against_faiss(classes[ANSWERED], DOCUMENTS, ANSWERS)}
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    save(RESULT, found)
     click.echo(f"written: {RESULT}", err=True)
 
 

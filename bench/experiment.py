@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import measured
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import progress_bars
 
@@ -31,14 +32,16 @@ Measure = Callable[[Cell, np.random.Generator], dict[str, Any]]
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, load and versions."""
-    model = platform.processor()
+    """Processor, whether it has the instructions that proofs use where they are there, cores, load and versions."""
+    model, flags = platform.processor(), ""
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
-        model = next(names, model)
+        lines = [line.partition(":") for line in info.read_text().splitlines()]
+        model = next((value.strip() for name, _, value in lines if name.strip() == "model name"), model)
+        flags = next((value for name, _, value in lines if name.strip() == "flags"), "")
     return {
         "processor": model,
+        "avx512_ifma": "avx512ifma" in flags,
         "cores": os.cpu_count(),
         "load_average": [round(x, 2) for x in os.getloadavg()],
         "python": platform.python_version(),
@@ -52,11 +55,12 @@ def generator(seed: int, cell: Cell) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def code_digest(measure: Measure) -> str:
+def _code(name: str, measure: Measure) -> str:
     """What a measurement was made by: no cell of older code is taken for one of this code."""
-    files = [Path(inspect.getsourcefile(measure) or __file__), *sorted((ROOT / "bench" / "attacks").glob("*.py"))]
-    files += [ROOT / "bench" / "calibration.py", ROOT / "bench" / "topk_harness.py"]
-    return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)).hexdigest()[:16]
+    known = measured.results().get(name)
+    if known is not None:
+        return measured.code_digest(known.sources)
+    return hashlib.sha256(Path(inspect.getsourcefile(measure) or __file__).read_bytes()).hexdigest()[:16]
 
 
 def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: Measure, out: Path) -> dict[str, Any]:
@@ -65,7 +69,7 @@ def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: M
     Returns:
         {"name", "setting", "machine" that measured the first cell, "cells": [{cell and measurement}]}.
     """
-    setting = {**setting, "code": code_digest(measure)}
+    setting = {**setting, "code": _code(out.stem, measure)}
     found: dict[str, Any] = {"name": name, "setting": setting, "machine": machine(), "cells": []}
     if out.exists():
         try:
@@ -94,9 +98,9 @@ def run(name: str, setting: Mapping[str, Any], cells: Sequence[Cell], measure: M
 
 
 def save(path: Path, found: Mapping[str, Any]) -> None:
-    """Replace a results file as a whole."""
+    """Replace a results file as a whole; one that is kept names the code and classes that it was measured with."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(found, indent=1) + "\n")
+    part.write_text(json.dumps(measured.stamp(path, found), indent=1) + "\n")
     os.replace(part, path)
 
 

@@ -29,7 +29,7 @@ import click
 
 from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.process import Process
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
 from ragseal.embedder import quantise
@@ -287,7 +287,7 @@ def run(
             click.echo(json.dumps({k: v for k, v in found[name].items() if k != "samples_s"}, indent=1))
     if only is None:
         found["answers_per_s"] = found["without_embedder"]["answers_per_s"]
-        RESULT.write_text(json.dumps(found, indent=1) + "\n")
+        save(RESULT, found)
         click.echo(f"written: {RESULT.relative_to(ROOT)}")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from bench.load import ask_provider, quantile
 from bench.scene import make_state
 from bench.shardproofs import apart, peak_mib
@@ -63,7 +63,7 @@ def main(class_name: str, documents: int, clients: int, seconds: float) -> None:
         found = measure(Path(folder), class_name, documents, clients, seconds)
     click.echo(json.dumps(found, indent=1))
     if (class_name, documents) == (CLASS, 1_000_000):
-        (RESULTS / "million.json").write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
+        save(RESULTS / "million.json", {"machine": machine(), **found})
         click.echo(f"written: {(RESULTS / 'million.json').relative_to(ROOT)}")
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from bench import answering, proofpath, sealing
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 
@@ -215,7 +215,7 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")
+    save(path, value)
     click.echo(f"written: {path}", err=True)
 
 

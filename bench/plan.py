@@ -139,7 +139,7 @@ def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], No
     planner = Planner(work, 384, draws, progress=progress)
     rows = []
     for target in EPSILONS:
-        for point in planner.for_epsilon(target, used, windows, budget):
+        for point in planner.for_bound(target, used, windows, budget):
             rows.append({"target": target, **planner.again(point).row()})
     return rows
 

@@ -23,7 +23,7 @@ import click
 import numpy as np
 
 import ragseal_native as native
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from bench.records import Bench, make
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
@@ -137,7 +137,7 @@ def main(library: Path, names: tuple[str, ...], rounds: int, out: Path | None) -
     found = {name: compare(name, prover, rounds, say) for name in names}
     folder = out or RESULTS
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "rapidsnark.json").write_text(json.dumps({"machine": machine(), "classes": found}, indent=1) + "\n")
+    save(folder / "rapidsnark.json", {"machine": machine(), "classes": found})
     for name, one in found.items():
         click.echo(f"{name}: {one['ratio']} of rapidsnark's time, {one['ratio_cpu']} of its processor time")
 

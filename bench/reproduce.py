@@ -58,8 +58,7 @@ ITEMS = (
         figure5.report, figure5.plot,
     ),
     Item(
-        "table-2", "table2", lambda o: table2.experiment(o, ("small", "base", "large"), (32, 64, 128, 256)),
-        lambda o: table2.experiment(o, ("tiny", "tiny-geo"), (2, 4)), table2.report, table2.plot,
+        "table-2", "table2", table2.fully, table2.quickly, table2.report, table2.plot,
     ),
     Item(
         "a1", "trained", lambda o: trained.experiment(o, "minilm", 2_000),

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench import shardproofs
 from bench.answering import alternately, medians_ms, processor_ms
-from bench.experiment import RESULTS, ROOT, machine
+from bench.experiment import RESULTS, ROOT, machine, save
 from bench.records import DIMENSION
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
@@ -163,9 +163,7 @@ def main(rounds: int, sizes: tuple[int, ...]) -> None:
     if not sizes:
         proven = shardproofs.proofs("sharded-large-two-10", default_cache(), ROOT / "var" / "bench" / "shards")
         click.echo(json.dumps({name: value for name, value in proven.items() if name != "samples_s"}))
-        (RESULTS / "scale.json").write_text(
-            json.dumps({"machine": machine(), "sizes": found, "proofs": proven}, indent=1) + "\n"
-        )
+        save(RESULTS / "scale.json", {"machine": machine(), "sizes": found, "proofs": proven})
 
 
 if __name__ == "__main__":

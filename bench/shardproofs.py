@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Proofs of the shards of one record for :mod:`bench.scale`: seconds, memory of a worker, bytes, seconds of a verifier.
 
-One key, and a record of a few shards of which each is proven as a worker does: from its scores, the seed, the threshold
-and T.  More shards cost as much more, so that figures are given for one.
+One key, and a record of which each shard is proven as a worker does: from its scores, the seed, the threshold and T.
+Figures are given for one shard, and for the record, all of whose shards one process proves one after the other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def peak_mib() -> float:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def _prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
+def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     """In a process of its own: its peak memory is a worker's."""
     cls, group, rng = load_sharded_classes()[name], default_group(), np.random.default_rng(3)
     built = build(cls, builds)
@@ -59,6 +59,7 @@ def _prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     t_commit = statement.places_commitment(cls, salt, found.returned)
     common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
     proven, parts = [], []
+    clock, processor = time.perf_counter(), time.process_time()
     for shard, stated in enumerate(shard_statements(cls, common, shards)):
         times = [time.perf_counter()]
         h = engine.hints(key, w[shard], STEPS, (shard, shards), found)
@@ -75,6 +76,7 @@ def _prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])
         proven.append((clear, c_w, c_h + c_v, proof))
+    whole = {"seconds": time.perf_counter() - clock, "processor_seconds": time.process_time() - processor}
     for one in proven:
         view.verify(*one)
     began = time.perf_counter()
@@ -84,6 +86,8 @@ def _prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     return {
         "class": name,
         "slots_a_shard": cls.N,
+        "shards": shards,
+        "record": {name: round(value, 3) for name, value in whole.items()},
         "seconds_a_shard": dict(zip(("hints", "commitments", "proof"), (round(x, 3) for x in middle), strict=True)),
         "samples_s": [[round(x, 4) for x in one] for one in parts],
         "worker_peak_mib": round(peak_mib(), 1),
@@ -97,7 +101,7 @@ def proofs(name: str, builds: Path, keys: Path, shards: int = 3) -> dict[str, An
     """Figures of one class; ``builds`` holds compiled circuits, ``keys`` takes the key."""
     cls = load_sharded_classes()[name]
     made = make_keys(build(cls, builds).r1cs, cls, class_digest(cls), keys)
-    return apart(_prove, name, builds, made.zkey, shards)
+    return apart(prove, name, builds, made.zkey, shards)
 
 
 def apart(measure: Callable[..., T], *arguments: Any) -> T:

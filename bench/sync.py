@@ -28,7 +28,7 @@ import numpy.typing as npt
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.scene import ROOT
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.prover.commitment import documents
@@ -59,7 +59,7 @@ def main(rows: int) -> None:
             fill(server.get_uri(), rows, embedder)
             result = {"machine": machine(), "rows": rows, **table(server.get_uri(), rows, embedder, Path(folder))}
         result["put_one"] = [put_one(embedder, Path(folder) / f"one-{slots}", slots) for slots in SIZES]
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    save(RESULT, result)
     click.echo(json.dumps({name: value for name, value in result.items() if name != "machine"}, indent=1))
 
 

@@ -23,7 +23,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from bench.experiment import machine
+from bench.experiment import machine, save
 from bench.scene import ROOT
 from bench.sync import memory, new_state
 from ragseal.backends.group import default_group
@@ -136,7 +136,7 @@ def main(
     for name in names:
         click.echo(f"{name} ...", err=True)
         found["classes"].append(measure(name, shares, rounds))
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    save(out, found)
     click.echo(json.dumps({name: value for name, value in found.items() if name != "machine"}, indent=1))
 
 

@@ -13,20 +13,11 @@ from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
 from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.params import LAWS, RANKED_LAWS
-
-
-class _Commands(click.Group):
-    """Shows an AuditError as one line instead of a traceback."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except AuditError as error:
-            raise click.ClickException(str(error)) from None
+from ragseal.runtime.terminal import CONTEXT, Teaching
 
 
 def _chosen(names: Iterable[str]) -> list[AttestationClass]:
@@ -37,7 +28,7 @@ def _chosen(names: Iterable[str]) -> list[AttestationClass]:
     return [classes[name] for name in names] or list(classes.values())
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Teaching, context_settings=CONTEXT)
 def main() -> None:
     """Circuit classes: their parameters, their builds and what they cost."""
 

@@ -10,7 +10,6 @@ at all, and two processes never build the same class at once.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -29,7 +28,9 @@ from ragseal.circuits.independence import check_independent
 from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, UnavailableError
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import wait_lock
 
 #: Rows are written as products only, so the simplification of signal equalities and constants is enough.
 FLAGS = ("--r1cs", "--wasm", "--sym", "--O1")
@@ -93,30 +94,34 @@ def find_compiler() -> Compiler:
     """``circom`` on the PATH, else the npm package (:func:`ragseal.circuits.packages.node_modules`).
 
     Raises:
-        ConfigurationError: neither is there; says what to install.
+        UnavailableError: neither is there; says what to install.
     """
     native = shutil.which("circom")
     if native:
         try:
             done = subprocess.run([native, "--version"], capture_output=True, text=True, timeout=120, check=True)
         except (OSError, subprocess.SubprocessError) as error:
-            raise ConfigurationError(f"the circuit compiler does not run ({error}): {way_out(HERE)}") from None
+            raise UnavailableError(f"the circuit compiler does not run ({error}): {way_out(HERE)}") from None
         return Compiler((native,), done.stdout.strip())
     node = shutil.which("node")
     if not node:
-        raise ConfigurationError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
+        raise UnavailableError("compiling circuits needs Node.js 18 or newer, or circom: put one on the PATH")
     package = node_modules(HERE) / "circom2"
     try:  # read, not run: each program asks whether its circuits are built, and Node starts slowly
         version = json.loads((package / "package.json").read_text(encoding="utf-8"))["version"]
-    except (OSError, ValueError, KeyError):
-        raise ConfigurationError(f"the circuit compiler is not installed: {way_out(HERE)}") from None
+    except FileNotFoundError:
+        raise UnavailableError(f"the circuit compiler is not installed: {way_out(HERE)}") from None
+    except OSError as error:
+        raise UnavailableError(f"cannot read the circuit compiler in {package}: {why(error, package)}") from None
+    except (ValueError, KeyError):
+        raise UnavailableError(f"{package / 'package.json'} is damaged: {way_out(HERE)}") from None
     return Compiler((node, str(package / "cli.js")), f"circom2 npm package {version}")
 
 
 def _constants() -> Path:
     path = node_modules(HERE) / "circomlib" / "circuits" / CONSTANTS
     if not path.exists():
-        raise ConfigurationError(f"circomlib is not installed: {way_out(HERE)}")
+        raise UnavailableError(f"circomlib is not installed: {way_out(HERE)}")
     if hashlib.sha256(read_source(path)).hexdigest() != CONSTANTS_DIGEST:
         raise ConfigurationError(f"{CONSTANTS} is not circomlib's: {way_out(HERE)}")
     return path
@@ -172,25 +177,30 @@ def header(r1cs: Path) -> tuple[int, int]:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_lock(file.fileno(), path)
         yield
 
 
 def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | None = None) -> Path:
-    """Folder of a compiled circuit: found in the cache, or built and moved there in one step."""
-    compiler = find_compiler()
-    texts = (circuit.main, compiler.version, " ".join(FLAGS), RULE, library_integrity())
-    parts = [text.encode() for text in texts]
-    for path in circuit.sources:
-        parts += [path.name.encode(), read_source(path)]
-    digest = hash_parts(parts).hexdigest()[:16]
+    """Folder of a compiled circuit: found in the cache, or built and moved there in one step.
+
+    What was compiled once serves without its compiler: a build's name is the digest of all that it was made of.
+    """
+    try:
+        compiler = find_compiler()
+    except UnavailableError:
+        kept = _compiled_before(circuit, label, cache_dir)
+        if kept is None:
+            raise
+        return kept
+    digest = _content_digest(circuit, compiler.version)
     folder = cache_dir / f"{label}-{digest}"
     if (folder / "class.json").exists():
         return folder
     try:
         cache_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {error}") from None
+        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {why(error, cache_dir)}") from None
     with _locked(cache_dir / f".{label}-{digest}.lock"):
         if (folder / "class.json").exists():  # another process was faster
             return folder
@@ -213,6 +223,27 @@ def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | N
         if progress:
             progress(f"compiled circuit {label} in {seconds} s")
     return folder
+
+
+def _content_digest(circuit: Circuit, compiler: str) -> str:
+    """16 hexadecimal digits over all that a build by a version of the compiler is made of."""
+    texts = (circuit.main, compiler, " ".join(FLAGS), RULE, library_integrity())
+    parts = [text.encode() for text in texts]
+    for path in circuit.sources:
+        parts += [path.name.encode(), read_source(path)]
+    return hash_parts(parts).hexdigest()[:16]
+
+
+def _compiled_before(circuit: Circuit, label: str, cache_dir: Path) -> Path | None:
+    """A build of exactly this circuit by the compiler that its class.json names; None: there is none."""
+    for about in cache_dir.glob(f"{label}-*/class.json"):
+        try:
+            compiler = json.loads(about.read_text(encoding="utf-8"))["compiler"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(compiler, str) and about.parent.name == f"{label}-{_content_digest(circuit, compiler)}":
+            return about.parent
+    return None
 
 
 def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> BuiltCircuit[C]:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-There are six: the attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index, which
-prove that a list is what the mechanism gives, and one of which a policy names by its class; the estimate's, of which an
-auditor chooses a size by the key that it asks for proofs under; and the thinning's, whose size is the capacity of the
-policy's class.
+The attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is
+what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the key
+that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +31,8 @@ from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
 from ragseal.kernel.statement import CLEAR_NAMES, Layout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.runtime import texts
+from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
 CLASSES_FILE = HERE / "classes.toml"
@@ -302,10 +302,7 @@ def load_sharded_classes() -> dict[str, ShardedClass]:
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:
-    try:
-        tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"circuit classes: cannot read {source}: {error}") from None
+    tables = texts.read_toml(source, f"circuit classes: {source}")
     for name, values in tables.items():
         if not isinstance(values, dict):
             raise ConfigurationError(f"circuit classes: {source}: {name} stands outside of a [class] table")
@@ -340,7 +337,9 @@ def library_integrity() -> str:
     try:
         packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
         return str(packages["node_modules/circomlib"]["integrity"])
-    except (OSError, ValueError, KeyError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"cannot read circuits/package-lock.json: {why(error)}") from None
+    except (ValueError, KeyError) as error:
         raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
 
 
@@ -356,4 +355,6 @@ def read_source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"circuit source {path.name} cannot be read: {error}; reinstall ragseal") from None
+        raise ConfigurationError(
+            f"circuit source {path.name} cannot be read: {why(error, path)}; reinstall ragseal"
+        ) from None

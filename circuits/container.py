@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.runtime.edges.filesystem import why
 
 MAX_SECTIONS = 64
 MAX_FILE = 1 << 36
@@ -81,7 +82,7 @@ def read_container(path: Path, magic: bytes, version: int) -> Container:
             raise ProofError(f"{path}: the file is too large")
         data = memoryview(path.read_bytes())
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     cursor = Cursor(data)
     if bytes(cursor.take(4)) != magic:
         raise ProofError(f"not a {magic.decode()} file")
@@ -118,7 +119,7 @@ def write_container(path: Path, magic: bytes, version: int, sections: Mapping[in
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write {path}: {why(error, path)}") from None
 
 
 def check_outline(path: Path, magic: bytes, version: int) -> None:
@@ -142,4 +143,4 @@ def check_outline(path: Path, magic: bytes, version: int) -> None:
             if at != size or sections > MAX_SECTIONS:
                 raise ProofError(f"{path.name} is cut off or has bytes too many")
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None

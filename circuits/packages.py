@@ -28,9 +28,12 @@ def node_modules(here: Path = HERE) -> Path:
 
 
 def way_out(here: Path = HERE) -> str:
-    """The command that brings the packages: into a checkout, or beside an installed ragseal."""
+    """What brings the packages, from whatever folder it is run: into a checkout, or beside an installed ragseal."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return f"{VARIABLE} names {named}, which lacks it: leave that variable out, or install the packages there"
     if (here.parent / "Makefile").is_file():
-        return "run npm ci --prefix circuits"
+        return f"run npm ci --prefix {shlex.quote(str(here))}"
     files = f"{shlex.quote(str(here))}/package*.json"
     target = shlex.quote(str(user_cache()))
     return (

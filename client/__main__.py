@@ -5,27 +5,31 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragseal.client import excerpts
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name, turned
 from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, connected, connection, key_of
-from ragseal.client.receipts import check_file, export, kept
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.client.receipts import check_file, export, kept, nothing_kept
+from ragseal.client.showing import show, show_kept
+from ragseal.client.window import windows_of
+from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.printable import printable
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
+from ragseal.runtime.waiting import WAIT, patiently
 
 if TYPE_CHECKING:
-    from ragseal.client.result import Opened, Owed, Result
-    from ragseal.runtime.metadata import Plain
-
-BREAKS = "\n\t"  #: that a text may hold when it is shown
+    from ragseal.client.result import Owed, Result
 
 
 @click.group(cls=Teaching, context_settings=CONTEXT)
@@ -81,22 +85,24 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
 @click.argument("text")
 @click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
               "its documents stay with the provider.")  # fmt: skip
+@click.option("--top", type=click.IntRange(min=0), default=excerpts.TOP, show_default=True, metavar="N",
+              help="Print the N best texts whole, and where the others begin; --json prints all.")  # fmt: skip
+@WAIT
 @connection
-def ask(text: str, wants_answer: bool, as_json: bool, **where: Any) -> None:
+def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **where: Any) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     with connected(**where) as client:
-        result = client.ask(text, answer=wants_answer)
-        owing = client.owing()
-    _show(result, as_json)
+        result = patiently(lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True))
+    show(result, as_json, _hidden(where["directory"], result), top)  # before anything else can fail: it is paid
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
             "the first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
             err=True,
         )
-    for window in owing:
+    for window in [one.manifest.window for one in windows_of(where["directory"]) if one.owes]:
         if window in result.unanswered:
             continue
         click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)
@@ -115,15 +121,25 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
     with connected(**where) as client:
         found = client.resume(again=again)
     for result in found.results:
-        _show(result, as_json)
+        show(result, as_json, _hidden(where["directory"], result))
     for owed in found.owed:
         _show_owed(owed, as_json)
     if not found.results and not found.owed and not as_json:
-        click.echo("no answer is owed")
+        click.echo("no answer is owed; `ragseal-client receipts show` prints those that came")
     if found.given_up:
         click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
     if found.owed:
         sys.exit(1)
+
+
+def _hidden(directory: Path, result: Result) -> float:
+    """The share of documents that the coins of an answer's window hide; 0 of a claim without coins."""
+    name = result.record.signed.request.window
+    with suppress(AuditError):  # an answer that is paid for is printed, whatever else of the folder is damaged
+        for one in windows_of(directory):
+            if one.manifest.window == name:
+                return one.manifest.policy.hidden / (1 << COIN_BITS)
+    return 0.0
 
 
 def _show_owed(owed: Owed, as_json: bool) -> None:
@@ -146,50 +162,6 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         tell_result(True, facts, text)
     else:
         click.echo(text, err=True)
-
-
-def _show(result: Result, as_json: bool) -> None:
-    request, body = result.record.signed.request, result.receipt.body
-    order: Sequence[Opened] = result.opened if result.ranked is None else result.ranked
-    shown: list[dict[str, Any]] = [
-        {"slot": one.slot, "id": one.id, "text": one.text, "metadata": dict(one.metadata)} for one in order
-    ]
-    for item, ranked in zip(shown, result.ranked or (), strict=False):
-        item["cosine"] = round(ranked.cosine, 4)
-    facts = {
-        "texts": shown,
-        "returned_slots": list(result.returned),
-        "unread_slots": list(result.unread),
-        "withheld_slots": list(result.withheld),
-        "documents": len(result.slots),
-        "checked": result.checked,
-        "window": request.window,
-        "unanswered": list(result.unanswered),
-        "ctr": request.ctr,
-        "seq": body.seq,
-        "ledger_index": body.index,
-        "receipt": result.receipt.digest().hex(),
-    }
-    if result.answer is not None:
-        told = {"answer": result.answer, "keywords": list(result.keywords)}
-        facts = {**told, **facts, "texts": [], "unread_slots": [], "documents": 0}
-    lines = []
-    if result.answer is not None:
-        lines.append(printable(result.answer, keep=BREAKS))
-        lines.append("keywords: " + printable(", ".join(result.keywords)))
-    for i, one in enumerate(order if result.answer is None else (), 1):
-        lines.append(f"{i}. [{printable(one.id)}] {printable(one.text, keep=BREAKS)}")
-        lines += [f"   {printable(key)}: {printable(_said(value))}" for key, value in one.metadata.items()]
-    lines.append(f"-- {result.held}")
-    lines.append(
-        f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
-        f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
-    )
-    tell_result(as_json, facts, "\n".join(lines))
-
-
-def _said(value: Plain) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @main.group(cls=Teaching)
@@ -220,7 +192,31 @@ def list_receipts(directory: Path, as_json: bool) -> None:
         f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
         for item in found
     ]
-    tell_result(as_json, {"receipts": found}, "\n".join(lines) or "no receipts yet")
+    if lines:
+        lines.append("-- `ragseal-client receipts show WINDOW NUMBER` prints the answer to a query again")
+    tell_result(as_json, {"receipts": found}, "\n".join(lines) or nothing_kept(directory))
+
+
+@receipts.command("show")
+@click.argument("window")
+@click.argument("number", type=click.IntRange(min=1))
+@STATE
+@JSON
+def show_receipt(window: str, number: int, directory: Path, as_json: bool) -> None:
+    """Print the answer to query NUMBER of WINDOW again, as this account keeps it.
+
+    `receipts list` names windows and queries. Nobody is asked, no query is spent, and the texts are in the order of
+    their slots: to rank them takes the embedder.
+    """
+    read_name(directory)
+    found = [one for one in kept(directory, window) if one.ctr == number]
+    if not found:
+        raise ConfigurationError(
+            f"no answer to query {number} of window {window!r} is kept here: see `ragseal-client receipts list`, and "
+            "`ragseal-client resume` for answers that are owed"
+        )
+    for one in found:
+        show_kept(one, as_json)
 
 
 @receipts.command("export")
@@ -233,7 +229,8 @@ def export_receipts(directory: Path, out: Path, window: str | None, as_json: boo
     read_name(directory)
     chosen = kept(directory, window)
     if not chosen:
-        raise ConfigurationError("there are no such receipts: see `ragseal-client receipts list`")
+        wanted = "there are no such receipts: see `ragseal-client receipts list`"
+        raise ConfigurationError(wanted if window is not None else nothing_kept(directory))
     paths = [str(export(one, out)) for one in chosen]
     tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
 
@@ -296,7 +293,7 @@ def _pins(
         raise ConfigurationError("give --log-key, or --state with an account that has pinned one")
     if provider_key is None and (directory / "provider.pub").exists():
         provider_key = need(directory / "provider.pub").decode("utf-8", "replace").strip()
-    log = turned(NoteVerifier.from_vkey(log_key), folder)
+    log = turned(named_log(log_key), folder)
     return log, None if provider_key is None else key_of(provider_key)
 
 
@@ -313,6 +310,7 @@ def _manifest_of(file: Path) -> Path:
 
 main.add_command(gateway)
 main.add_command(mcp)
+main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 if __name__ == "__main__":
     main()

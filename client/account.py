@@ -26,22 +26,24 @@ from typing import ClassVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client.folder import intact, read, text, write
-from ragseal.client.window import WindowState, windows_of
+from ragseal.client.window import WINDOWS, WindowState, windows_of
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account, SignedManifest
 from ragseal.kernel.encoding import NAME, Codec, Message
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.signature import SigningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import DirectoryLock, sync_directory
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key, save_key
 
 KEY_FILE = "account.pem"
 TURNS_FILE = "log.turns"
 TURN_PROOF = ".turn-proof"  #: ends the name of a file with a proof of a turn
-_NAME_FILE, _LOG_FILE, _PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey", "provider.pub", "checkpoint"
+_NAME_FILE, _LOG_FILE, PROVIDER_FILE, _CHECKPOINT_FILE = "account", "log.vkey", "provider.pub", "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class AccountState:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _refuse_open_folder(directory)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the account folder {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the account folder {directory}: {why(error, directory)}") from None
         lock = DirectoryLock(directory, "the account's state")
         try:
             has_key = (directory / KEY_FILE).exists()
@@ -186,7 +188,7 @@ class AccountState:
             EncodingError: malformed.
             ConfigurationError: another key is pinned.
         """
-        verifier = NoteVerifier.from_vkey(vkey.strip())
+        verifier = named_log(vkey)
         pinned = self.log_key()
         if pinned is None or (pinned.keys[0] != verifier and self._unproven()):
             write(self.directory / _LOG_FILE, verifier.vkey().encode() + b"\n")
@@ -201,7 +203,7 @@ class AccountState:
 
     def provider_key(self) -> bytes | None:
         """The pinned provider key, 32 bytes; None before first contact.  Raises ConfigurationError: damaged file."""
-        data = read(self.directory / _PROVIDER_FILE)
+        data = read(self.directory / PROVIDER_FILE)
         if data is None:
             return None
         try:
@@ -209,14 +211,14 @@ class AccountState:
         except ValueError:
             key = b""
         if len(key) != 32:
-            raise ConfigurationError(f"{self.directory / _PROVIDER_FILE} is damaged: it holds no 32-byte key in hex")
+            raise ConfigurationError(f"{self.directory / PROVIDER_FILE} is damaged: it holds no 32-byte key in hex")
         return key
 
     def pin_provider(self, key: bytes) -> None:
         """Pin the provider key, for good as the log key.  Raises CommitmentError when another one is pinned."""
         pinned = self.provider_key()
         if pinned is None or (pinned != key and self._unproven()):
-            write(self.directory / _PROVIDER_FILE, key.hex().encode() + b"\n")
+            write(self.directory / PROVIDER_FILE, key.hex().encode() + b"\n")
         elif pinned != key:
             raise CommitmentError(f"this account has pinned the provider key {pinned.hex()}, not {key.hex()}")
 
@@ -259,13 +261,13 @@ class AccountState:
                     f"two manifests for window {other.window!r}: this account has pinned {known.digest.hex()}, the "
                     f"provider now shows {digest.hex()}"
                 )
-        folder = self.directory / "windows" / digest.hex()
+        folder = self.directory / WINDOWS / digest.hex()
         if not (folder / "manifest").exists():
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync_directory(folder.parent)
             except OSError as error:
-                raise ConfigurationError(f"cannot make {folder}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot make {folder}: {why(error, folder)}") from None
             write(folder / "account", account.encode())
             write(folder / "manifest", signed.encode())
         return WindowState(folder)

@@ -107,14 +107,18 @@ def check_prepared(
     return own is not None and list(own) == e
 
 
-def check_budget(window: Window, ctr: int) -> None:
-    """Raises BudgetError when request number ``ctr`` exceeds the window's n_max."""
+def check_budget(window: Window, ctr: int, renews_at: int | None = None) -> None:
+    """Raises BudgetError when request number ``ctr`` exceeds the window's n_max.
+
+    Args:
+        renews_at: when the window is over, where that is known.
+    """
     policy = window.manifest.policy
     if ctr > policy.n_max:
         raise BudgetError(
             f"account {window.account.name!r} has used its {policy.n_max} queries of window "
             f"{window.manifest.window!r}: ask again when the next window is open",
-            renews_at=policy.closes,
+            renews_at=renews_at,
         )
 
 

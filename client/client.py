@@ -340,7 +340,7 @@ class Client:
         provider refuses answers that it owes only for a while, and then for another reason (too many, too often).
         """
         own = memory.manifest
-        over = self._clock() >= own.policy.closes or any(
+        over = self._clock() >= memory.closes or any(
             one.manifest.origin == own.origin and one.opened_at > memory.opened_at for one in windows
         )
         return over and isinstance(reason, AttestationError)
@@ -348,7 +348,7 @@ class Client:
     # --- phase A ---
 
     def _window(self, renew: bool = False) -> tuple[Window, WindowState]:
-        if self._current is None or renew or self._clock() >= self._current[0].manifest.policy.closes:
+        if self._current is None or renew or self._clock() >= self._current[1].closes:
             evidence = self._evidence()
             announced = self._provider.announced()
             try:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 
 class Evidence:
@@ -51,7 +52,7 @@ class Evidence:
             try:
                 where = self._save(error)
             except OSError as trouble:
-                note = f"the evidence could NOT be saved: {trouble.strerror}"
+                note = f"the evidence could NOT be saved: {why(trouble)}"
             else:
                 note, name = f"evidence saved in {where}", where.name
             refused = type(error)(f"{error} ({note})")

@@ -69,7 +69,7 @@ class Exchanges:
             raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
         own = self._own_embedding(text)
         ctr = memory.answered + 1
-        refusable(lambda: check_budget(window, ctr))  # as a refusal: the next window may be open already
+        refusable(lambda: check_budget(window, ctr, memory.closes))  # as a refusal: the next window may be open already
         prepare = Prepare(
             manifest=window.digest,
             account=window.account.pseudonym,
@@ -137,8 +137,9 @@ class Exchanges:
     def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
         """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
         proof, size = self._state.key.sign("retrieve", sent), self._history.size
+        after = window.manifest.policy.answered_by
         try:
-            return self._provider.retrieve(sent, proof, size)
+            return self._provider.retrieve(sent, proof, size, after)
         except TransportError:
             raise
         except AuditError as reason:
@@ -153,7 +154,7 @@ class Exchanges:
                 same = replace(same, index_digest=exchange.prepared.index_digest, update=exchange.prepared.update)
             if same != exchange.prepared:
                 raise AttestationError("the provider answers the same Prepare with bytes different from before")
-        return refusable(lambda: self._provider.retrieve(sent, proof, size))
+        return refusable(lambda: self._provider.retrieve(sent, proof, size, after))
 
     def _own_embedding(self, text: str) -> list[int] | None:
         if self._embedder is None:

@@ -7,7 +7,11 @@ a filter in front of the noise would change what the provider proves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ragseal.kernel.errors import EncodingError
@@ -20,13 +24,31 @@ MAX_PARTS = 64  #: conditions of a filter
 MAX_VALUES = 256  #: of one list
 _NUMBER = (int, float)
 
+log = logging.getLogger("ragseal.filters")
+_noted: ContextVar[Counter[str] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[Counter[str]]:
+    """What filters find while the block runs that cannot be compared, by how many documents have it.
+
+    A filter on a number finds nothing in documents that have text there, and nobody is told by an empty result.
+    Outside of such a block it is logged.
+    """
+    found: Counter[str] = Counter()
+    before = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(before)
+
 
 def parse_filter(given: object) -> Filter:
     """A filter from its JSON.
 
     ``{"type": "eq" | "ne" | "gt" | "gte" | "lt" | "lte" | "in" | "nin", "key": ..., "value": ...}`` or ``{"type":
-    "and" | "or", "filters": [...]}``.  A document without the key meets "ne" and "nin" only; text and numbers are not
-    compared with each other.
+    "and" | "or", "filters": [...]}``.  A document without the key meets "ne" and "nin" only, and so does one with a
+    value of another kind: text, numbers and booleans are not compared with each other, which :func:`noting` says.
 
     Raises:
         EncodingError: anything else, nested deeper than MAX_DEPTH, or of more than MAX_PARTS conditions
@@ -59,14 +81,21 @@ def _comparison(kind: object, key: str, value: Any) -> Filter:
     if kind in ("in", "nin"):
         if not isinstance(value, list) or len(value) > MAX_VALUES or not all(_plain(one) for one in value):
             raise EncodingError(f'filters: "{kind}" needs a list of at most {MAX_VALUES} texts, numbers or booleans')
-        return lambda metadata: any(_same(metadata.get(key), one) for one in value) == (kind == "in")
+        return lambda metadata: (
+            _told(metadata, key, value) and any(_same(metadata.get(key), one) for one in value) == (kind == "in")
+        )
     if not _plain(value):
         raise EncodingError("filters: a value is a text, a number or a boolean")
     if kind in ("eq", "ne"):
-        return lambda metadata: _same(metadata.get(key), value) == (kind == "eq")
+        return lambda metadata: _told(metadata, key, [value]) and _same(metadata.get(key), value) == (kind == "eq")
     if isinstance(kind, str) and kind in _ORDERS:
         order = _ORDERS[kind]
-        return lambda metadata: key in metadata and _comparable(metadata[key], value) and order(metadata[key], value)
+        return lambda metadata: (
+            _told(metadata, key, [value])
+            and key in metadata
+            and _comparable(metadata[key], value)
+            and order(metadata[key], value)
+        )
     raise EncodingError(f"filters: {str(kind)[:20]!r} is none of eq, ne, gt, gte, lt, lte, in, nin, and, or")
 
 
@@ -76,6 +105,21 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b,
     "lte": lambda a, b: a <= b,
 }
+
+
+def _told(metadata: Mapping[str, Plain], key: str, values: list[Plain]) -> bool:
+    """True; says where a document's value is of another kind than all that it is compared with."""
+    if key in metadata and values and (own := _kind(metadata[key])) not in (kinds := list(map(_kind, values))):
+        said = f"{key[:80]!r} is {own} in documents, and the filter compares it with {kinds[0]}: they never agree"
+        if (noted := _noted.get()) is None:
+            log.warning("%s", said)
+        else:
+            noted[said] += 1
+    return True
+
+
+def _kind(value: object) -> str:
+    return "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
 
 
 def _plain(value: object) -> bool:

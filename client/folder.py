@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.durable import unchanged, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ def read(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
 
 
 def need(path: Path) -> bytes:
@@ -32,11 +33,13 @@ def need(path: Path) -> bytes:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write or replace a file durably, 0600.  Raises ConfigurationError: the disk refuses; the old content stays."""
+    """Write or replace a file durably, 0600.  Raises ConfigurationError: the disk refuses; says what is in place."""
     try:
         write_durably(path, data, mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; nothing was changed") from None
+        raise ConfigurationError(
+            f"cannot write {path}: {why(error, path)}{unchanged(error, '; nothing was changed')}"
+        ) from None
 
 
 def intact(decode: Callable[[], T], what: str) -> T:

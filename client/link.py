@@ -52,8 +52,11 @@ class ProviderLink(Protocol):
         """Prepare and the account's signature over it; gives a Prepared."""
         ...
 
-    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
-        """SignedRequest, the account's signature that fetches its answer, and the size of its newest checkpoint."""
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
+        """SignedRequest, the account's signature that fetches its answer, and the size of its newest checkpoint.
+
+        ``after``: seconds that lie between request and answer by the window's policy, and count for no time-out.
+        """
         ...
 
     def close(self) -> None: ...

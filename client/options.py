@@ -22,7 +22,9 @@ PATIENCE = 2.0  #: seconds of silence before progress is shown
 
 STATE = state_folder("RAGSEAL_CLIENT_STATE", "account", "This account's folder: key, pins, receipts, evidence")
 LOG_KEY = click.option(
-    "--log-key", metavar="NAME+ID+BASE64", help="The log's verifier key as the provider publishes it; pinned once."
+    "--log-key",
+    metavar="NAME+ID+BASE64|FILE",
+    help="The log's verifier key as the provider publishes it, or a file that holds it; pinned once.",
 )
 
 

@@ -14,10 +14,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragseal.client.account import TURN_PROOF, TURNS_FILE
+from ragseal.client.account import PROVIDER_FILE, TURN_PROOF, TURNS_FILE
 from ragseal.client.attestation import check_receipt
 from ragseal.client.folder import need, read, write
-from ragseal.client.window import WindowState, windows_of
+from ragseal.client.window import WINDOWS, WindowState, windows_of
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.encoding import decode_any, guarded
@@ -25,6 +25,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError,
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
+from ragseal.runtime.edges.filesystem import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,14 @@ class KeptReceipt:
         """File name of the exported receipt, without its ending: auditors' reports show it, so it names nobody."""
         manifest = self.window.manifest
         return f"{_plain(manifest.window)}-{self.window.account.pseudonym}-{self.ctr:08d}"
+
+    @property
+    def question(self) -> str | None:
+        """What was asked; None where a crash left the exchange under another name, which the next query puts right."""
+        try:
+            return self.window.exchange(self.ctr).prepare.query
+        except ConfigurationError:
+            return None
 
 
 def kept(directory: Path, name: str | None = None) -> list[KeptReceipt]:
@@ -59,6 +68,19 @@ def kept(directory: Path, name: str | None = None) -> list[KeptReceipt]:
     ]
 
 
+def nothing_kept(directory: Path) -> str:
+    """What is to be said of an account's folder that holds no receipt: that it never had one, or that it lost them.
+
+    The provider's key is pinned once a window is kept, so a folder with the one and without the other has lost some.
+    """
+    if windows_of(directory) or not (directory / PROVIDER_FILE).exists():
+        return "no receipts yet"
+    return (
+        f"no receipts are left: this account has used windows, and {directory / WINDOWS} holds none of them. Restore "
+        "it from a copy; without one receipts and answers of those windows are lost, and questions go on with the next"
+    )
+
+
 def export(one: KeptReceipt, target: Path) -> Path:
     """Write a receipt with what its check needs into a folder; returns the receipt's path.
 
@@ -68,7 +90,7 @@ def export(one: KeptReceipt, target: Path) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {target}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make {target}: {why(error, target)}") from None
     receipt = target / f"{one.label}.receipt"
     write(target / f"{_plain(one.window.manifest.window)}.manifest", one.window.signed.encode())
     write(receipt.with_suffix(".record"), one.answer.record.encode())

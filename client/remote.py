@@ -25,9 +25,9 @@ class ProviderOverGrpc:
         self._connection = Connection(target, tls, timeout, "ragseal-client")
         self._stub = provider_pb2_grpc.ProviderServiceStub(self._connection.channel)  # type: ignore[no-untyped-call]
 
-    def _call(self, method: Any, request: Any) -> Any:
+    def _call(self, method: Any, request: Any, after: float = 0.0) -> Any:
         connection = self._connection
-        return connection.run(call(method, request, connection.peer, connection.timeout))
+        return connection.run(call(method, request, connection.peer, connection.timeout + after))
 
     def announced(self) -> Announced:
         answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest())
@@ -41,9 +41,9 @@ class ProviderOverGrpc:
         request = provider_pb2.PrepareRequest(canonical=canonical, signature=signature)
         return bytes(self._call(self._stub.Prepare, request).canonical)
 
-    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         request = provider_pb2.RetrieveRequest(canonical=canonical, signature=signature, known_size=known_size)
-        answer = self._call(self._stub.Retrieve, request)
+        answer = self._call(self._stub.Retrieve, request, after)
         return Retrieved(bytes(answer.canonical), tuple(bytes(node) for node in answer.consistency))
 
     def close(self) -> None:

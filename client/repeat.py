@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ragseal.client.client import Client
+from ragseal.runtime.streams import output_lost
 from ragseal.runtime.terminal import CONTEXT, Teaching, client_tls
 from ragseal.runtime.tls import ClientTls
 
@@ -47,6 +48,8 @@ def ask(text: str, times: int, state: Path, provider: str, log_key: str | None, 
                 "texts": list(result.texts),
             }
             click.echo(json.dumps(answer))
+            if output_lost():  # no query is spent for nobody
+                break
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from ragseal.client.attestation import decode_embedding
 from ragseal.client.window import Exchange
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.runtime.metadata import Plain, mapping_of
 
@@ -103,12 +103,18 @@ class Result:
         """How many of the returned slots came with a text, for people; says why where none did."""
         if self.answer is not None:
             return f"{len(self.keywords)} keywords, some of them by the noise alone; no document was handed out"
-        said = (
-            f"{len(self.slots)} of {len(self.returned)} returned slots came with a text, the others by the noise alone"
-        )
+        came, returned = len(self.slots), len(self.returned)
+        if came == returned:
+            return f"all {returned} returned slots came with a text"
+        by_noise = len(self.unread)
+        said = f"{came or 'none'} of the {returned} returned slots came with a text"
+        if by_noise:
+            said += f", {'all' if by_noise == returned else by_noise} by the noise alone"
         if self.withheld:
             said += f"; the guard of this window withholds the text of slot {self.withheld[0]}"
-        return said if self.slots else f"{said}: see `ragseal-provider plan`"
+        if came:
+            return said
+        return f"{said}: no document scores high enough for these words, or the noise hid it; other words may find it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +143,32 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, a
 
     ``answers``: the window's claim is answers.
     """
-    opened = tuple(
-        Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
-        for slot in answer.openings.slots
-        if (found := slot.content) is not None
-    )
-    result = Result(
-        opened=opened,
+    result = kept_result(answer, answers)
+    if embedder is None or answers:
+        return result
+    result = replace(result, _later=partial(_ranked, exchange, result.opened, embedder))
+    try:
+        return result.rank()
+    except AuditError:  # the embedder is away, or says what is no vector: the answer is here, checked and paid for
+        return result
+
+
+def kept_result(answer: Answer, answers: bool) -> Result:
+    """A checked answer from what an account keeps of it, not ranked; ``answers``: the window's claim is answers."""
+    return Result(
+        opened=tuple(
+            Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
+            for slot in answer.openings.slots
+            if (found := slot.content) is not None
+        ),
         returned=tuple(slot.slot for slot in answer.openings.slots),
         withheld=tuple(slot.slot for slot in answer.openings.slots if slot.flag and not slot.texts),
         receipt=answer.receipt,
         record=answer.record,
-        checked=exchange.signed.request.checked,
+        checked=answer.record.signed.request.checked,
         ranked=None,
         answer=answer.openings.answer if answers else None,
-        _later=None if embedder is None or answers else partial(_ranked, exchange, opened, embedder),
     )
-    try:
-        return result.rank()
-    except TransportError:  # the answer is here, checked and paid for
-        return result
 
 
 def _ranked(exchange: Exchange, opened: Sequence[Opened], embedder: Embedder) -> tuple[Ranked, ...]:

@@ -19,12 +19,15 @@ from typing import ClassVar
 
 from ragseal.client.folder import intact, need, read, text, write
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
-from ragseal.kernel.commitment import Account, Manifest, SignedManifest
+from ragseal.kernel.commitment import Account, Manifest, SignedManifest, WindowOpen
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.filesystem import why
+
+WINDOWS = "windows"  #: folder of an account that has one folder a window
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,18 @@ class WindowState:
         if not self.opened:
             return -1
         return intact(lambda: int.from_bytes(need(self.folder / "opening")[:8], "big"), str(self.folder / "opening"))
+
+    @property
+    def closes(self) -> int:
+        """When the window is over, as far as is known: before its opening was found, until when it may open.
+
+        Raises:
+            ConfigurationError: a damaged file.
+        """
+        path, policy = self.folder / "opening", self.manifest.policy
+        if not self.opened:
+            return policy.opens_by
+        return policy.ends(intact(lambda: WindowOpen.decode(need(path)[8:]), str(path)).time)
 
     def remember_opening(self, entry: bytes, index: int) -> None:
         """Keep where the log opens the window, and by which entry, once it was found complete."""
@@ -209,7 +224,10 @@ class WindowState:
             os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
             sync_directory(self.folder)
         except OSError as error:
-            raise ConfigurationError(f"cannot write in {self.folder}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot write in {self.folder}: {why(error, self.folder)}; the answer is kept: "
+                f"`ragseal-client receipts show {self.manifest.window} {ctr}` prints it"
+            ) from None
 
 
 def windows_of(directory: Path) -> list[WindowState]:
@@ -218,7 +236,7 @@ def windows_of(directory: Path) -> list[WindowState]:
     Raises:
         ConfigurationError: a damaged file.
     """
-    parent = directory / "windows"
+    parent = directory / WINDOWS
     if not parent.is_dir():
         return []
     found = [WindowState(path) for path in sorted(parent.iterdir()) if (path / "manifest").exists()]

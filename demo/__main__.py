@@ -42,13 +42,13 @@ from ragseal.demo.scenario import (
 from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.runtime.terminal import Alone
 from ragseal.runtime.tls import BY_DEFAULT
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
-ANSWER_SECONDS = 600.0  #: an answer in words reads every document that takes part, on whatever machine
 
 out = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -87,7 +87,7 @@ def ask_all(
     done: list[tuple[DemoQuery, Result]] = []
 
     def work(account: str) -> None:
-        with Client(provider, homes[account], log_key, embedder, timeout=ANSWER_SECONDS) as client:
+        with Client(provider, homes[account], log_key, embedder) as client:
             for query in by_account[account]:
                 while True:
                     try:
@@ -264,7 +264,7 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
-@click.command()
+@click.command(cls=Alone)
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--class", "class_name", help="Circuit class; by default the smallest that fits.")
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import Document
+from ragseal.runtime.edges.filesystem import why
 
 TENANTS = ("systems", "data")
 
@@ -171,7 +172,7 @@ def write_corpus(folder: Path = Path("var/demo/corpus"), stdlib: Path | None = N
                 Path(temporary).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            raise ConfigurationError(f"cannot write the demo's corpus to {folder}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write the demo's corpus to {folder}: {why(error, folder)}") from None
     return out
 
 

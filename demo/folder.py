@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 MARKER = "made-by-the-ragseal-demo"
 _TEXT = b"The ragseal demo made this folder and deletes everything in it at its next run.\n"
@@ -36,7 +37,7 @@ def claim(folder: Path) -> None:
             else:
                 path.unlink()
     except OSError as error:
-        raise ConfigurationError(f"cannot use {folder}: {error.strerror}; {_WAY_OUT}") from None
+        raise ConfigurationError(f"cannot use {folder}: {why(error, folder)}; {_WAY_OUT}") from None
 
 
 _WAY_OUT = "give a new or an empty folder with --out"

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
+from ragseal.runtime.edges.filesystem import why
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -182,7 +183,7 @@ def cached_model(
             shutil.rmtree(workshop, ignore_errors=True)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot keep the converted embedding model in {home}: {error.strerror}; "
+            f"cannot keep the converted embedding model in {home}: {why(error, home)}; "
             "name a writable folder in RAGSEAL_CACHE"
         ) from None
     return place

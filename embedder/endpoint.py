@@ -8,7 +8,7 @@ used.  Errors name neither the key nor what was sent.
 from __future__ import annotations
 
 import http.client
-import ipaddress
+import math
 import socket
 import ssl
 import threading
@@ -20,11 +20,15 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.edges.address import is_loopback
+from ragseal.runtime.edges.network import network_cause
+from ragseal.runtime.edges.tls_failures import BY_SYSTEM, shown_by, tls_cause
 
 PAUSE = 0.5  #: seconds before the first repetition; doubled before each later one
 LONGEST_PAUSE = 20.0  #: also of what a server asks for (Retry-After)
 AGAIN = (408, 429, 500, 502, 503, 504)
 REFUSED_TEXTS = (400, 413, 422)
+LOOK = 3.0  #: seconds for a look at a certificate that was refused
 EXCERPT = 300  #: bytes of a refusal that are shown
 
 
@@ -35,6 +39,7 @@ class Patience:
     seconds: float  #: of one attempt, from the connection to the last byte
     attempts: int
     quotes: bool  #: whether errors may quote the server: not where they reach somebody else than who asked
+    total: float | None = None  #: seconds of all attempts and the pauses between them; None: no limit of their own
 
 
 class Endpoint:
@@ -73,11 +78,12 @@ class Endpoint:
             raise ConfigurationError(f"the {kind} URL holds a name or password: keys are not part of it")
         if any(not "!" <= ch <= "~" for ch in base):
             raise ConfigurationError(f"the {kind} URL holds a space or control character")
-        if parts.scheme == "http" and not _here(host):
+        if parts.scheme == "http" and not is_loopback(host):
             raise ConfigurationError(f"texts and key would travel to {host} unencrypted: use https")
         if key is not None and not (key and all("!" <= ch <= "~" for ch in key)):
             raise ConfigurationError(f"the {kind} key is empty, or holds a character that no key has")
         self.host = host if port is None else f"{host}:{port}"
+        self._place = (host, port or (443 if parts.scheme == "https" else 80))
         self._path = parts.path.rstrip("/")
         self._key = key
         self._sleep = sleep
@@ -104,35 +110,45 @@ class Endpoint:
             ConfigurationError: it does not take the key, has no such path, or wants to send us elsewhere.
         """
         pause, attempt = PAUSE, 1
+        end = math.inf if patience.total is None else time.monotonic() + patience.total
         while True:
             try:
-                return self._once(path, body, limit, patience)
+                return self._once(path, body, limit, patience, min(patience.seconds, end - time.monotonic()))
             except _AgainError as error:
-                if attempt >= patience.attempts:
+                wait = min(max(pause, error.wait) + pause * self._spread(), LONGEST_PAUSE)
+                if attempt >= patience.attempts or time.monotonic() + wait >= end:
                     often = f", {attempt} times" if attempt > 1 else ""
                     raise TransportError(f"{self.host} {error.why}{often}: ask again later") from None
-                self._sleep(min(max(pause, error.wait) + pause * self._spread(), LONGEST_PAUSE))
+                self._sleep(wait)
                 pause, attempt = 2 * pause, attempt + 1
 
-    def _once(self, path: str, body: bytes, limit: int, patience: Patience) -> bytes:
-        connection = self._connect(patience.seconds)
+    def _once(self, path: str, body: bytes, limit: int, patience: Patience, seconds: float) -> bytes:
+        if seconds <= 0:
+            raise _AgainError("was not asked in time")
+        connection = self._connect(seconds)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            with _ended_after(connection, patience.seconds) as connected:
+            with _ended_after(connection, seconds) as connected:
                 connection.connect()
                 connected.append(connection.sock)  # of which the connection forgets as soon as an answer begins
                 connection.request("POST", f"{self._path}/{path}", body, headers)
                 response = connection.getresponse()
                 data = response.read(limit + 1)
                 cut = bool(response.length)
-        except ssl.SSLCertVerificationError:
-            raise ConfigurationError(f"{self.host} shows a certificate of no authority that is trusted here") from None
+        except ssl.SSLCertVerificationError as error:
+            shown = shown_by(self._place, self._place[0], LOOK)
+            cause = tls_cause(error, self._place[0], shown, own=False, trust=BY_SYSTEM)
+            raise ConfigurationError(f"{self.host} cannot be asked: {cause}") from None
         except TimeoutError:
-            raise _AgainError(f"did not answer within {patience.seconds:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            raise _AgainError(f"cannot be reached ({type(error).__name__})") from None
+            raise _AgainError(f"did not answer within {seconds:g} s") from None
+        except ssl.SSLError as error:
+            raise _AgainError(f"cannot be reached ({tls_cause(error, self._place[0], None, own=False)})") from None
+        except OSError as error:
+            raise _AgainError(f"cannot be reached ({network_cause(error, *self._place)})") from None
+        except http.client.HTTPException as error:
+            raise _AgainError(f"cannot be reached (it answers with no HTTP: {type(error).__name__})") from None
         finally:
             connection.close()
         if response.status == 200:
@@ -211,15 +227,6 @@ def _ended_after(connection: http.client.HTTPConnection, seconds: float) -> Iter
         timer.cancel()
     if late.is_set():
         raise TimeoutError
-
-
-def _here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _seconds(header: str | None) -> float:

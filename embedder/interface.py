@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,20 @@ class Embedder(Protocol):
             ConfigurationError: the model cannot be loaded or run.
             TransportError: (of a declared embedder) its server cannot be reached, or gives no embeddings.
         """
+        ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """An embedder that reads a long text's beginning alone, and can tell which texts those are."""
+
+    @property
+    def most_tokens(self) -> int:
+        """What it reads of a text, in tokens, special ones included."""
+        ...
+
+    def cut(self, texts: Sequence[str]) -> list[int]:
+        """Which of the texts have more, in order.  Raises EncodingError: as :meth:`Embedder.embed`."""
         ...
 
 

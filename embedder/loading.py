@@ -12,7 +12,7 @@ from ragseal.embedder.interface import Embedder, Quantised
 from ragseal.embedder.minilm import MiniLM
 from ragseal.embedder.quantisation import quantise
 from ragseal.embedder.sentence import SentenceModel
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import UnavailableError
 
 DEFAULT = "minilm"
 _SENTENCE = "sentence-transformers:"
@@ -36,7 +36,7 @@ def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None, threads: i
     wait for each other over a few tokens burn several times the work itself.
 
     Raises:
-        ConfigurationError: unknown name, or the packages it needs are not installed (says which).
+        UnavailableError: unknown name, or the packages it needs are not installed (says which).
     """
     if name == DEFAULT:
         return MiniLM(default_cache_dir() if cache_dir is None else Path(cache_dir), intra_threads=threads)
@@ -44,7 +44,7 @@ def load_embedder(name: str = DEFAULT, cache_dir: Path | None = None, threads: i
         return SentenceModel(name.removeprefix(_SENTENCE))
     if name.startswith(PREFIX):
         return DeclaredModel.from_environment(name.removeprefix(PREFIX))
-    raise ConfigurationError(
+    raise UnavailableError(
         f"unknown embedder {name!r}; known: {DEFAULT!r}, '{_SENTENCE}<folder or model name>', "
         f"'{PREFIX}<provider>/<model>@<dimension>'"
     )

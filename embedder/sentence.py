@@ -140,6 +140,16 @@ class SentenceModel:
                 steps.append(kind)
         return "+".join(steps)
 
+    @property
+    def most_tokens(self) -> int:
+        return self._identity.max_tokens
+
+    def cut(self, texts: Sequence[str]) -> list[int]:
+        """See :meth:`ragseal.embedder.interface.Cutting.cut`; the prompt counts."""
+        check_texts(texts)
+        tokenizer, prompt, most = self._model().tokenizer, self._prompt("document"), self.most_tokens
+        return [at for at, text in enumerate(texts) if len(tokenizer(prompt + text, verbose=False)["input_ids"]) > most]
+
     def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
         """See :meth:`ragseal.embedder.Embedder.embed`."""
         check_texts(texts)

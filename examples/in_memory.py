@@ -82,7 +82,7 @@ class ProviderForAccounts:
     def prepare(self, canonical: bytes, signature: bytes) -> bytes:
         return self._call(self._serving.attestation.prepare(canonical, signature))
 
-    def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> Retrieved:
+    def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         answer = self._call(self._serving.attestation.retrieve(canonical, signature))
         return Retrieved(answer.canonical, tuple(self._serving.consistency(known_size, answer.size)))
 

@@ -16,7 +16,7 @@ if __name__ != "ragseal.generators":  # a second copy of every class, errors amo
 
 from ragseal.generators.chat import ChatGenerator
 from ragseal.generators.extractive import ExtractiveGenerator
-from ragseal.generators.interface import NOTHING, Generator, check_asked
+from ragseal.generators.interface import NOTHING, Generator, Limited, check_asked, within
 from ragseal.generators.named import EXTRACTIVE, named_generator
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "ChatGenerator",
     "ExtractiveGenerator",
     "Generator",
+    "Limited",
     "check_asked",
     "named_generator",
+    "within",
 ]

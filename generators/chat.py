@@ -7,13 +7,16 @@ question, texts and keywords are sent to somebody else.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragseal.embedder.endpoint import Endpoint, Patience
@@ -80,6 +83,7 @@ class ChatGenerator:
         self._model = model
         self._max_tokens = max_tokens
         self._patience = Patience(seconds, attempts, quotes)
+        self._counts = threading.Lock()
         self._progress = progress
         self._asked = self._answered = 0
         key = None if key_variable is None else _key(key_variable)
@@ -88,6 +92,12 @@ class ChatGenerator:
     @property
     def name(self) -> str:
         return f"chat:{self._model}"
+
+    def within(self, seconds: float) -> ChatGenerator:
+        """See :meth:`ragseal.generators.Limited.within`: the connection is hung up then."""
+        made = copy.copy(self)
+        made._patience = replace(self._patience, total=seconds)
+        return made
 
     def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
         """See :meth:`ragseal.generators.Generator.answer`.  With neither texts nor keywords the model answers from what
@@ -118,17 +128,17 @@ class ChatGenerator:
             "n": 1,
             "stream": False,
         }
-        self._asked += 1
-        self._tell()
+        self._tell(1, 0)
         data = self._endpoint.post("chat/completions", json.dumps(body).encode(), MAX_REPLY, self._patience)
         said = self._said(data)
-        self._answered += 1
-        self._tell()
+        self._tell(0, 1)
         return said
 
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(self._asked, self._answered)
+    def _tell(self, asked: int, answered: int) -> None:
+        with self._counts:
+            self._asked, self._answered = self._asked + asked, self._answered + answered
+            if self._progress is not None:
+                self._progress(self._asked, self._answered)
 
     def _said(self, data: bytes) -> str:
         try:

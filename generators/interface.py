@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ragseal.kernel.errors import EncodingError
 
@@ -18,7 +18,7 @@ MAX_KEYWORD = 1 << 8  #: characters of one
 
 
 class Generator(Protocol):
-    """Turns a question, with texts or keywords beside it, into an answer.
+    """May be called from many threads.  Turns a question, with texts or keywords beside it, into an answer.
 
     An answer depends on the generator and on the arguments of its own call alone: neither on earlier calls nor on a
     document's rank nor on what is computed in the same batch.  Mechanisms that answer each of N documents by itself
@@ -44,6 +44,20 @@ class Generator(Protocol):
             TransportError: (of a served model) it cannot be reached, or gives no answer.
         """
         ...
+
+
+@runtime_checkable
+class Limited(Generator, Protocol):
+    """A generator whose calls can be told when to give up."""
+
+    def within(self, seconds: float) -> Generator:
+        """The same, of which a call that has not ended after so many seconds, repetitions included, gives up."""
+        ...
+
+
+def within(generator: Generator, seconds: float) -> Generator:
+    """The generator with calls of so many seconds at most, if it offers that: who takes no answer any more frees it."""
+    return generator.within(seconds) if isinstance(generator, Limited) else generator
 
 
 def check_asked(question: str, contexts: Sequence[str], keywords: Sequence[str]) -> None:

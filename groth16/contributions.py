@@ -24,6 +24,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, encode_point
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.msm import Affine, Point, multi_scalar
 from ragseal.kernel.params import P
+from ragseal.runtime.edges.filesystem import why
 
 SECTION = 10
 HASH_BYTES = 64
@@ -94,7 +95,7 @@ def _small_sections(path: Path) -> Container:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path} as a file of its own: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path} as a file of its own: {why(error)}") from None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragseal.backends.native import available, native
+from ragseal.backends.native import available, native, native_errors
 from ragseal.groth16 import pairing
 from ragseal.groth16.pairing import G2Point, encode_g2
-from ragseal.kernel.bn254 import encode_point
+from ragseal.kernel.bn254 import decode_point, encode_point
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.msm import Affine
 
@@ -21,11 +21,14 @@ def cancel(pairs: Sequence[tuple[Affine, G2Point]]) -> bool:
 
     Raises:
         ConfigurationError: neither the native module nor py_ecc is installed.
-        ProofError: a point is not of its group; plain Python looks at none.
+        ProofError: a point is not of its group.
     """
+    left = b"".join(map(encode_point, (p for p, _ in pairs)))
     if not available():
+        for at, (_, q) in enumerate(pairs):
+            decode_point(left[64 * at : 64 * at + 64])
+            pairing.check_g2(q)
         return pairing.is_one(pairing.miller(pairs))
-    left = b"".join(bytes(64) if p is None else encode_point(p) for p, _ in pairs)
     try:
         return native.pairings_cancel(left, b"".join(encode_g2(q) for _, q in pairs))
     except native.NativeError as error:
@@ -33,12 +36,14 @@ def cancel(pairs: Sequence[tuple[Affine, G2Point]]) -> bool:
 
 
 def in_subgroup(point: G2Point) -> bool:
-    """Whether a point of the twist has order r.  Raises ConfigurationError as :func:`cancel`."""
-    if not available():
-        return pairing.in_subgroup(point)
+    """Whether this is a point of the twist of order r.  Raises ConfigurationError as :func:`cancel`."""
     try:
-        native.g2_check(encode_g2(point))
-    except native.NativeError:
+        if available():
+            with native_errors():
+                native.g2_check(encode_g2(point))
+        else:
+            pairing.check_g2(point)
+    except ProofError:
         return False
     return True
 
@@ -51,9 +56,13 @@ def multiple(point: G2Point, factor: int) -> G2Point | None:
 
     Raises:
         ConfigurationError: as :func:`cancel`.
-        ProofError: the point is not on the twist; plain Python does not look.
+        ProofError: the point is not on the twist, or the factor is not such a number.
     """
+    if not 0 <= factor < 1 << 256:
+        raise ProofError("a factor has 256 bits at most, and no sign")
     if not available():
+        if not any(point) or not pairing.on_twist(point):
+            raise ProofError("a G2 point is not on the curve")
         return pairing.combination([point], [factor])
     try:
         found = native.g2_multiply(encode_g2(point), factor.to_bytes(32, "big"))

@@ -33,6 +33,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.runtime.edges.filesystem import why
 
 #: A verifying key as the class of its circuit reads it.
 AnyView = KeyView | EstimateView | ThinningView
@@ -98,7 +99,7 @@ def read_key(path: Path, cls: Shape) -> AnyView:
             raise ProofError(f"{file.name} is oversized")
         data = file.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read the verifying key {file}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the verifying key {file}: {why(error, file)}") from None
     with native_errors():
         return view_of(cls, (native.VerifyingKey if available() else VerifyingKey).from_bytes(data))
 
@@ -147,7 +148,9 @@ def make_keys(
     if index.exists():
         try:
             digest = bytes.fromhex(json.loads(index.read_text())["key_digest"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {index}: {why(error, index)}") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigurationError(f"{index} is damaged: remove it and make the keys again") from None
         paths = KeyPaths(directory / f"{cls.name}-{digest.hex()[:24]}", digest)
         if paths.zkey.exists() and read_key(paths.vkey, cls).digest == digest:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ProofError, UnavailableError
 from ragseal.kernel.msm import Affine
 from ragseal.kernel.params import P, R
 
@@ -39,7 +39,7 @@ def _py_ecc() -> Any:
     try:
         from py_ecc import optimized_bn128
     except ImportError:
-        raise ConfigurationError(
+        raise UnavailableError(
             "checking keys, proofs and contributions without the native module needs py_ecc: "
             "`pip install 'ragseal[pure]'`, or run `make setup` for both"
         ) from None

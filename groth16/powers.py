@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ragseal.backends.native import native, native_errors
 from ragseal.circuits.r1cs import ConstraintSystem
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError
+from ragseal.runtime.edges.filesystem import why
 
 if TYPE_CHECKING:
     from ragseal_native import Powers as Checked
@@ -54,7 +55,7 @@ class PowersFile:
                 digest.update(block)
                 at += len(block)
         except OSError as error:
-            raise ConfigurationError(f"cannot read {self._path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {self._path}: {why(error, self._path)}") from None
         return digest.hexdigest()
 
     def _opened(self) -> int:
@@ -62,7 +63,7 @@ class PowersFile:
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError as error:
-                raise ConfigurationError(f"cannot read {self._path}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot read {self._path}: {why(error, self._path)}") from None
             weakref.finalize(self, os.close, self._descriptor)
             self._found = os.fstat(self._descriptor)
             if not stat.S_ISREG(self._found.st_mode):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.circuits.packages import way_out
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
+from ragseal.runtime.edges.filesystem import why
 
 SECONDS = 3600  #: that one run may take
 
@@ -21,11 +22,11 @@ class Snarkjs:
     """Proves with one circuit and key."""
 
     def __init__(self, wasm: Path, zkey: Path, node_modules: Path) -> None:
-        """Raises ConfigurationError: Node.js or snarkjs is not installed."""
+        """Raises UnavailableError: Node.js or snarkjs is not installed."""
         node = shutil.which("node")
         program = node_modules / "snarkjs" / "build" / "cli.cjs"
         if node is None or not program.exists():
-            raise ConfigurationError(f"Node.js or snarkjs is not installed: {way_out()}")
+            raise UnavailableError(f"Node.js or snarkjs is not installed: {way_out()}")
         self._command = (node, str(program), "groth16", "fullprove")
         self._wasm, self._zkey = wasm, zkey
 
@@ -40,7 +41,9 @@ class Snarkjs:
             with tempfile.TemporaryDirectory() as folder:  # mode 0700: the inputs are secret
                 return self._prove_in(Path(folder), inputs)
         except OSError as error:
-            raise ConfigurationError(f"snarkjs cannot work in {tempfile.gettempdir()}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"snarkjs cannot work in {tempfile.gettempdir()}: {why(error, tempfile.gettempdir())}"
+            ) from None
 
     def _prove_in(self, at: Path, inputs: Mapping[str, Any]) -> bytes:
         (at / "input.json").write_text(json.dumps(inputs))

@@ -15,9 +15,8 @@ from typing import Any
 
 from ragseal.groth16 import pairing
 from ragseal.groth16.pairing import G2_BYTES, G2Point
-from ragseal.kernel import field
-from ragseal.kernel.bn254 import POINT_BYTES, decode_point, encode_point, split_points
-from ragseal.kernel.errors import EncodingError, ProofError
+from ragseal.kernel.bn254 import POINT_BYTES, decode_point, encode_point, split_points, unpack_scalars
+from ragseal.kernel.errors import ProofError
 from ragseal.kernel.msm import Affine, Point, multi_scalar
 from ragseal.kernel.params import P
 
@@ -38,13 +37,6 @@ def proper_point(data: bytes) -> Point:
 
 def _proper_points(data: bytes) -> list[Point]:
     return [proper_point(part) for part in split_points(data)]
-
-
-def _scalars(data: bytes) -> list[int]:
-    try:
-        return field.unpack(data)
-    except EncodingError as error:
-        raise ProofError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +157,7 @@ class VerifyingKey:
     # --- verification ---
 
     def _checked_inputs(self, clear: bytes, commitments: bytes) -> tuple[list[int], list[Point]]:
-        values, points = _scalars(clear), _proper_points(commitments)
+        values, points = unpack_scalars(clear), _proper_points(commitments)
         if len(values) > self.n_public:
             raise ProofError(f"{len(values)} clear inputs, the key has {self.n_public} public inputs")
         if len(values) < self.n_public and not points:
@@ -227,7 +219,7 @@ class VerifyingKey:
         for at, (clear, given, packed) in enumerate(zip(clears, commitments, scales, strict=True)):
             try:
                 inputs.append(self._checked_inputs(clear, given))
-                own.append(_scalars(packed) or [1] * len(inputs[-1][1]))
+                own.append(unpack_scalars(packed) or [1] * len(inputs[-1][1]))
             except ProofError as error:
                 raise ProofError(f"batch entry {at}: {error}") from None
         width = len(inputs[0][0])

@@ -14,6 +14,7 @@ from typing import Protocol
 from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
 from ragseal.circuits.circuit import layout_of
+from ragseal.groth16.relations import check_relations
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.classes import AttestationClass
@@ -58,7 +59,7 @@ class View:
     """A verifying key whose first ``clear`` of ``public`` inputs are public indeed; the others live in commitments.
 
     Raises:
-        ProofError: the key has another number of public inputs.
+        ProofError: the key has another number of public inputs, or anybody can prove anything under it.
     """
 
     def __init__(self, name: str, public: int, clear: int, vk: VerifyingKeyData) -> None:
@@ -69,6 +70,7 @@ class View:
                 f"this key has {vk.n_public} public inputs, class {name!r} needs {public}: "
                 "keys never cross circuit classes"
             )
+        check_relations(vk.to_bytes())
 
     @cached_property
     def digest(self) -> bytes:

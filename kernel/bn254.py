@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ragseal.kernel import field
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import EncodingError, ProofError
 from ragseal.kernel.msm import Affine, add_pairs, multi_scalar, multiples
 from ragseal.kernel.params import P, R
 
@@ -22,7 +22,11 @@ IDENTITY = bytes(POINT_BYTES)
 
 
 class Group(Protocol):
-    """G1 arithmetic on concatenated 64-byte points and 32-byte scalars."""
+    """G1 arithmetic on concatenated 64-byte points and 32-byte scalars.
+
+    Every method raises ProofError for bytes that are no points or scalars, numbers of them that do not fit, and an
+    integer that is no element of the field; a negative one stands for r - |x|.
+    """
 
     def check(self, points: bytes) -> None:
         """Every point is on the curve, canonical and not the identity, else ProofError."""
@@ -42,8 +46,33 @@ class Group(Protocol):
     def fold(self, points: bytes, u: int) -> bytes:
         """u * left + right of the two halves, point by point.  The left half of an odd number is the longer one.
 
-        The identity is allowed in and out; 0 < u < r.
+        The identity is allowed in and out; u is not 0.
         """
+
+
+MAX_GENERATORS = 1 << 26  #: native/src/python/group.rs
+
+
+def pack_scalar(x: int) -> bytes:
+    """An integer as 32 bytes.  ProofError: |x| >= r."""
+    try:
+        return field.to_bytes(x)
+    except EncodingError as error:
+        raise ProofError(str(error)) from None
+
+
+def unpack_scalars(packed: bytes) -> list[int]:
+    """Packed scalars as integers.  ProofError: one is not below r, or cut off."""
+    try:
+        return field.unpack(packed)
+    except EncodingError as error:
+        raise ProofError(str(error)) from None
+
+
+def check_count(count: int) -> None:
+    """ProofError: nobody needs so many generators, or it is negative."""
+    if not 0 <= count <= MAX_GENERATORS:
+        raise ProofError(f"{count} generators, where 0 to {MAX_GENERATORS} can be asked for")
 
 
 def decode_point(data: bytes) -> Affine:
@@ -88,34 +117,39 @@ class PurePythonGroup:
 
     def msm(self, points: bytes, scalars: bytes) -> bytes:
         decoded = [decode_point(d) for d in split_points(points)]
-        values = field.unpack(scalars)
+        values = unpack_scalars(scalars)
         if len(decoded) != len(values):
             raise ProofError(f"{len(decoded)} points but {len(values)} scalars")
         return encode_point(multi_scalar(decoded, values))
 
     def hash_to_curve(self, domain: bytes, count: int) -> bytes:
+        check_count(count)
         return b"".join(encode_point(hash_point(domain, j)) for j in range(count))
 
     def combine(self, vectors: Sequence[bytes], coefficients: Sequence[int]) -> bytes:
         if len(vectors) != len(coefficients) or len({len(v) for v in vectors}) > 1:
             raise ProofError("linear combination of vectors of different lengths")
         total: list[int] = []
-        for vector, coefficient in zip(vectors, coefficients, strict=True):
-            values = field.unpack(vector)
+        for vector, coefficient in zip(vectors, map(_element, coefficients), strict=True):
+            values = unpack_scalars(vector)
             total = total or [0] * len(values)
             total = [(t + coefficient * v) % R for t, v in zip(total, values, strict=True)]
         return field.pack(total)
 
     def respond(self, nonces: bytes, challenge: int, witness: bytes) -> bytes:
-        pairs = zip(field.unpack(nonces), field.unpack(witness), strict=True)
-        return field.pack((k + challenge * a) % R for k, a in pairs)
+        masks, values, c = unpack_scalars(nonces), unpack_scalars(witness), _element(challenge)
+        if len(masks) != len(values):
+            raise ProofError(f"{len(masks)} nonces but {len(values)} entries of a witness")
+        return field.pack((k + c * a) % R for k, a in zip(masks, values, strict=True))
 
     def fold(self, points: bytes, u: int) -> bytes:
-        decoded = [decode_point(d) for d in split_points(points)]
+        decoded, factor = [decode_point(d) for d in split_points(points)], _element(u)
+        if not factor:
+            raise ProofError("a vector is not folded by 0")
         half = (len(decoded) + 1) // 2
         out: list[Affine] = decoded[half:] + [None] * (2 * half - len(decoded))
         kept = [j for j in range(half) if decoded[j] is not None]
-        scaled = dict(zip(kept, multiples([p for p in decoded[:half] if p is not None], u), strict=True))
+        scaled = dict(zip(kept, multiples([p for p in decoded[:half] if p is not None], factor), strict=True))
         both = [j for j in kept if out[j] is not None]
         sums = add_pairs([scaled[j] for j in both], [p for j in both if (p := out[j]) is not None])
         for j in kept:
@@ -123,6 +157,11 @@ class PurePythonGroup:
         for j, total in zip(both, sums, strict=True):
             out[j] = total
         return b"".join(map(encode_point, out))
+
+
+def _element(x: int) -> int:
+    """An integer as the element that it stands for."""
+    return int.from_bytes(pack_scalar(x), "big")
 
 
 def hash_point(domain: bytes, index: int) -> tuple[int, int]:

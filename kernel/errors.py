@@ -67,6 +67,10 @@ class ConfigurationError(AuditError):
     """Files, keys, ports or settings of this process that are missing, contradictory or in use."""
 
 
+class UnavailableError(ConfigurationError):
+    """A tool, module, file or lock that this machine lacks now: what needs it cannot be done, and nothing is wrong."""
+
+
 class TransportError(AuditError):
     """A peer that cannot be reached, or that answers with something that is no answer."""
 

@@ -21,11 +21,9 @@ def to_bytes(x: int) -> bytes:
     Raises:
         EncodingError: |x| >= r.
     """
-    if x < 0:
-        x += R
-    if not 0 <= x < R:
+    if not -R < x < R:
         raise EncodingError("integer does not fit a field element")
-    return x.to_bytes(FIELD_BYTES, "big")
+    return (x + R if x < 0 else x).to_bytes(FIELD_BYTES, "big")
 
 
 def from_bytes(data: bytes) -> int:

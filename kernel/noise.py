@@ -5,7 +5,7 @@ Everything here is exact integer arithmetic; no float ever touches a mass, a qua
 
 A table stores ``h(0..C)``.  Of the laws "gaussian", "geometric" and "geometric-16" that is the non-negative half of a
 symmetric mass function p(x) = p(-x) on [-C, C]; of "one-sided" and "one-sided-16" it is the whole of one on [0, C].
-Masses are out of 2^n, n = 128 and, of the two laws whose names end in 16, 112.  The rules that every party checks
+Masses are out of 2^n, n = 128 and, of laws whose names end in 16, 112.  The rules that every party checks
 (:func:`check_table`):
 
 T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;

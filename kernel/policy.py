@@ -29,7 +29,10 @@ EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window'
 ANSWERS = "answers"
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
+LONGEST_WINDOW = 366 * 86400  #: seconds
+OPENS_WITHIN = 3600  #: seconds from ``opens`` in which a window may open that lasts shorter
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
+MOST_ANSWERED_BY = 300  #: seconds from a request's admission to its answer, where the claim is answers
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
 PRECISE, PAPER = "precise", "paper"  #: the Gumbel law's location in the guard's threshold, SPEC M.10
@@ -64,7 +67,7 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32,
     )  # fmt: skip
 
     class_name: str
@@ -86,8 +89,8 @@ class Policy(Message):
     unit: str  #: privacy unit, "slot"
     chunks_max: int  #: slots one document may fill
     period_start: int  #: seconds since 1970; windows from here on share one budget
-    opens: int  #: seconds since 1970
-    closes: int
+    opens: int  #: seconds since 1970; not before
+    closes: int  #: when it is over if it opens at ``opens``; one that opens later lasts as long
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
     guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
     guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
@@ -97,6 +100,21 @@ class Policy(Message):
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
     similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
+    answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
+
+    @property
+    def length(self) -> int:
+        """Seconds that the window takes queries, from the time that its opening states."""
+        return self.closes - self.opens
+
+    @property
+    def opens_by(self) -> int:
+        """The latest time that an opening may state, in seconds since 1970."""
+        return self.opens + max(self.length, OPENS_WITHIN)
+
+    def ends(self, opened: int) -> int:
+        """When a window is over whose opening states ``opened``, both in seconds since 1970.  SPEC A.1.6."""
+        return opened + self.length
 
     @property
     def width(self) -> int:
@@ -219,6 +237,11 @@ class Policy(Message):
                 f"needs opens < closes: the window would close at {self.closes}, before it opens at {self.opens}; "
                 f"let it close after {self.opens}"
             )
+        if self.length > LONGEST_WINDOW:
+            raise PolicyError(
+                f"a window of {self.length} s is longer than {LONGEST_WINDOW} s (366 days): let it close at "
+                f"{self.opens + LONGEST_WINDOW} at the latest, and commit the next one beside it (`serve --next`)"
+            )
         if self.period_start > self.opens:
             raise PolicyError(
                 f"needs period_start <= opens: the budget period would begin at {self.period_start}, after the window "
@@ -259,16 +282,40 @@ class Policy(Message):
 
     def _validate_answers(self) -> None:
         said = (self.vocabulary != NO_VOCABULARY, self.words_max > 0, self.participations > 0, self.similarity > 0)
-        if not self.answers and any(said):
-            raise PolicyError(f"a vocabulary and documents that take part are of the claim {ANSWERS}, not {self.claim}")
+        if not self.answers and any((*said, self.answered_by)):
+            raise PolicyError(
+                f"vocabulary, words_max, participations, similarity and answered_by are of the claim {ANSWERS}, not "
+                f"{self.claim}"
+            )
         if self.answers and not all(said):
             raise PolicyError(
                 f"the claim {ANSWERS} needs a vocabulary, and words_max, participations and similarity of at least 1"
             )
+        if self.answers:
+            self._validate_deadline()
         if self.answers and self.lo:
             raise PolicyError(f"counts of the claim {ANSWERS} begin at 0: lo must be 0, not {self.lo}")
         if self.answers and self.guarded:
             raise PolicyError(f"a window of the claim {ANSWERS} returns no document: it has no guard to withhold one")
+
+    def _validate_deadline(self) -> None:
+        by = self.answered_by
+        if not 1 <= by <= MOST_ANSWERED_BY:
+            raise PolicyError(
+                f"the claim {ANSWERS} needs answered_by from 1 to {MOST_ANSWERED_BY} s, not {by}: the nearest is "
+                f"answered_by = {min(max(by, 1), MOST_ANSWERED_BY)}"
+            )
+        if self.version_every and by > self.version_every:
+            raise PolicyError(
+                f"answers would leave {by} s after their request, over versions of the index that are replaced every "
+                f"{self.version_every} s: answered_by must not be above version_every; the nearest is answered_by = "
+                f"{self.version_every}"
+            )
+        if self.opens < self.closes < self.opens + by:
+            raise PolicyError(
+                f"answers would leave {by} s after their request, and the window is open for "
+                f"{self.closes - self.opens} s: no request could be answered; let it close after {self.opens + by}"
+            )
 
 
 #: Why a guard that somebody may ask for does not exist.

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from ragseal.kernel import field
+from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.params import R
 
 FULL_ROUNDS = 8
@@ -88,5 +90,11 @@ def permute(state: Sequence[int]) -> list[int]:
 
 
 def poseidon(*inputs: int) -> int:
-    """circomlib's ``Poseidon(n)``: element 0 of the permutation of [0, inputs...].  1 to 16 inputs."""
-    return permute([0, *inputs])[0]
+    """circomlib's ``Poseidon(n)``: element 0 of the permutation of [0, inputs...].
+
+    Raises:
+        EncodingError: no input or more than 16, or one with |x| >= r; a negative one stands for r - |x|.
+    """
+    if not 1 <= len(inputs) <= 16:
+        raise EncodingError(f"Poseidon takes 1 to 16 inputs here, not {len(inputs)}")
+    return permute([0, *(field.from_bytes(field.to_bytes(x)) for x in inputs)])[0]

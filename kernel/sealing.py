@@ -59,14 +59,20 @@ def public_of(private: bytes) -> bytes:
 
 
 def check_seal_key(public: bytes) -> None:
-    """Refuse a key of small order, to which nothing can be sealed: everybody would know the shared secret.
+    """Refuse a key that is written in a second form, or of small order: everybody would know the shared secret.
+
+    RFC 7748 (section 5) reads two forms and more for one key: it ignores the top bit and reduces the rest.
 
     Raises:
         AttestationError: such a key, or not 32 bytes.
     """
-    u = int.from_bytes(public, "little") & (2**255 - 1)  # RFC 7748 section 5: the top bit is ignored
-    if len(public) != SEAL_KEY_BYTES or u % FIELD_PRIME in _SMALL_ORDER_U:
+    u = int.from_bytes(public, "little")
+    if len(public) != SEAL_KEY_BYTES or u in _SMALL_ORDER_U:
         raise AttestationError("nothing can be sealed to the request's key: draw a fresh X25519 key")
+    if u >= FIELD_PRIME:
+        raise AttestationError(
+            "the request's key is not in canonical form, its u is not below 2^255 - 19: draw a fresh X25519 key"
+        )
 
 
 def seal(public: bytes, secret: bytes, info: bytes, plaintext: bytes) -> bytes:
@@ -78,14 +84,12 @@ def seal(public: bytes, secret: bytes, info: bytes, plaintext: bytes) -> bytes:
         info: what both sides agree the text is about.
 
     Raises:
-        AttestationError: a public key of small order.
+        AttestationError: a public key that :func:`check_seal_key` refuses.
     """
+    check_seal_key(public)
     ephemeral = X25519PrivateKey.from_private_bytes(derive_private(secret))
     sent = ephemeral.public_key().public_bytes_raw()
-    try:
-        shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(public))
-    except ValueError:
-        raise AttestationError("nothing can be sealed to the request's key: draw a fresh X25519 key") from None
+    shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(public))
     key, nonce = _schedule(shared, sent, public, info)
     return sent + ChaCha20Poly1305(key).encrypt(nonce, plaintext, b"")
 

@@ -10,11 +10,13 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime  # exact: the calendar of a given second, no clock
 from typing import ClassVar
 
 from ragseal.kernel import signature
-from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Text
+from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
 from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
@@ -25,18 +27,122 @@ MOST_VERDICTS = 16  #: of one auditor about one window that a provider's log hol
 PURPOSE = "audit-verdict"
 UNCOMPARED = "a claim under that key: compare it with the window's auditors"
 
+ANY = "any"  #: of accounts or queries: the claim holds for any number of them
+NOT_KNOWN = "unknown"  #: epsilon of the whole log, where this auditor cannot compute it
+LAST_MINUTE = 253_402_300_740  #: of the year 9999, in seconds since 1970
+
+#: What of a PASS rests on the provider's word, and how the verdict's line says it, in this order.
+WORD_OF_THE_PROVIDER = {
+    "late": "late=unproven",  #: where documents stand that came when their coins were known
+    "filter": "filter=provider",  #: in how many answers a document takes part
+    "histograms": "histograms=provider",  #: that they are those of the tenant's documents
+    "texts": "texts=provider",  #: that answers say no more than question and keywords
+    "vocabulary": "vocabulary=provider",  #: that its words are public
+    "embeddings": "embeddings=provider",  #: of queries whose accounts did not check them
+    "neighbours": "neighbours=provider",  #: that windows which count kept their rules, though no PASS says so
+}
+
 _BOUND = re.compile(r"inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?")
-EPSILON = Text(24)
+_COUNT = re.compile(r"[1-9][0-9]{0,19}")
+BOUND = Text(24)
 
 
-def _check(outcome: str, epsilon: str) -> None:
-    """Raises EncodingError: none of the four outcomes, or an epsilon that does not go with it."""
+def minute_text(seconds: int) -> str:
+    """A minute in UTC as a verdict's line writes it: ``2026-11-27T00:00Z``.  ``seconds``: since 1970."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed(Message):
+    """All that an epsilon needs to be a claim: whom it holds against, for what time, and whose word it rests on.
+
+    A PASS has one, and its line begins with it.  Every symbol of the claim's text has its value here.  SPEC D.12.5.
+    """
+
+    TAG: ClassVar[str] = "claimed"
+    CODECS: ClassVar[Sequence[Codec]] = (
+        NAME,
+        BOUND,
+        BOUND,
+        BOUND,
+        BOUND,
+        BOUND,
+        U64,
+        U64,
+        BOUND,
+        Many(NAME, len(WORD_OF_THE_PROVIDER)),
+    )
+
+    claim: str
+    epsilon: str  #: over the budget period, rounded up; of until-delivered it is unseen
+    returned: str  #: of until-delivered, rounded up; else empty
+    delta: str
+    coalition: str  #: accounts, or ANY
+    queries: str  #: of one account over the budget period, or ANY
+    period_from: int  #: the minute in which the budget period begins, seconds since 1970
+    left_out: int  #: windows of the log, as it was audited, that epsilon does not count
+    epsilon_log: str  #: with those windows, rounded up, or NOT_KNOWN; empty where there are none
+    word: tuple[str, ...]  #: what rests on the provider's word, of WORD_OF_THE_PROVIDER and in its order
+
+    def validate(self) -> None:
+        if self.claim not in (EVERY_LIST, UNTIL_DELIVERED, ANSWERS):
+            raise EncodingError(f"a verdict's claim is none of this version's: {self.claim!r}")
+        for name in ("epsilon", "delta"):
+            _check_bound(name, getattr(self, name))
+        if self.claim == UNTIL_DELIVERED:
+            _check_bound("return", self.returned)
+        elif self.returned:
+            raise EncodingError(f"the claim {self.claim} has no return")
+        counted = self.claim == EVERY_LIST
+        for name in ("coalition", "queries"):
+            if not (_COUNT.fullmatch(getattr(self, name)) if counted else getattr(self, name) == ANY):
+                raise EncodingError(f"{name} of the claim {self.claim} is {'a count' if counted else ANY}")
+        if self.period_from % 60 or self.period_from > LAST_MINUTE:
+            raise EncodingError("a budget period begins with a whole minute, before the year 10000")
+        if bool(self.left_out) != bool(self.epsilon_log):
+            raise EncodingError("windows that are left out and epsilon of the whole log are named together")
+        if self.epsilon_log and self.epsilon_log != NOT_KNOWN:
+            _check_bound("epsilon of the whole log", self.epsilon_log)
+        if self.word != tuple(name for name in WORD_OF_THE_PROVIDER if name in self.word):
+            raise EncodingError("what rests on the provider's word is named in order, each once, as this version does")
+
+    def text(self) -> str:
+        """As the verdict's line has it."""
+        delivered = f" unseen={self.epsilon} return={self.returned}" if self.claim == UNTIL_DELIVERED else ""
+        log = f" epsilon_log={self.epsilon_log}" if self.left_out else ""
+        return " ".join(
+            (
+                f"epsilon_audit={self.epsilon} claim={self.claim} coalition={self.coalition} "
+                f"queries={self.queries}{delivered} delta={self.delta} period_from={minute_text(self.period_from)} "
+                f"left_out={self.left_out}{log}",
+                *(WORD_OF_THE_PROVIDER[name] for name in self.word),
+            )
+        )
+
+
+CLAIMED = Many(Nested(Claimed), 1)
+
+
+def _check_bound(name: str, value: str) -> None:
+    if not _BOUND.fullmatch(value):
+        raise EncodingError(f"{name} of a verdict is a plain decimal number, or inf")
+
+
+def _check(outcome: str, claimed: Sequence[Claimed]) -> None:
+    """Raises EncodingError: none of the four outcomes, or a claim that does not go with it."""
     if outcome not in OUTCOMES:
         raise EncodingError(f"a verdict is one of {', '.join(OUTCOMES)}, not {outcome!r}")
-    if outcome not in PASSED and epsilon:
+    if outcome not in PASSED and claimed:
         raise EncodingError(f"{outcome} has no epsilon")
-    if outcome in PASSED and not _BOUND.fullmatch(epsilon):
-        raise EncodingError(f"the epsilon of a {outcome} is a plain decimal number, or inf")
+    if outcome in PASSED and not claimed:
+        raise EncodingError(f"a {outcome} names its claim, coalition, queries, delta and period beside its epsilon")
+    for one in claimed:
+        one.validate()
+
+
+def found(outcome: str, claimed: Sequence[Claimed]) -> str:
+    """Outcome and claim in one line."""
+    return " ".join((outcome, *(one.text() for one in claimed)))
 
 
 def log_digest(vkey: str) -> bytes:
@@ -57,7 +163,7 @@ class VerdictEntry(Message):
         Text(128),
         Many(HASH, 1),
         NAME,
-        EPSILON,
+        CLAIMED,
         U64,
     )
 
@@ -68,11 +174,11 @@ class VerdictEntry(Message):
     window: str  #: empty where none was found
     manifest: tuple[bytes, ...]  #: its digest; none where none was found
     outcome: str
-    epsilon: str  #: of a PASS, rounded up; else empty
+    claimed: tuple[Claimed, ...]  #: of a PASS; else none
     time: int  #: seconds since 1970
 
     def validate(self) -> None:
-        _check(self.outcome, self.epsilon)
+        _check(self.outcome, self.claimed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +189,22 @@ class AuditVerdict(Message):
     """
 
     TAG: ClassVar[str] = "audit-verdict"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, PUBLIC_KEY, HASH, NAME, EPSILON, SIGNATURE)
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, PUBLIC_KEY, HASH, NAME, CLAIMED, SIGNATURE)
 
     manifest: bytes
     log: bytes  #: :func:`log_digest` of the log that was audited, and that alone may hold this
     auditor: bytes  #: one of the manifest's
     digest: bytes  #: SHA-256 of the envelope, as its file has it
     outcome: str
-    epsilon: str  #: of a PASS, rounded up; else empty
+    claimed: tuple[Claimed, ...]  #: of a PASS; else none
     signature: bytes
 
     def validate(self) -> None:
-        _check(self.outcome, self.epsilon)
+        _check(self.outcome, self.claimed)
 
     def body(self) -> bytes:
-        parts = (self.manifest, self.log, self.auditor, self.digest, self.outcome.encode(), self.epsilon.encode())
+        said = b"".join(one.encode() for one in self.claimed)
+        parts = (self.manifest, self.log, self.auditor, self.digest, self.outcome.encode(), said)
         return tagged_hash("audit-verdict-body", *parts)
 
     def signed(self, key: SigningKey) -> AuditVerdict:
@@ -113,5 +220,4 @@ class AuditVerdict(Message):
 
         ``whose``: whether that is an auditor of the window, where the reader has its manifest.
         """
-        epsilon = f" epsilon {self.epsilon}" if self.epsilon else ""
-        return f"audited: {self.outcome}{epsilon} by {self.auditor.hex()} ({whose})"
+        return f"audited: {found(self.outcome, self.claimed)} by {self.auditor.hex()} ({whose})"

@@ -14,10 +14,20 @@ from typing import ClassVar
 
 from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.policy import Policy
 from ragseal.kernel.transcript import tagged_hash
 
 MAX_TENANTS = 256
 ANSWERING = 2  #: of the newest versions: what was prepared over the one before the newest is finished over it
+
+
+def nameable(policy: Policy) -> int:
+    """How many of the newest versions a record may name at its place in the log.
+
+    A request over one of the ANSWERING newest is admitted.  Where the claim is answers its record follows so many
+    seconds later as the policy says, and one version may have come meanwhile.
+    """
+    return ANSWERING + 1 if policy.answers else ANSWERING
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.learning import keep_turns, learn
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier, check_name
+from ragseal.ledger.named_log import named_log
+from ragseal.ledger.note import COSIGNATURE, NoteSigner, check_name
 from ragseal.ledger.observer import AlarmError, Observer, Step
 from ragseal.ledger.options import (
     Peer,
@@ -31,6 +32,7 @@ from ragseal.ledger.options import (
     peer_options,
     plain_errors,
     progress_lines,
+    signer_of,
     state_option,
 )
 from ragseal.ledger.page import Site
@@ -39,14 +41,17 @@ from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness_command import witness
+from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
 from ragseal.runtime.logs import log_to_stderr
-from ragseal.runtime.terminal import CONTEXT, keep_no_core, version
+from ragseal.runtime.terminal import CONTEXT, Teaching, version
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Teaching, context_settings=CONTEXT)
 @version("ragseal-observer")
 def main() -> None:
     """Watch a provider's public ledger.
@@ -64,7 +69,6 @@ def main() -> None:
     KEY is the log's public key as its provider publishes it (name+id+base64). Do not take it from the
     provider's server. Exit status: 0 all well, 1 something failed, 2 wrong usage, 3 alarm.
     """
-    keep_no_core()
 
 
 @main.command()
@@ -81,14 +85,19 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {state}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make {state}: {why(error, state)}") from None
     key = Ed25519PrivateKey.generate()
-    save_key(state / "key.pem", key)
     signer = NoteSigner(name, key, COSIGNATURE)
+    if (state / "key.pem").exists():
+        known = signer_of(state).verifier.vkey()  # shown once, and perhaps not seen
+        raise ConfigurationError(
+            f"{state / 'key.pem'} exists, a key is never overwritten: choose another --state. Its public key is {known}"
+        )
     try:
-        (state / "name").write_text(name + "\n", "utf-8")
+        write_durably(state / "name", f"{name}\n".encode())  # before the key, which is made once
     except OSError as error:
-        raise ConfigurationError(f"cannot write {state / 'name'}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write {state / 'name'}: {why(error, state / 'name')}") from None
+    save_key(state / "key.pem", key)
     if as_json:
         click.echo(json.dumps({"name": name, "vkey": signer.verifier.vkey(), "key_file": str(state / "key.pem")}))
     else:
@@ -239,7 +248,7 @@ def page(
     if hosts and port is None:
         raise click.UsageError("--host goes with --http: what serves the folder of --out goes by its own names")
     names = frozenset(name.lower() for name in hosts)
-    witnesses = [NoteVerifier.from_vkey(key) for key in keys]
+    witnesses = [named_log(key, "the witness key") for key in keys]
 
     log_to_stderr()
 
@@ -364,6 +373,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
 
 
 main.add_command(witness)
+main.add_command(doctor_command(state_option, "state", "--provider", serves=True))
 
 
 if __name__ == "__main__":

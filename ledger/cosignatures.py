@@ -33,6 +33,7 @@ from ragseal.ledger.policy import Policy
 from ragseal.ledger.published import PublicLog
 from ragseal.ledger.quorum import QuorumNote
 from ragseal.runtime.durable import append_durably, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 MAX_CLOCK_SKEW = 60  #: seconds that a witness's clock may be ahead
 MIN_INTERVAL = 5  #: seconds between two cosignatures of one witness, by its own clock
@@ -106,7 +107,7 @@ class CosignatureBook:
                 _log.warning("%s: its last line was not written whole and is cut off", self._path)
                 os.truncate(self._path, self._size)
         except OSError as error:
-            raise LedgerError(f"cannot read {self._path}: {error.strerror}") from None
+            raise LedgerError(f"cannot read {self._path}: {why(error, self._path)}") from None
 
     def _read(self) -> None:
         """Take the file's lines; the last one may be torn, if the power went while it was written."""
@@ -247,7 +248,7 @@ class CosignatureBook:
         try:
             self._size = append_durably(self._path, item.encode(), self._size)
         except OSError as error:
-            raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
+            raise LedgerError(f"cannot keep the cosignature: {why(error)}") from None
         self._lines += 1
 
     def _rewrite(self, newest: dict[str, Cosigned]) -> None:
@@ -255,7 +256,7 @@ class CosignatureBook:
         try:
             write_durably(self._path, data)
         except OSError as error:
-            raise LedgerError(f"cannot keep the cosignature: {error.strerror}") from None
+            raise LedgerError(f"cannot keep the cosignature: {why(error)}") from None
         self._size, self._lines = len(data), len(newest)
 
 

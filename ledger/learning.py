@@ -19,6 +19,7 @@ from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, follow, is_turn, read_turn
 from ragseal.ledger.witness import Evidence, ForkError, UnprovenError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 PAGE = 1024
 
@@ -118,7 +119,7 @@ def load_turns(path: Path, log: NoteVerifier) -> NoteVerifier:
     except FileNotFoundError:
         return log
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except AuditError as error:
         raise ConfigurationError(f"{path} is damaged ({error}): remove it, the log has its turns too") from None
 
@@ -128,4 +129,4 @@ def keep_turns(path: Path, log: NoteVerifier, mode: int = 0o600) -> None:
     try:
         write_durably(path, KeptTurns(LogKey.of(log).turns).encode(), mode=mode)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write {path}: {why(error, path)}") from None

@@ -257,7 +257,7 @@ class Log:
     def _store(self, entries: list[bytes], first: int) -> list[InclusionBundle]:
         """Durable transaction, then signatures.  Stops the log if it cannot tell what storage holds."""
         try:
-            with storage("append"):
+            with storage("append", self._folder.database):
                 self._tree.append_entries(entries)
         except LedgerError as error:
             try:
@@ -288,7 +288,7 @@ class Log:
 
     def _publish(self, frontier: Frontier, note: bytes) -> None:
         """Keep a signed note of durable entries before anyone can see it."""
-        with storage("publish a checkpoint"):
+        with storage("publish a checkpoint", self._folder.database):
             self._file.write(note)
         try:
             self._watcher(frontier.size, note)

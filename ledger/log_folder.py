@@ -18,6 +18,7 @@ from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.storage import connect, storage
 from ragseal.ledger.turned_tree import TURNS_INDEX, read_turns
 from ragseal.runtime.durable import DirectoryLock, DurableFile, sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 APPLICATION_ID = 0x52414753
 
@@ -47,7 +48,7 @@ class LogFolder:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_directory(directory.parent)
         except OSError as error:
-            raise ConfigurationError(f"cannot make the ledger directory {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the ledger directory {directory}: {why(error, directory)}") from None
         lock = DirectoryLock(directory, "the ledger")
         try:
             for name in (_DATABASE, _CHECKPOINT):
@@ -57,7 +58,7 @@ class LogFolder:
                     )
             signer = LogSigner.of(signer, directory)
             note = signer.note(Checkpoint(signer.name, 0, EMPTY_ROOT))
-            with storage("create the ledger"):
+            with storage("create the ledger", directory / _DATABASE):
                 tree = connect(directory / _DATABASE)
                 tree.con.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 sync_directory(directory)
@@ -89,7 +90,7 @@ class LogFolder:
         lock = DirectoryLock(directory, "the ledger")
         tree: SqliteTree | None = None
         try:
-            with storage("open the ledger"):
+            with storage("open the ledger", directory / _DATABASE):
                 for unfinished in directory.glob(f".{_CHECKPOINT}.*"):  # a crash while a checkpoint was written
                     unfinished.unlink()
                 note = (directory / _CHECKPOINT).read_bytes()
@@ -112,9 +113,14 @@ class LogFolder:
             lock.release()
             raise
 
+    @property
+    def database(self) -> Path:
+        """The file of the entries."""
+        return self.directory / _DATABASE
+
     def checkpoint_file(self) -> DurableFile:
         """The file of the last signed note, opened to be written again and again."""
-        with storage("open the ledger"):
+        with storage("open the ledger", self.database):
             return DurableFile(self.directory / _CHECKPOINT)
 
     def let_go(self) -> None:

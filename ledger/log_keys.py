@@ -19,6 +19,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey
 from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.token_key import TokenKey
 
@@ -42,7 +43,7 @@ def log_key(directory: Path, signer: NoteSigner) -> NoteVerifier:
     except FileNotFoundError:
         return signer.verifier
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except AuditError as error:
         raise ConfigurationError(f"{path} is damaged ({error}): move it away, the log has its turns too") from None
 
@@ -69,7 +70,7 @@ def settle(directory: Path, ledger: Log) -> None:
             former.unlink()
             sync_directory(directory)
     except OSError as error:
-        raise ConfigurationError(f"cannot change the log's keys in {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot change the log's keys in {directory}: {why(error, directory)}") from None
 
 
 def _promote(directory: Path, newest: bytes) -> None:
@@ -105,7 +106,9 @@ def rotate(directory: Path, ledger: Log, overlap: int, key: Ed25519PrivateKey | 
     try:
         (directory / NEXT_FILE).unlink(missing_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot remove {directory / NEXT_FILE}: {error.strerror}") from None
+        raise ConfigurationError(
+            f"cannot remove {directory / NEXT_FILE}: {why(error, directory / NEXT_FILE)}"
+        ) from None
     save_key(directory / NEXT_FILE, key)
     ledger.rotate(NoteSigner(ledger.origin, load_key(directory / NEXT_FILE)), overlap)
     settle(directory, ledger)

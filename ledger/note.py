@@ -29,6 +29,7 @@ COSIGNATURE = 0x04
 
 MAX_NOTE_BYTES = 64 * 1024
 MAX_SIGNATURES = 128
+MAX_LISTED = 8  #: keys that an error names
 MAX_TIME = 2**63 - 1
 
 _PREFIX = "\u2014 "
@@ -285,13 +286,19 @@ def verify_note(note: Note, known: Iterable[NoteVerifier]) -> list[Verified]:
         if key.owns(signature)
     ]
     if not verified:
-        names = ", ".join(key.name for key in keys) or "nobody"
-        signers = ", ".join(dict.fromkeys(signature.name for signature in note.signatures)) or "nobody"
+        wanted = [(key.name, key.key_id) for key in keys]
+        seen = list(dict.fromkeys((signature.name, signature.key_id) for signature in note.signatures))
+        same = {name for name, _ in wanted} & {name for name, _ in seen}
+        way = "the name is right, the key another: compare both keys" if same else "is that the log that you mean?"
         raise LedgerError(
-            f"the note carries no signature by a known key ({names}); it is signed by {signers}: is that the log, and "
-            "the key, that you mean?"
+            f"the note carries no signature by a known key ({_listed(wanted)}); it is signed by {_listed(seen)}: {way}"
         )
     return verified
+
+
+def _listed(keys: list[tuple[str, bytes]]) -> str:
+    """Names with the ids of their keys, as a verifier key's text form begins."""
+    return ", ".join(f"{name}+{number.hex()}" for name, number in keys[:MAX_LISTED]) or "nobody"
 
 
 def line_of(note: Note, key: NoteVerifier) -> NoteSignature | None:

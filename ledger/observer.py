@@ -32,6 +32,7 @@ from ragseal.ledger.witness import (
     void_memory,
 )
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 PAGE = 1024
 
@@ -284,4 +285,4 @@ class Observer:
         try:
             write_durably(path, data, mode=0o600)
         except OSError as error:
-            raise LedgerError(f"cannot write {path}: {error.strerror}") from None
+            raise LedgerError(f"cannot write {path}: {why(error, path)}") from None

@@ -16,11 +16,12 @@ from typing import Any
 import click
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier
 from ragseal.ledger.observer import AlarmError, Progress
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
-from ragseal.runtime import rpc
+from ragseal.runtime import rpc, texts
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.terminal import client_tls
 from ragseal.runtime.tls import ClientTls
@@ -59,7 +60,7 @@ def plain_errors(command: Command) -> Command:
             click.echo("Keep the evidence, show it to others, and do not rely on this log.", err=True)
             sys.exit(ALARM)
         except AuditError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"Error: {error}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
@@ -71,11 +72,13 @@ def peer_options(command: Command) -> Command:
     """--provider, --log-key and TLS, given to the command as ``peer``."""
 
     @click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves its ledger.")
-    @click.option("--log-key", required=True, metavar="KEY", help="The log's public key: name+id+base64.")
+    @click.option(
+        "--log-key", required=True, metavar="KEY", help="The log's public key, name+id+base64, or a file that holds it."
+    )
     @client_tls
     @functools.wraps(command)
     def wrapped(provider: str, log_key: str, tls: ClientTls, **rest: Any) -> None:
-        command(peer=Peer(provider, NoteVerifier.from_vkey(log_key), tls), **rest)
+        command(peer=Peer(provider, named_log(log_key), tls), **rest)
 
     return wrapped
 
@@ -97,14 +100,18 @@ interval_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
+def signer_of(state: Path) -> NoteSigner:
+    """An observer's name and key, which keygen left in its folder.  Raises ConfigurationError: there are none."""
+    if not (state / "name").exists():
+        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first")
+    name = texts.read_line(state / "name", f"the observer's name {state / 'name'}")
+    return NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE)
+
+
 @contextlib.contextmanager
 def open_witness(state: Path) -> Any:
-    """This observer's witness, from what keygen left in its folder."""
-    try:
-        name = (state / "name").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"no observer key in {state}: run ragseal-observer keygen first") from None
-    witness = Witness(state, NoteSigner(name, load_key(state / "key.pem"), COSIGNATURE))
+    """This observer's witness."""
+    witness = Witness(state, signer_of(state))
     try:
         yield witness
     finally:

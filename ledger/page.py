@@ -29,6 +29,7 @@ from ragseal.ledger.observer import PAGE, Observer, Progress
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.turns import LogKey, follow
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.face import MARK, style
 from ragseal.runtime.http_server import Request, Response
 
@@ -131,7 +132,7 @@ class Site:
             # last: a visitor never sees a status whose files are not there yet; durable, the rest can be made again
             write_durably(folder / "status.json", _json(status))
         except OSError as error:
-            raise ConfigurationError(f"cannot write the page to {folder}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write the page to {folder}: {why(error, folder)}") from None
         return size
 
     def _verified(self) -> SignedCheckpoint:

@@ -20,6 +20,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError,
 from ragseal.kernel.printable import printable
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, ED25519, NoteVerifier
+from ragseal.runtime import texts
 
 MAX_POLICY_BYTES = 256 * 1024
 MAX_LINES_OF_A_KIND = 64  #: logs, witnesses and groups, of each
@@ -60,13 +61,10 @@ class Policy:
     @classmethod
     def load(cls, path: Path) -> Policy:
         """Read a policy file.  ConfigurationError: unreadable, or a line that does not hold, by its number."""
+        what = f"witness policy {path}"
+        data = texts.read_bytes(path, what, most=MAX_POLICY_BYTES)
         try:
-            with path.open("rb") as file:
-                data = file.read(MAX_POLICY_BYTES + 1)
-        except OSError as error:
-            raise ConfigurationError(f"cannot read the witness policy {path}: {error.strerror}") from None
-        try:
-            return cls.parse(data)
+            return cls.parse(texts.octets_of(data, what))
         except EncodingError as error:
             raise ConfigurationError(f"witness policy {path}, {error}") from None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 
 def key_path(digest: bytes) -> str:
@@ -45,4 +46,4 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
             if not path.is_file() or path.read_bytes() != data:
                 write_durably(path, data)
     except OSError as error:
-        raise ConfigurationError(f"cannot write below {folder}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write below {folder}: {why(error, folder)}") from None

@@ -15,6 +15,7 @@ from ragseal.ledger.note import Note
 from ragseal.ledger.policy import Policy, QuorumError
 from ragseal.ledger.published import PublicLog
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 NAME = "quorum"
 
@@ -51,4 +52,4 @@ class QuorumNote:
         try:
             write_durably(self._path, note)
         except OSError as error:  # the lines themselves are in the book
-            _log.warning("cannot keep %s: %s", self._path, error.strerror)
+            _log.warning("cannot keep %s: %s", self._path, why(error))

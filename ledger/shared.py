@@ -11,7 +11,6 @@ The folder is made in one step, key and empty log together, so a crash leaves al
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import threading
@@ -30,7 +29,9 @@ from ragseal.ledger.merkle import MerkleTree, leaf_hash
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import LogKey, TurnError, TurnProof
-from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.durable import place_durably
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import holder, try_lock
 from ragseal.runtime.keyfile import load_key, save_key
 
 PATIENCE = 60.0  #: seconds to wait for a turn
@@ -113,7 +114,9 @@ class SharedLog:
         try:
             return (self.directory / _CHECKPOINT).read_bytes()
         except OSError as error:
-            raise LedgerError(f"cannot read {self.directory / _CHECKPOINT}: {error.strerror}") from None
+            raise LedgerError(
+                f"cannot read {self.directory / _CHECKPOINT}: {why(error, self.directory / _CHECKPOINT)}"
+            ) from None
 
     @contextmanager
     def _opened(self) -> Iterator[Log]:
@@ -132,10 +135,9 @@ class SharedLog:
             made.mkdir(mode=0o700, parents=True)
             save_key(made / LOG_KEY_FILE, Ed25519PrivateKey.generate())
             Log.create(made, NoteSigner(self._origin, load_key(made / LOG_KEY_FILE))).close()
-            os.rename(made, self.directory)
-            sync_directory(self.directory.parent)
+            place_durably(made, self.directory)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {self.directory}: {why(error, self.directory)}") from None
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -145,19 +147,18 @@ class SharedLog:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
         end = time.monotonic() + self._patience
         try:
             while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if try_lock(descriptor, path):
                     break
-                except OSError:
-                    if time.monotonic() >= end:
-                        raise LedgerError(
-                            f"another process has had {self.directory} for {self._patience:g} s: end it, or try again"
-                        ) from None
-                    time.sleep(_POLL)
+                if time.monotonic() >= end:
+                    raise LedgerError(
+                        f"another process{holder(descriptor)} has had {self.directory} for {self._patience:g} s: end "
+                        "it, or try again"
+                    )
+                time.sleep(_POLL)
             yield
         finally:
             os.close(descriptor)

@@ -19,6 +19,7 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import ED25519, Note, NoteSignature, NoteSigner, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnError
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 LINE_BYTES = 64
 
@@ -148,7 +149,7 @@ class LogSigner:
             )
             write_durably(path, b"".join(line.blob for line in lines), mode=0o600)
         except OSError as error:
-            raise LedgerError(f"cannot write {path}: {error.strerror}; the old key is kept until then") from None
+            raise LedgerError(f"cannot write {path}: {why(error, path)}; the old key is kept until then") from None
 
     def turn(self, new: NoteSigner, index: int, root: bytes, overlap: int) -> Rotation:
         """The statement, signed by both keys, that ``new`` signs this log from entry ``index`` on.

@@ -12,6 +12,8 @@ from pymerkle import SqliteTree
 
 from ragseal.kernel.errors import LedgerError
 from ragseal.ledger.turned_tree import TURNS_INDEX
+from ragseal.runtime.edges.databases import why_database
+from ragseal.runtime.edges.filesystem import why
 
 CACHE_BYTES = 64 * 1024 * 1024
 
@@ -21,23 +23,19 @@ class TransientError(LedgerError):
 
 
 @contextlib.contextmanager
-def storage(action: str) -> Iterator[None]:
-    """Storage errors as LedgerError with the way out."""
+def storage(action: str, database: Path | None = None) -> Iterator[None]:
+    """Storage errors as LedgerError with the way out; ``database`` is looked at, where it is named."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorname", "")
-        if code.startswith("SQLITE_FULL"):
-            raise TransientError(f"{action}: the disk is full. Free space; nothing of this was recorded") from None
-        if code.startswith("SQLITE_BUSY"):
-            raise TransientError(
-                f"{action}: another program holds the database. Close it; nothing was recorded"
-            ) from None
-        raise LedgerError(f"{action}: the database failed ({error}). Check the disk, restart") from None
+        said = str(error) if database is None else why_database(error, database)
+        if code.startswith(("SQLITE_FULL", "SQLITE_BUSY")):
+            raise TransientError(f"{action}: {said}; nothing of this was recorded") from None
+        raise LedgerError(f"{action}: the database failed: {said}; restart once that is mended") from None
     except OSError as error:
-        raise LedgerError(
-            f"{action}: the file system failed ({error.strerror}). Check the disk, then restart"
-        ) from None
+        said = why(error, database)
+        raise LedgerError(f"{action}: the file system failed: {said}; restart once that is mended") from None
     except ValueError as error:  # pymerkle: leaf indices with gaps
         raise LedgerError(f"{action}: the database is damaged ({error}). Restore it from a copy") from None
 

@@ -28,6 +28,7 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.observer import PAGE, Progress
 from ragseal.ledger.witness import UnprovenError
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 WIDTH = 256  #: hashes of a full tile
 LEVELS = 8  #: sizes are below 2^63
@@ -141,7 +142,7 @@ class TileFolder:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {directory}: {why(error, directory)}") from None
         self._lock = DirectoryLock(directory, f"the tiles in {directory}")
 
     def close(self) -> None:
@@ -159,7 +160,7 @@ class TileFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         except (EncodingError, LedgerError) as error:
             raise ConfigurationError(f"{path} is damaged, or another log's ({error}): export to a new folder") from None
 
@@ -218,7 +219,7 @@ class TileFolder:
                 try:
                     data = path.read_bytes()
                 except OSError as error:
-                    raise ConfigurationError(f"cannot read {path} ({error.strerror}): export to a new folder") from None
+                    raise ConfigurationError(f"cannot read {path} ({why(error)}): export to a new folder") from None
                 if len(data) != width * HASH_SIZE:
                     raise ConfigurationError(f"{path} is damaged: export to a new folder")
                 growing.open[level] = [data[i : i + HASH_SIZE] for i in range(0, len(data), HASH_SIZE)]
@@ -235,7 +236,7 @@ class TileFolder:
             staging.mkdir()
             yield staging
         except OSError as error:
-            raise ConfigurationError(f"cannot write below {self._directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write below {self._directory}: {why(error, self._directory)}") from None
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 

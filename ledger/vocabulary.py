@@ -18,6 +18,7 @@ from ragseal.kernel.commitment import text_leaf
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import MAX_KEYWORD, NO_SALT, SlotText, keyword
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.runtime import texts
 
 MAX_FILE = 1 << 22
 
@@ -78,17 +79,14 @@ def parse_vocabulary(data: bytes, capacity: int) -> Vocabulary:
     """
     if len(data) > MAX_FILE:
         raise CommitmentError(f"a vocabulary of more than {MAX_FILE} bytes")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise CommitmentError("the vocabulary is no UTF-8 text: write one keyword a line") from None
-    return vocabulary(text.removesuffix("\n").split("\n"), capacity)
+    return vocabulary(_words(texts.text_of(data, "the vocabulary", error=CommitmentError)), capacity)
 
 
 def read_vocabulary(path: Path, capacity: int) -> Vocabulary:
     """A vocabulary file.  Raises CommitmentError: unreadable, or as :func:`parse_vocabulary`."""
-    try:
-        with path.open("rb") as file:
-            return parse_vocabulary(file.read(MAX_FILE + 1), capacity)
-    except OSError as error:
-        raise CommitmentError(f"cannot read the vocabulary {path}: {error.strerror}") from None
+    what = f"the vocabulary {path}"
+    return vocabulary(_words(texts.read_text(path, what, most=MAX_FILE, error=CommitmentError)), capacity)
+
+
+def _words(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n")

@@ -30,6 +30,7 @@ from ragseal.ledger.note import (
 )
 from ragseal.ledger.turns import LogKey
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 LogKeys = NoteVerifier | Sequence[NoteVerifier]  #: one log's key, or several (a new one beside the one given up)
 
@@ -127,7 +128,7 @@ class Witness:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {directory}: {why(error, directory)}") from None
         self._directory, self._signer = directory, signer
         self._lock = DirectoryLock(
             directory, "what this observer remembers", "; or give this one a folder and key of its own (keygen --state)"
@@ -153,7 +154,7 @@ class Witness:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise LedgerError(f"cannot read the witness's memory {path}: {error.strerror}") from None
+            raise LedgerError(f"cannot read the witness's memory {path}: {why(error, path)}") from None
         try:
             note = Note.parse(data)
         except EncodingError as error:
@@ -205,7 +206,7 @@ class Witness:
         try:
             write_durably(self._path(keys), state, mode=0o600)
         except OSError as error:
-            raise LedgerError(f"cannot keep the witness's memory: {error.strerror}; nothing was cosigned") from None
+            raise LedgerError(f"cannot keep the witness's memory: {why(error)}; nothing was cosigned") from None
         return signature
 
     def _path(self, keys: Sequence[NoteVerifier]) -> Path:
@@ -250,5 +251,5 @@ def keep_evidence(directory: Path, log: LogKeys, error: ForkError, now: datetime
                 write_durably(folder / name, Note.parse(note).encode(), mode=0o600)
         write_durably(folder / "alarm.json", json.dumps(about, indent=1).encode(), mode=0o600)
     except OSError as problem:
-        raise LedgerError(f"{error}; and the evidence cannot be kept: {problem.strerror}") from None
+        raise LedgerError(f"{error}; and the evidence cannot be kept: {why(problem)}") from None
     return folder

@@ -13,10 +13,11 @@ import click
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.learning import with_turns
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.options import json_option, open_witness, plain_errors, state_option
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
@@ -46,7 +47,7 @@ def witness(
     takes another one. SIGHUP takes renewed certificate files at once.
     """
     ignore_hangups()
-    keys = with_turns([NoteVerifier.from_vkey(vkey) for vkey in logs], [_read(path) for path in turned])
+    keys = with_turns([named_log(vkey) for vkey in logs], [_read(path) for path in turned])
     if only_checked(as_json):
         return
 
@@ -75,4 +76,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None

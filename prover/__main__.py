@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote
@@ -31,9 +33,12 @@ from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.serve_command import serve
+from ragseal.prover.storage.check_report import NOT_CHECKED, STATUSES, could_not_look
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.prover.tenant_commands import tenants
 from ragseal.prover.worker_commands import worker
+from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
@@ -106,6 +111,7 @@ def init(
 
 main.add_command(change)
 main.add_command(documents)
+main.add_command(tenants)
 main.add_command(accounts)
 main.add_command(auditors)
 main.add_command(log_group)
@@ -161,6 +167,7 @@ def vocabulary(directory: Path, file: Path, as_json: bool) -> None:
 )  # fmt: skip
 @click.option("--new-coins", is_flag=True, help="Throw coins anew, which costs unseen once more; by default a window "
               "carries on those of its budget period.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say in full, too, what the policy gives and costs.")
 @JSON
 def commit(
     directory: Path,
@@ -169,9 +176,12 @@ def commit(
     seats: tuple[str, ...],
     agreed: float | None,
     new_coins: bool,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Phase A: commit to a window before it opens.
+
+    Printed first is what is new against the window before: tenants, accounts, auditors, keys, values of the policy.
 
     Every index, the seed, the policy and the accounts are committed to, and the manifest enters the ledger.  A provider
     that serves draws the window's beacon while the open one goes on, and opens it when that one is closed.
@@ -179,7 +189,8 @@ def commit(
     named = auditor_seats(seats)
     with administration(directory) as admin, named_bars() as progress:
         told = admin.commit(policy_bytes(policy_file), window, agreed, named, progress, new_coins)
-    tell_result(as_json, told.values, told.text)
+    more = told.values["explanation"] if explain else ()
+    tell_result(as_json, told.values, "\n".join([told.text, *more]))
 
 
 main.add_command(serve)
@@ -224,17 +235,31 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
 
 @main.command()
 @STATE
+@click.option("--check", is_flag=True, help="End with 1 if something is wrong, and with 4 if that could not be seen.")
 @JSON
-def status(directory: Path, as_json: bool) -> None:
-    """What this provider holds, and what its windows cost so far."""
-    with administration(directory) as admin:
-        told = admin.status()
+def status(directory: Path, check: bool, as_json: bool) -> None:
+    """What is wrong with this provider, what it holds, and what its windows cost so far.
+
+    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
+    by a process that does not serve, or a tool is missing here.
+    """
+    try:
+        with administration(directory) as admin:
+            told = admin.status()
+    except AuditError as error:
+        if not could_not_look(error):
+            raise
+        values = {"wrong": [], "unchecked": [str(error)], "outcome": NOT_CHECKED}
+        tell_result(as_json, values, f"NOT CHECKED: {error}")
+        sys.exit(STATUSES[NOT_CHECKED])
     tell_result(as_json, told.values, told.text)
+    sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 
 
 main.add_command(worker)
 main.add_command(backup)
 main.add_command(restore)
+main.add_command(doctor_command(STATE, "directory", "--verifier", serves=True))
 for command in (release_key, plan, calibrate, fsck):
     main.add_command(command)
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-import tomllib
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,11 +14,16 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import administration
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.options import STATE, hexadecimal
+from ragseal.prover.tenant_commands import NEW_TENANT, agree_to_tenants
+from ragseal.runtime import texts
 from ragseal.runtime.terminal import (
     JSON,
     Teaching,
     tell_result,
 )
+
+FORM = 'An account is [NAME] with the lines tenant = "..." and key = "64 hexadecimal digits"'
+MEMBERS = ("tenant", "key")
 
 
 @click.group(cls=Teaching)
@@ -29,11 +36,13 @@ def accounts() -> None:
 @click.argument("name")
 @click.option("--tenant", required=True, help="Whose documents the account may search.")
 @click.option("--key", required=True, help="The account's public key, 64 hexadecimal digits (the client prints it).")
+@NEW_TENANT
 @JSON
-def add_account(directory: Path, name: str, tenant: str, key: str, as_json: bool) -> None:
+def add_account(directory: Path, name: str, tenant: str, key: str, agreed: bool, as_json: bool) -> None:
     """Register an account for the windows committed from now on, and the next version of one with ticks."""
     public = hexadecimal(key, 32, "--key")
     with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
         told = admin.add_accounts([Registration(name, tenant, public)])
     tell_result(as_json, told.values, told.text)
 
@@ -55,8 +64,9 @@ def remove_account(directory: Path, name: str, as_json: bool) -> None:
 @accounts.command("load")
 @STATE
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@NEW_TENANT
 @JSON
-def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
+def load_accounts(directory: Path, file: Path, agreed: bool, as_json: bool) -> None:
     """Register the accounts of a TOML file, all of them or none.  (Or `accounts add`, as `register-line` prints it.)
 
     \b
@@ -64,25 +74,50 @@ def load_accounts(directory: Path, file: Path, as_json: bool) -> None:
     tenant = "acme"
     key = "64 hexadecimal digits"
     """
-    try:
-        tables = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(
-            f'cannot read the accounts {file}: {error}. An account is [NAME] with the lines tenant = "..." and '
-            'key = "64 hexadecimal digits"'
-        ) from None
-    found = []
-    for name, values in tables.items():
-        if (
-            not isinstance(values, dict)
-            or set(values) != {"tenant", "key"}
-            or not all(isinstance(value, str) for value in values.values())
-        ):
-            raise ConfigurationError(f"{file}: [{name}] must hold exactly the texts tenant and key")
-        found.append(Registration(name, values["tenant"], hexadecimal(values["key"], 32, f"key of [{name}]")))
+    found = read_accounts(file)
     with administration(directory) as admin:
+        agree_to_tenants(admin, [one.tenant for one in found], agreed)
         told = admin.add_accounts(found)
     tell_result(as_json, told.values, told.text)
+
+
+def read_accounts(file: Path) -> list[Registration]:
+    """The accounts of a TOML file.
+
+    Raises:
+        ConfigurationError: unreadable, or a table that is no account; says which line is wrong.
+    """
+    what = f"the accounts {file}"
+    found = []
+    for name, values in texts.read_toml(file, what, form=FORM).items():
+        if not isinstance(values, dict):
+            raise ConfigurationError(f"{what}: {name!r} stands in no table. {FORM}")
+        if (parts := _dotted(name, values)) is not None:
+            raise ConfigurationError(
+                f"{what}: [{parts}] is a table in a table: write [{json.dumps(parts, ensure_ascii=False)}]"
+            )
+        here = f"{what}: [{name}]"
+        for key in values:
+            if key not in MEMBERS:
+                raise ConfigurationError(f"{here} has the unknown key {key!r}: it takes tenant and key")
+        for key in MEMBERS:
+            if key not in values:
+                raise ConfigurationError(f"{here} has no {key}. {FORM}")
+            if not isinstance(values[key], str):
+                raise ConfigurationError(f"{here}: {key} is a text in quotes, not {texts.shown(values[key])}")
+        public = hexadecimal(values["key"], 32, f"{here}: key")
+        found.append(Registration(name, texts.line_of(values["tenant"], f"{here}: tenant"), public))
+    if not found:
+        raise ConfigurationError(f"{what} holds no account. {FORM}")
+    return found
+
+
+def _dotted(name: str, values: Mapping[str, Any]) -> str | None:
+    """The name with its dots, where TOML has read it as a table in a table."""
+    for key, inner in values.items():
+        if isinstance(inner, dict):
+            return _dotted(f"{name}.{key}", inner) or f"{name}.{key}"
+    return None
 
 
 @accounts.command("list")

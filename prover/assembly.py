@@ -189,7 +189,7 @@ def _delivered(policy: Policy, cls: AttestationClass, accounts: int) -> Delivere
             f"take {upward(sum(found.items.values()))}; use fewer queries, or a larger delta"
         )
     if not math.isfinite(found.epsilon):
-        gain = _gain_of_return(policy, cls, accounts, math.inf)
+        gain = _gain_of_a_return(policy, cls, accounts)
         ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
         raise PolicyError(
             f"no finite return follows at delta {policy.delta}: one query shifts the noise by {policy.shift(cls)} "
@@ -199,10 +199,10 @@ def _delivered(policy: Policy, cls: AttestationClass, accounts: int) -> Delivere
     return found
 
 
-def _gain_of_return(policy: Policy, cls: AttestationClass, accounts: int, target: float) -> int:
-    """The largest gain, at most the policy's, whose return is at most ``target``; 0 if there is none."""
+def _gain_of_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> int:
+    """The largest gain, at most the policy's, that has a finite return; 0 if there is none."""
     shift = largest_shift(
-        policy.whole(cls), noise.build_table(cls.law), target=min(target, 1e9), chunks=policy.chunks_max,
+        policy.whole(cls), noise.build_table(cls.law), target=1e9, chunks=policy.chunks_max,
         queries=accounts * policy.n_max, delta=rational(policy.delta, "delta"),
     )  # fmt: skip
     return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0
@@ -295,14 +295,8 @@ def _check_delivered(policy: Policy, cls: AttestationClass, accounts: int, least
         return
     found = _delivered(policy, cls, accounts)
     ways = [f'advertise at least {float(least):.6g} (or "auto")']
-    if found.unseen_once > declared:
-        ways.append(f"use unseen <= {float(declared / policy.chunks_max):.6g}")
-    if found.returned > declared and isinstance(cls, LotteryClass):
-        ways.append(f"use more prizes than {policy.prizes(cls)} (class {cls.name!r} has {cls.prizes})")
-    elif found.returned > declared:
-        gain = _gain_of_return(policy, cls, accounts, float(declared))
-        ways.append(f"use gain <= {gain}" if gain else "use a narrower score window")
+    ways.append(f"use unseen <= {float(declared / policy.chunks_max):.6g}")
     raise PolicyError(
-        f"epsilon_account = {policy.epsilon_account} is less than {float(least):.6g}, the larger of unseen "
-        f"{upward(found.unseen_once)} and return {upward(found.returned)}; {listed(ways)}"
+        f"epsilon_account = {policy.epsilon_account} is less than {float(least):.6g}, which is unseen "
+        f"{upward(found.unseen_once)}; {listed(ways)}"
     )

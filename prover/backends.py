@@ -6,22 +6,26 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import ExtractiveGenerator, Generator
+from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.keys.keyring import AttestationKeys, BlockKeys, ThinningKeys
 from ragseal.prover.randomness import Draw
+from ragseal.runtime.timer import Timer
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where secrets and time come from; the operating system outside tests."""
+    """Where secrets and time come from, and what its messages hold; outside tests the operating system and gRPC."""
 
     draw: Draw = secrets.token_bytes
     clock: Callable[[], float] = time.time
+    answer_bytes: int = MAX_OPENINGS_BYTES  #: of openings that are sent; a message holds no more
+    timer: Timer = field(default_factory=Timer)  #: of the instants at which answers in words leave
 
 
 @dataclass(frozen=True)
@@ -39,4 +43,8 @@ class Backends:
 
     def writer(self) -> Generator:
         """What answers in words are written by."""
-        return self.generator or ExtractiveGenerator(self.embedder)
+        return self.generator or ExtractiveGenerator(self.apart())
+
+    def apart(self) -> Embedder:
+        """An embedder that queries do not wait for: while documents are read, accounts would see how many they are."""
+        return self.embedder if self.documents is None else self.documents()

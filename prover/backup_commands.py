@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.access import administration
 from ragseal.prover.backends import Environment
 from ragseal.prover.options import STATE
+from ragseal.runtime import texts
 from ragseal.runtime.terminal import JSON, named_bars, tell_result
 
 MAX_NOTE = 1 << 16
@@ -61,10 +61,13 @@ def restore(
     as_json: bool,
 ) -> None:
     """Put a backup back, unless the log may have gone on since; says what is lost."""
-    try:
-        note = None if checkpoint is None else checkpoint.read_bytes()[: MAX_NOTE + 1]
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {checkpoint}: {error.strerror}") from None
+    note = None if checkpoint is None else read_note(checkpoint)
     known = copies.Known(note, remains, nothing_newer, read_only)
     told = copies.restore(folder, directory.absolute(), known, int(Environment().clock()), keys)
     tell_result(as_json, told.values, told.text)
+
+
+def read_note(path: Path) -> bytes:
+    """A signed checkpoint, without what an editor may have put into the file.  ConfigurationError: unreadable."""
+    what = f"the checkpoint {path}"
+    return texts.octets_of(texts.read_bytes(path, what, most=MAX_NOTE), what)

@@ -13,7 +13,7 @@ from ragseal.kernel import field
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, Thinning
-from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
+from ragseal.kernel.errors import CommitmentError, ProofError, UnavailableError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.backends import Backends
@@ -59,20 +59,20 @@ class Coins:
         self._draw, self._windows, self._turns = draw, windows, turns
 
     def keys(self) -> ThinningKeys:
-        """The keys of the thinning circuit.  ConfigurationError: there are none."""
+        """The keys of the thinning circuit.  UnavailableError: there are none."""
         keys = self._backends.thinning_keys
         if keys is None:
-            raise ConfigurationError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
+            raise UnavailableError("this provider has no keys of the thinning circuit: `ragseal-provider fetch-keys`")
         return keys
 
     def load_key(self, window: Window) -> None:
-        """Load what thins a window, if its claim has a coin.  Raises ConfigurationError: no key."""
+        """Load what thins a window, if its claim has a coin.  Raises UnavailableError: no key."""
         if window.manifest.policy.coined:
             load = self.keys().backend if self.workers is None else self.keys().check_held
             load(window.manifest.coin.key_digest)
 
     def backend(self, digest: bytes) -> ThinningBackend:
-        """What proves under this thinning key, for a caller that holds a turn.  ConfigurationError: no key."""
+        """What proves under this thinning key, for a caller that holds a turn.  UnavailableError: no key."""
         keys = self.keys()
         if self.workers is None:
             return keys.backend(digest)
@@ -85,7 +85,7 @@ class Coins:
         Raises:
             UnprovableError, ProofError: as they say; the window cannot be opened then.
             CommitmentError: the log names what this window was thinned to: doing it anew would replace that.
-            ConfigurationError: no thinning key.
+            UnavailableError: no thinning key.
         """
         coin, backends = window.manifest.coin, self._backends
         # out here: an attestation key whose file is wrong says nothing of the thinning key (SPEC A.9.5)
@@ -112,7 +112,8 @@ class Coins:
 
         It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
         """
-        first = self._history.carried(policy, seats)
+        tenants = [name for name, count in index.tenants(self._state) if count]
+        first = self._history.carried(policy, seats, tenants)
         return None if first is None or placed_afresh(self._state, first.digest) else first
 
     def place_afresh(self, shape: IndexShape) -> None:

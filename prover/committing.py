@@ -15,19 +15,22 @@ from functools import partial
 from typing import Any
 
 from ragseal.circuits.circuit import class_digest
+from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import consent, registry
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
+from ragseal.prover.news import news
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage import window_secrets
 from ragseal.prover.storage.window import Window
+from ragseal.runtime.face import when
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def propose(
         duration = values.pop("duration", 0)
         if not isinstance(duration, int) or isinstance(duration, bool) or duration < 0:
             raise ConfigurationError("the policy's duration is a whole number of seconds")
-        values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration)}
+        values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration) + COARSE_TIME}
     cls = assembly.circuit_class(provider.state.settings.class_name)
     before = history.newest
     binding = Binding(
@@ -117,10 +120,26 @@ def propose(
 
 
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
-    """What is said of a window that has just been committed."""
+    """What is said of a window that has just been committed.
+
+    Raises:
+        ConfigurationError: it could not be read; says that the window is committed.
+    """
+    try:
+        return _told(provider, made, proposal, seconds)
+    except AuditError as error:
+        raise ConfigurationError(
+            f"window {made.manifest.window} IS committed, entry {made.index} of the log; what there is to say of it "
+            f"could not be read: {error}. `ragseal-provider status` shows it"
+        ) from None
+
+
+def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
     shared = window_secrets.shared_documents(provider.state, made.digest)
     split = window_secrets.split_documents(provider.state, made.digest, proposal.policy.chunks_max)
     name = made.manifest.window
+    before = _before(provider, made)
+    explained = consent.lines(proposal.terms, proposal.policy, proposal.cls)
     values = {
         "window": name,
         "manifest": made.digest.hex(),
@@ -132,24 +151,46 @@ def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -
         "passed_over": proposal.passed_over or None,
         **proposal.terms,
         "budget": proposal.spent,
+        "news": news(None if before is None else before.manifest, made.manifest),
+        "explanation": explained,
         "seconds": round(seconds, 2),
     }
-    said = [f"window {name} is committed, manifest {made.digest.hex()}"]
-    if proposal.carried:
-        said.append(f"it carries on the coins of window {proposal.carried}")
+    said = list(values["news"])
     if proposal.passed_over:
         said.append(
             f"window {proposal.passed_over}, committed before it, had not opened and never will; coins that its "
             "beacon made known count all the same"
         )
-    said += [*spending.lines(proposal.spent), *consent.lines(proposal.terms, proposal.policy, proposal.cls)]
-    said += [
+    policy = proposal.policy
+    known = [] if before is None else documents_said(provider, before.digest, before.manifest.policy.chunks_max)
+    said += [line for line in documents_said(provider, made.digest, policy.chunks_max) if line not in known]
+    if before is not None and not said:
+        last = before.manifest.window
+        said.append(f"nothing is new: tenants, accounts, auditors, keys and policy are those of window {last}")
+    times = f"{when(policy.opens)} to {when(policy.closes)}"
+    said.append(f"window {name} is committed, for {times}, manifest {made.digest.hex()}")
+    if proposal.carried:
+        said.append(f"it carries on the coins of window {proposal.carried}")
+    said += spending.lines(proposal.spent)
+    return Told(values, "\n".join(said))
+
+
+def _before(provider: Provider, made: Window) -> Window | None:
+    """The window that was committed before this one; None for the first."""
+    windows = list(provider.journal.history.windows.values())
+    earlier = [one for one in windows if one.index < made.index]
+    return max(earlier, key=lambda one: one.index, default=None)
+
+
+def documents_said(provider: Provider, manifest: bytes, slots: int) -> list[str]:
+    """What a window's documents do to its numbers: those of two tenants, and those of more parts than it counts."""
+    shared = window_secrets.shared_documents(provider.state, manifest)
+    said = [
         f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
         "accounts of both that work together learn about these documents twice as much"
         for one, other, count in shared
     ]
-    said += split_said(split, proposal.policy.chunks_max)
-    return Told(values, "\n".join(said))
+    return said + split_said(window_secrets.split_documents(provider.state, manifest, slots), slots)
 
 
 def split_said(split: Sequence[tuple[str, int, int]], slots: int) -> list[str]:

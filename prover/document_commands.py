@@ -31,12 +31,14 @@ from ragseal.prover.sources.interface import Installable
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.prover.tenant_commands import NEW_TENANT, agree_to_tenants
 from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
 
 TENANT = click.option("--tenant", required=True, help="Whose documents these are.")
 CHUNK = click.option("--chunk", type=click.IntRange(min=1), help="Split text files into chunks of at most this length.")
+STRICT = click.option("--strict", is_flag=True, help="Refuse texts that are longer than the embedder reads.")
 METADATA = click.option(
     "--metadata-fields", metavar="NAME,...", help="Members or columns that answers bring beside the text."
 )
@@ -56,9 +58,18 @@ def documents() -> None:
 @click.option("--corpus", required=True, help=f"{KINDS}.")
 @CHUNK
 @METADATA
+@STRICT
+@NEW_TENANT
 @JSON
 def put_documents(
-    directory: Path, tenant: str, corpus: str, chunk: int | None, metadata_fields: str | None, as_json: bool
+    directory: Path,
+    tenant: str,
+    corpus: str,
+    chunk: int | None,
+    metadata_fields: str | None,
+    strict: bool,
+    agreed: bool,
+    as_json: bool,
 ) -> None:
     """Put documents into a tenant's index: new ones at random places, changed ones where they stand.
 
@@ -78,14 +89,16 @@ def put_documents(
            also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
 
     Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
-    links are not kept; a note names them.
+    links are not kept; a note names them. So are texts of which the embedder reads the beginning alone.
     """
     notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
     found = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
-    with administration(directory) as admin, named_bars() as progress:
-        told = admin.put_documents(tenant, found, progress)
+    with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
+        with named_bars() as progress:
+            told = admin.put_documents(tenant, found, progress, strict)
     noted = "".join(f"\nnote: {line}" for line in notes.lines())
-    tell_result(as_json, {**told.values, "notes": notes.lines()}, told.text + noted)
+    tell_result(as_json, {**told.values, "notes": [*told.values["notes"], *notes.lines()]}, told.text + noted)
 
 
 @documents.command("delete")
@@ -96,6 +109,7 @@ def put_documents(
 def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_json: bool) -> None:
     """Delete documents: they are in no version that is committed from now on.
 
+    Says until when which window still answers them: its end, or a tick where its policy has version_every.
     Their places stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
     proofs and audits of those windows need.
     """
@@ -159,6 +173,8 @@ def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
               "CREATE on its schema.")  # fmt: skip
 @CHUNK
 @METADATA
+@STRICT
+@NEW_TENANT
 @JSON
 def sync_documents(
     directory: Path,
@@ -171,12 +187,14 @@ def sync_documents(
     install_trigger: bool,
     chunk: int | None,
     metadata_fields: str | None,
+    strict: bool,
+    agreed: bool,
     as_json: bool,
 ) -> None:
     """Bring a tenant's documents to what a source holds: put what is new or changed, delete what it no longer has.
 
-    A snapshot is taken whole or not at all.  Only documents that were last read from this source are deleted.  A row
-    that is refused changes nothing and is named.
+    A snapshot is taken whole.  A row that is refused is named; then nothing is put, and deletions are taken alone.
+    Only documents that were last read from this source are deleted.  What of the source is not kept is noted.
 
     \b
     postgres:postgresql://reader@host/db?table=chunks&text=body&metadata=source,title
@@ -195,13 +213,15 @@ def sync_documents(
     if install_trigger:
         installing(spec)
     names = field_names(metadata_fields)
-    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, every)
-    with administration(directory) as admin, named_bars() as progress:
-        if follow:
-            with stopped_by_signals() as stop:
-                told = admin.sync_documents(reading, progress, stop)
-        else:
-            told = admin.sync_documents(reading, progress, threading.Event())
+    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, strict, every)
+    with administration(directory) as admin:
+        agree_to_tenants(admin, [tenant], agreed)
+        with named_bars() as progress:
+            if follow:
+                with stopped_by_signals() as stop:
+                    told = admin.sync_documents(reading, progress, stop)
+            else:
+                told = admin.sync_documents(reading, progress, threading.Event())
     tell_result(as_json, told.values, told.text)
 
 

@@ -35,7 +35,7 @@ class Ending:
         window = self._history.current
         if window is None or window.stage is Stage.CLOSED:
             return
-        name, closes = window.manifest.window, window.manifest.policy.closes
+        name, closes = window.manifest.window, window.closes
         left = closes - self._clock()
         end = when(closes)
         mark = 0 if left < 0 else next((seconds for seconds in WARNINGS if left <= seconds), None)

@@ -25,7 +25,7 @@ from ragseal.kernel import certificate, field, link_list, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, Scope
-from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError
+from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError, UnavailableError
 from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold, spanning_links
 from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks
 from ragseal.kernel.opening import powers, prove_opening
@@ -307,7 +307,7 @@ class Estimates:
                 return ring.backend(digest)
             own = partial(ring.backend, digest)
             return ByWorkers(self._workers, self._turns, self._group, ring.view(digest), own)
-        raise ConfigurationError(
+        raise UnavailableError(
             f"this provider does not hold the key {digest.hex()}: get it with `ragseal-provider fetch-keys`"
         )
 

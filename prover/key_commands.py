@@ -21,6 +21,7 @@ from ragseal.runtime.terminal import (
     tell_result,
 )
 from ragseal.runtime.tls import ClientTls
+from ragseal.runtime.waiting import WAIT, patiently
 
 
 @click.command("fetch-keys")
@@ -33,6 +34,7 @@ from ragseal.runtime.tls import ClientTls
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The .ptau file that the auditor made its keys of (`keygen --powers`): every point is checked against it.",
 )
+@WAIT
 @client_tls
 @JSON
 def fetch_keys(
@@ -41,6 +43,7 @@ def fetch_keys(
     class_name: str | None,
     digest: str | None,
     powers: Path | None,
+    wait: float,
     tls: ClientTls,
     as_json: bool,
 ) -> None:
@@ -67,7 +70,11 @@ def fetch_keys(
         def moved(done: int, total: int) -> None:
             bars.update(task, completed=done, total=total)
 
-        fetched = remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved, first_phase)
+        fetched = patiently(
+            lambda: remote.fetch_key(verifier, tls, cls, class_digest(cls), wanted, ring, moved, first_phase),
+            wait,
+            tell,
+        )
         paths = fetched.paths
         state.remember_auditor(paths.digest, fetched.auditor_key)
         bars.update(task, description="fetching the estimate's key", completed=0, total=None)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from ragseal import __version__
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, UnprovableError
 from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.prover.administration.health import WHATS, Health
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.retirement import is_retired
@@ -32,6 +34,7 @@ ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED = (
 OUTCOMES = (ANSWERED, REFUSED, LIMITED, UNPROVABLE, GONE, FAILED)
 EDGES = (1, 2, 5, 10, 20, 50, 100, 300, 600)  #: of the latencies' buckets, in ticks of `serve --tick`
 MOST_SPANS = 10_000  #: of one coarse tick; what is beyond stands in the counters alone
+FREE_STEP = 1 << 26  #: bytes: what a few answers take is not to be seen
 LEAST_TICK = 0.1  #: seconds: what a bucket has at least where answers leave at once
 
 
@@ -47,6 +50,9 @@ class Settled:
     queries_left: int | None = None  #: of all accounts in the open window; None: no window is open
     pending: int = 0  #: public records of windows that are kept, without a proof
     keys_stopped: int = 0
+    failing: int = 0  #: of those without a proof the ones whose newest try failed
+    free: int = 0  #: bytes of the disk, in steps of FREE_STEP
+    wrong: frozenset[str] = frozenset()  #: of WHATS
 
 
 class Metrics:
@@ -66,6 +72,8 @@ class Metrics:
         self._proven: set[bytes] = set()  #: closed windows of which nothing is pending any more
         self._untold: list[tuple[str, int]] = []  #: of the answers since the last coarse tick: outcome, ticks or 0
         self.spans: Spans | None = None  #: tells each of them, where the operator wants traces
+        self.health: Callable[[], Awaitable[Health]] | None = None  #: what is wrong, of a provider that serves
+        self.failing: Callable[[], int] = lambda: 0  #: records whose proofs fail
         self.shown = Settled()
 
     @asynccontextmanager
@@ -117,16 +125,17 @@ class Metrics:
         records = 0 if window is None else journal.published_records(window)
         queries = None if window is None else window.manifest.accounts * window.manifest.policy.n_max - records
         public = [(one, journal.published_records(one)) for one in journal.history.windows.values()]
-        pending, stopped = await asyncio.to_thread(self._measured, public)
-        self.shown = Settled(*counted, entries, records, queries, pending, stopped)
+        pending, stopped, free = await asyncio.to_thread(self._measured, public)
+        wrong = frozenset[str]() if self.health is None else (await self.health()).whats()
+        self.shown = Settled(*counted, entries, records, queries, pending, stopped, self.failing(), free, wrong)
         ended, self._untold = self._untold[:untold], self._untold[untold:]  # now: whoever is cancelled above loses none
         if self.spans is not None:
             shown_at = coarse(self._provider.environment.clock())
             for outcome, ticks in sorted(ended):  # not in the order in which they were asked for
                 self.spans.tell(outcome, shown_at, ticks * self._tick)
 
-    def _measured(self, windows: Iterable[tuple[Window, int]]) -> tuple[int, int]:
-        """(proofs pending, keys stopped).  Of proofs those of public records count, whatever came since."""
+    def _measured(self, windows: Iterable[tuple[Window, int]]) -> tuple[int, int, int]:
+        """(proofs pending, keys stopped, free bytes).  Of proofs those of public records count, whatever came since."""
         state, pending = self._provider.state, 0
         for window, records in windows:
             if not records or window.digest in self._proven:
@@ -141,7 +150,8 @@ class Metrics:
             if not missing and window.stage is Stage.CLOSED and records == len(window.records):
                 self._proven.add(window.digest)
         found = state.row("SELECT COUNT(*) FROM stopped_keys", ())
-        return pending, int(found[0] if found else 0)
+        free = shutil.disk_usage(state.directory).free
+        return pending, int(found[0] if found else 0), free // FREE_STEP * FREE_STEP
 
     async def exposition(self, book: CosignatureBook, ready: bool, answers: bool) -> tuple[bytes, str]:
         """All of it as Prometheus reads it, and the content type.
@@ -176,12 +186,18 @@ class Metrics:
         yield counter("prepares", "Prepares by outcome, up to the last coarse tick.", shown.prepares)
         yield self._histogram(core, shown.latencies)
         yield from gauge("proofs_pending", "Public records without a proof.", shown.pending)
+        yield from gauge("proofs_failing", "Of those the ones whose newest try failed.", shown.failing)
+        yield from gauge("disk_free_bytes", "Where the state folder is.", shown.free)
+        wrong = core.GaugeMetricFamily("ragseal_wrong", "1: `ragseal-provider status` says so.", labels=["what"])
+        for what in WHATS:
+            wrong.add_metric([what], float(what in shown.wrong))
+        yield wrong
         yield from gauge("ledger_entries", "Public size of the ledger.", shown.entries)
         yield from gauge("window_records", "Public records of the open window.", shown.records)
         yield from gauge("window_queries_left", "Queries that all accounts of the open window have left.",
                          shown.queries_left)  # fmt: skip
         yield from gauge("window_seconds_left", "Until the policy ends the open window.",
-                         None if window is None else max(0, window.manifest.policy.closes - int(now)))  # fmt: skip
+                         None if window is None else max(0, window.closes - int(now)))  # fmt: skip
         yield from gauge("keys_stopped", "Proving keys that a failed proof has stopped.", shown.keys_stopped)
         yield from gauge("cosignature_age_seconds", "Of the newest cosignature that notes may show.",
                          None if newest is None else max(0, int(now) - newest.time))  # fmt: skip

@@ -14,9 +14,10 @@ from http import HTTPStatus
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.prover.metrics import Metrics, prometheus_client
 from ragseal.prover.readiness import Readiness
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import DEFAULT_LIMITS, HttpServer, Request, Response
-from ragseal.runtime.tls import ServerTls, is_loopback
+from ragseal.runtime.tls import ServerTls
 
 LIMITS = replace(DEFAULT_LIMITS, connections=64, connections_of_one=32)
 
@@ -33,7 +34,7 @@ class OperatorSite:
 
     async def start(self, address: str, tls: ServerTls) -> str:
         """Serve at ``host:port``; gives the address that was taken.  Raises as :meth:`HttpServer.start` does."""
-        self._of_this_machine = is_loopback(address.rpartition(":")[0])
+        self._of_this_machine = Address.parse(address, listening=True, unix=False).loopback
         return await self._server.start(address, tls)
 
     def use(self, context: ssl.SSLContext) -> None:

@@ -10,15 +10,18 @@ from dataclasses import replace
 from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.coins import Coins
-from ragseal.prover.commitment import manifest, registry
+from ragseal.prover.commitment import index, manifest, registry
+from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
@@ -32,6 +35,7 @@ from ragseal.prover.storage.loaded import Loaded
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.room import require_room
+from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets, load_update, store_update, update_key
 from ragseal.prover.storage.vocabularies import stored_vocabulary
@@ -67,6 +71,7 @@ class Provider:
             raise
         self.workers: Workers | None = None
         self.turns = Turns()  #: of proofs and blocks: each takes every core
+        self.under_way = UnderWay()
         self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         history = self.journal.history
         self.coins = Coins(state, history, backends, self.environment.draw, self.windows, self.turns)
@@ -188,6 +193,7 @@ class Provider:
         backends, seats = self.backends, self.seats(auditors)
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
+        self._require_answerable(self.state, backends.keys.newest().cls, policy)
         first = None if new_coins else self.carried(policy, seats)
         if policy.coined and first is None:
             self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
@@ -209,6 +215,13 @@ class Provider:
             self.journal.history.check_manifest(made.signed)
             window_secrets.store_window(self.state, made)
         return made.signed
+
+    def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
+        """Raises CommitmentError: documents that are too long for one answer together."""
+        if not policy.answers:
+            bound = AnswerBound(cls.K, policy.capacity(cls), self.environment.answer_bytes)
+            for tenant, _ in index.tenants(self.state):
+                bound.require(documents, tenant)
 
     def closing(self, window: Window) -> WindowClose:
         """The closing entry of a window, as it stands in the writer's turn."""
@@ -249,6 +262,7 @@ class Provider:
         former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
         require_room(self.state, former.values())
         with self.coins.key_in_use(coin), self.turns, self.state.snapshot() as documents:
+            self._require_answerable(documents, tools.key.cls, manifest.policy)
             made = make_update(
                 self.state,
                 documents,

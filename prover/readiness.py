@@ -35,6 +35,6 @@ class Readiness:
         window, now = self._journal.history.open, self._clock()
         if window is None:
             return "no window is open"
-        if now > window.manifest.policy.closes:
+        if now > window.closes:
             return "the window's closing time has passed"
         return "the next version of the indices is overdue" if window.overdue(now) else ""

@@ -18,16 +18,18 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.kernel import signature
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, EncodingError, ProofError, TransportError
+from ragseal.kernel.policy import MOST_ANSWERED_BY
 from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.signature import SigningKey
 from ragseal.prover.keys.keyring import KeyRing
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.rpc import call, chunks, dial
 from ragseal.runtime.tls import ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc, verifier_pb2, verifier_pb2_grpc
 
 MAX_KEY_BYTES = 8 << 30
 KEY_TIMEOUT = 1800.0  #: seconds for the whole key
-CLOSE_TIMEOUT = 60.0
+CLOSE_TIMEOUT = 60.0 + MOST_ANSWERED_BY  #: a window closes behind what it admitted
 
 Moved = Callable[[int, int], None]
 
@@ -125,7 +127,7 @@ async def _download(stub: Any, address: str, chosen: Any, directory: Path, moved
         return part
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ConfigurationError(f"cannot keep the key in {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot keep the key in {directory}: {why(error, directory)}") from None
     except BaseException:
         part.unlink(missing_ok=True)
         raise

@@ -128,7 +128,7 @@ class RollOver:
             return
         self._said = why, now
         window = self._serving.journal.history.open
-        ends = "no window is open" if window is None else f"the open one ends at {when(window.manifest.policy.closes)}"
+        ends = "no window is open" if window is None else f"the open one ends at {when(window.closes)}"
         log.error("NO WINDOW FOLLOWS: %s; %s, and accounts get no answers after that", why, ends)
 
     def turn(self, window: Window) -> float:
@@ -146,7 +146,7 @@ class RollOver:
         if window is not None:
             self._opened.setdefault(window.digest, now if self._began else float(window.opened_at))
         self._began = True
-        if following is not None and now > following.manifest.policy.closes:
+        if following is not None and now > following.closes:
             following = None  # its time was over before it could open
         if window is None:
             if following is None:
@@ -157,7 +157,7 @@ class RollOver:
             await self._commit(max(turn, now))
             return
         ready = following is not None and self._serving.beacon.ready(following)
-        if now > window.manifest.policy.closes or (ready and now >= turn):
+        if now > window.closes or (ready and now >= turn):
             await self._serving.turn(window)
 
     async def _commit(self, opens: float) -> None:

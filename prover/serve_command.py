@@ -16,7 +16,7 @@ import click
 
 from ragseal.generators import EXTRACTIVE, named_generator
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.policy import Policy
 from ragseal.prover import assembly, service
 from ragseal.prover.commitment import consent
@@ -29,6 +29,7 @@ from ragseal.prover.storage.fsck import check_start
 from ragseal.prover.storage.retirement import set_retain
 from ragseal.prover.storage.state import State
 from ragseal.prover.workers.opening import FORMS, default_engine, prove_by
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import JSON, named_bars, nothing_told, server_tls, tell_result
@@ -149,7 +150,7 @@ def serve(
         proofs == "eager",
         tick,
         rules,
-        witnesses=[NoteVerifier.from_vkey(vkey) for vkey in witnesses],
+        witnesses=[named_log(vkey, "the witness key") for vkey in witnesses],
         verdicts=verdicts,
         witness_policy=None if witness_policy is None else Policy.load(witness_policy),
         witness_every=witness_every,
@@ -159,6 +160,9 @@ def serve(
         retire_on_pass=retire_on_pass,
     )
     own.credentials()  # says now what is wrong with the files
+    for address, unix in ((listen, True), (public, False), (metrics, False)):
+        if address is not None:
+            Address.parse(address, listening=True, unix=unix)
     if only_checked(as_json):
         return
 
@@ -177,16 +181,12 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        if generator != EXTRACTIVE and tick <= TICK:
-            log.warning(
-                "a served model takes longer for every document that takes part, and answers leave each %g s: how many "
-                "take part shows in how long an answer takes; give --tick that covers the slowest", tick,
-            )  # fmt: skip
-        provider.write_with(named_generator(generator, provider.backends.embedder, generator_key, quotes=False))
+        provider.write_with(named_generator(generator, provider.backends.apart(), generator_key, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:
-            check_start(provider, progress)
+            for what in check_start(provider, progress).unchecked:
+                log.warning("not checked: %s", what)
         its_own = ServerTls(plain=True) if metrics_plain else own
         options = service.Listening(listen, own, reflection, public, metrics, its_own)
         asyncio.run(service.run(provider, replace(serve_options, spans=spans), options, ready, schedule, rates))

@@ -27,6 +27,7 @@ from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import thinned_index, window_index
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.limits import DEFAULT
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.stopping import asked_to_stop, on_hangup
@@ -215,6 +216,7 @@ class Server:
         self.serving = Serving(provider, serve_options)
         self.rollover = None if schedule is None else RollOver(self.serving, schedule)
         self._admin = AdminServer(self.serving, lambda: None if self.rollover is None else self.rollover.status())
+        self.serving.metrics.health = self._admin.watching.health
         self._rolling: asyncio.Task[None] | None = None
         self._provider = provider
         self._listening = listening
@@ -240,6 +242,7 @@ class Server:
         book = CosignatureBook(
             self._provider.state.ledger_directory, public, options.witnesses, policy=options.witness_policy
         )
+        self.serving.book = book
         LedgerServicer(public, book).mount(self._server)
         edges = LedgerEdges(public, book, options.witness_policy, options.witness_every)
         self._health.mount(self._server)
@@ -271,7 +274,7 @@ class Server:
         self._say_health()
         self._watching = asyncio.create_task(self._watch())
         self._renewing = asyncio.create_task(self._certificates.watch())
-        self.address = f"{listening.address.rpartition(':')[0]}:{port}"
+        self.address = str(Address.parse(listening.address, listening=True).at(port))
 
     async def _watch(self) -> None:
         """Health says NOT_SERVING from the moment the ledger takes nothing more, of queries while no window is open."""

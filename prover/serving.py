@@ -22,6 +22,7 @@ from ragseal.kernel.errors import (
     AuditError,
 )
 from ragseal.kernel.versions import ANSWERING
+from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.prover.attestation.answering import Attestation
@@ -95,6 +96,9 @@ class Serving:
             embedder=backends.embedder,
             draw=environment.draw,
             clock=environment.clock,
+            answer_bytes=environment.answer_bytes,
+            timer=environment.timer,
+            under_way=provider.under_way,
             generator=backends.writer(),
         )
         self.attestation = Attestation(
@@ -125,6 +129,9 @@ class Serving:
         journal.public.live = serve_options.publish <= 0
         self.metrics = Metrics(provider, serve_options.tick, journal.public.live)
         self.metrics.spans = serve_options.spans
+        self.metrics.failing = lambda: int(self.proofs.backlog.status(0.0)["failing"])
+        self.book: CosignatureBook | None = None  #: of witnesses, once there is an edge that has one
+        self.purge_trouble = ""  #: why what is to be purged is not purged
         self.own_lines = OwnLines(
             state, journal.history, provider.public_key, provider.registries, provider.enrolments,
             lambda: journal.public.size,
@@ -257,9 +264,12 @@ class Serving:
         while True:
             try:
                 await self.retire_due()
+                self.purge_trouble = ""
             except AuditError as error:
+                self.purge_trouble = str(error)
                 log.error("what is to be purged is not purged yet: %s", error)
-            except Exception:
+            except Exception as error:
+                self.purge_trouble = type(error).__name__
                 log.exception("what is to be purged is not purged yet")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.look.wait(), LOOK_SECONDS)
@@ -284,7 +294,7 @@ class Serving:
         if window is None or self.journal.frozen or not forgotten(window, now):
             return
         await self.turn(window)
-        ended = when(window.manifest.policy.closes)
+        ended = when(window.closes)
         log.warning("window %s ended at %s and nobody closed it: it is closed now", window.manifest.window, ended)
 
     async def drop_versions(self) -> None:
@@ -368,7 +378,14 @@ class Serving:
         return await asyncio.get_running_loop().run_in_executor(self._aside, work)
 
     async def turn(self, window: Window) -> Entry:
-        """Close a window and open the following one, if it is ready, with nothing in between."""
+        """Close a window and open the following one, if it is ready, with nothing in between.
+
+        What the window has admitted gets its records first.
+        """
+        async with self.provider.under_way.ended(window):
+            return await self._turn(window)
+
+    async def _turn(self, window: Window) -> Entry:
         following = self.journal.history.following
         makes: list[Callable[[], Message]] = [lambda: self.provider.closing(window)]
         if following is not None and self.beacon.ready(following):

@@ -14,13 +14,14 @@ from typing import Any
 from ragseal.accounting.answers import Answering, answers_odometer, answers_period
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period, one_claim
 from ragseal.accounting.period import Spent, account_period, odometer
-from ragseal.accounting.rounding import upward
+from ragseal.accounting.rounding import for_people
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED, Policy, rational
 from ragseal.prover.storage.window import Stage, Window
+from ragseal.runtime.face import when
 
 Classes = Callable[[str], AttestationClass]  #: raises ConfigurationError where there is no such class
 
@@ -56,13 +57,13 @@ def coined(windows: Sequence[Window], begins: int, classes: Classes) -> list[Coi
         ConfigurationError: a window's class is not there any more.
     """
     found, start = [], begins - begins % COARSE_TIME
+    last = max((at for at, one in enumerate(windows) if _opened(one) and one.opened_at < start), default=0)
     for at, one in enumerate(windows):
         policy, opened = one.manifest.policy, _opened(one)
         if opened:
             before = one.close is not None and one.close.time < start
         else:
-            earlier = any(_opened(later) and later.opened_at < start for later in windows[at + 1 :])
-            before = earlier and policy.period_start < begins
+            before = at < last and policy.period_start < begins
         coins = _coins(one)
         thrown = policy.coined and coins == one.digest and one.stage is Stage.SEALED and not one.missing()
         if before or not (opened or thrown):
@@ -99,8 +100,9 @@ def spending(
         coins: the coin period that it carries on; empty where it throws its own.
 
     Returns:
-        period_start, claim, windows (rows of the odometer), and with ``following`` epsilon and what it is made of after
-        it; an ``error`` in their place where no epsilon follows.  Nothing before the first window.
+        period_start, claim, asked (records of the period), windows (rows of the odometer), and with ``following``
+        epsilon and what it is made of after it; an ``error`` in their place where no epsilon follows.  Nothing before
+        the first window.
     """
     known = list(windows)
     policy = following if following is not None else (known[-1].manifest.policy if known else None)
@@ -111,6 +113,9 @@ def spending(
         delta = rational(policy.delta, "delta")
         start = policy.period_start - policy.period_start % COARSE_TIME  # a window of that minute may reach into it
         spent = period(known, start, classes)
+        values["asked"] = sum(
+            len(one.records) for one in known if not (one.close is not None and one.close.time < start)
+        )
         drawn = coined(known, policy.period_start, classes)
         one_claim([policy, *(one.policy for one in spent)])
         if policy.answers:
@@ -208,16 +213,17 @@ def lines(values: dict[str, Any]) -> list[str]:
     if rows:
         last = rows[-1]
         what = (
-            f"{_count(last['coin_periods'])} and {last['queries']} queries of all accounts, unseen "
-            f"{_number(last['unseen'])} and return {_number(last['return'])},"
+            f"{_count(last['coin_periods'])} and unseen {_number(last['unseen'])} are spent; delta counts the "
+            f"{last['queries']} queries that all accounts may ask, {values['asked']} were asked"
             if delivered
-            else f"{last['coalition_queries']} queries of a coalition and epsilon {_number(last['epsilon'])}"
+            else f"epsilon {_number(last['epsilon'])} is spent, of the {last['coalition_queries']} queries that a "
+            f"coalition may ask; {values['asked']} were asked by all accounts"
         )
-        out.append(f"budget period since {values['period_start']}: {what} are spent, up to window {last['window']}")
+        out.append(f"budget period since {when(values['period_start'])}, up to window {last['window']}: {what}")
     if "epsilon" in values and delivered:
         out.append(
-            f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts: unseen "
-            f"{_number(values['unseen'])} over {_count(values['coin_periods'])}, return {_number(values['return'])}"
+            f"with this window an auditor will certify epsilon {_number(values['epsilon'])} for any accounts, which is "
+            f"unseen over {_count(values['coin_periods'])}; beside it stands return {_number(values['return'])}"
         )
     elif "epsilon" in values:
         out.append(
@@ -234,7 +240,7 @@ def _lines_of_answers(values: dict[str, Any]) -> list[str]:
     rows = values.get("windows", [])
     if rows:
         out.append(
-            f"budget period since {values['period_start']}: {rows[-1]['answers']} answers and epsilon "
+            f"budget period since {when(values['period_start'])}: {rows[-1]['answers']} answers and epsilon "
             f"{_number(rows[-1]['epsilon'])} are spent, up to window {rows[-1]['window']}"
         )
     if "epsilon" in values:
@@ -258,4 +264,4 @@ def _value(epsilon: float) -> float | str:
 
 
 def _number(value: Any) -> str:
-    return upward(value) if isinstance(value, float) else str(value)
+    return for_people(value, bound=True)

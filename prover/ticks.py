@@ -80,7 +80,11 @@ class Ticks:
             if self._made is None and tick is not None and self._clock() >= self._not_before:
                 self._made = await asyncio.to_thread(self._provider.update, window, tick)
                 self.trouble = ""
-            if self._made is not None and (self._publish <= 0 or self._made.entry.number == 1):
+            if (
+                self._made is not None
+                and (self._publish <= 0 or self._made.entry.number == 1)
+                and self._may_enter(window)
+            ):
                 await self._enter(self._made)
 
     def make_anew(self) -> None:
@@ -95,8 +99,17 @@ class Ticks:
         if self.making.locked():
             return
         async with self.making:
-            if self._made is not None:
+            window = self._provider.journal.history.open
+            if self._made is not None and self._may_enter(window):
                 await self._enter(self._made)
+
+    def _may_enter(self, window: Window | None) -> bool:
+        """Whether every request that was admitted can still be recorded behind what is made; else it waits for them."""
+        return (
+            window is None
+            or self._made is None
+            or not self._provider.under_way.keeps_out(window, self._made.entry.number)
+        )
 
     async def _enter(self, made: UpdateSecrets) -> None:
         self._made = None

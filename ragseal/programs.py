@@ -9,11 +9,18 @@ from __future__ import annotations
 import importlib
 import sys
 
+from ragseal.runtime.streams import guarded
+
 INTERRUPTED = 130  #: exit status after Ctrl-C, as shells have it
 EXTRAS = {"prover": "provider", "verifier": "verifier"}  #: extras of the distribution by part
 
 
 def _start(part: str) -> None:
+    with guarded():
+        _run(part)
+
+
+def _run(part: str) -> None:
     try:
         importlib.import_module(f"ragseal.{part}.__main__").main()
     except KeyboardInterrupt:

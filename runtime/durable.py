@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import holder, try_lock
 
 
 def sync_directory(directory: Path) -> None:
@@ -22,10 +24,28 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+class UnsyncedError(OSError):
+    """New content is in place, and its name could not be made durable."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            cause.errno, f"{cause.strerror}: the new content is in place, but a power cut may bring the old one back"
+        )
+
+
+def unchanged(error: OSError, said: str) -> str:
+    """``said``, such as "; nothing was changed", where that is true of a write that failed; else nothing."""
+    return "" if isinstance(error, UnsyncedError) else said
+
+
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
     """Write ``data`` beside ``path``, sync it, and put it in place in one step.
 
-    With ``replace=False`` an existing file is left alone and FileExistsError raised.  Raises OSError.
+    With ``replace=False`` an existing file is left alone and FileExistsError raised.
+
+    Raises:
+        UnsyncedError: it is in place all the same; only of a file that was there before, or may have been.
+        OSError: all is as it was.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -46,7 +66,36 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, replace: bool =
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_directory(path.parent)
+    try:
+        sync_directory(path.parent)
+    except OSError as error:
+        if replace:
+            raise UnsyncedError(error) from None
+        _undo(lambda: os.unlink(path), error)
+        raise
+
+
+def place_durably(made: Path, target: Path) -> None:
+    """Give a folder that is on disk its name, in one step.
+
+    Raises:
+        UnsyncedError: it has its name, and neither that nor its old name could be made durable.
+        OSError: there is something of that name already, or the disk refuses; it has its old name.
+    """
+    os.rename(made, target)
+    try:
+        sync_directory(target.parent)
+    except OSError as error:
+        _undo(lambda: os.rename(target, made), error)
+        raise
+
+
+def _undo(step: Callable[[], None], error: OSError) -> None:
+    """Take a step back; whoever reads what failed is to find nothing done."""
+    try:
+        step()
+    except OSError:
+        raise UnsyncedError(error) from None
 
 
 def append_durably(path: Path, data: bytes, size: int) -> int:
@@ -157,21 +206,22 @@ class DirectoryLock:
 
         Raises:
             LedgerError: another process holds the lock.
-            ConfigurationError: it cannot be made.
+            ConfigurationError: it cannot be made, or the file system has no locks.
         """
         path = directory / "lock"
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise LedgerError(
-                f"{what} in {directory} is in use by another process: stop that one first, two would fork the history"
-                f"{instead}"
-            ) from None
+            if not try_lock(self._descriptor, path):
+                raise LedgerError(
+                    f"{what} in {directory} is in use by another process{holder(self._descriptor)}: stop that one "
+                    f"first, two would fork the history{instead}"
+                )
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         if self._descriptor >= 0:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,6 +13,7 @@ from importlib import resources
 MARK = "/* face */"  #: stands in a static page where the style sheet goes
 SHORT = 12  #: characters of a pseudonym that are shown
 
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -40,6 +42,12 @@ def document(title: str, body: str) -> str:
 def sentences(said: Sequence[str]) -> str:
     """What everybody should read first, numbered; plain text."""
     return f'<ol class="plain">{"".join(f"<li>{escape(one)}</li>" for one in said)}</ol>'
+
+
+def issued(moment: object) -> str:
+    """A time such as ``2026-11-22T08:04:09Z`` as :func:`when` writes it; what is no such time, as it is."""
+    text = str(moment)
+    return f"{text[:10]} {text[11:16]} UTC" if _MOMENT.fullmatch(text) else text
 
 
 def when(seconds: object) -> str:

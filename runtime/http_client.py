@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import io
 import ssl
@@ -12,9 +13,14 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.network import network_cause
+from ragseal.runtime.edges.threads import in_thread
+from ragseal.runtime.edges.tls_failures import BY_SYSTEM, shown_by, tls_cause
 from ragseal.runtime.names import NAMES
 
 MAX_URL = 2000
+LOOK = 3.0  #: seconds for a look at a certificate that was refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,9 @@ class Place:
         if found.fragment:
             raise ConfigurationError(f"{url[:100]!r} names a fragment: leave out what follows the #")
         secure = found.scheme == "https"
-        return cls(secure, host, port or (443 if secure else 80), found.path.rstrip("/"), found.netloc)
+        named = f"[{host}]" if ":" in host else host
+        at = Address.parse(f"{named}:{(443 if secure else 80) if port is None else port}")
+        return cls(secure, at.host, at.port, found.path.rstrip("/"), found.netloc)
 
 
 async def post(place: Place, path: str, body: bytes, *, seconds: float, most: int) -> Answer:
@@ -68,8 +76,17 @@ async def post(place: Place, path: str, body: bytes, *, seconds: float, most: in
             raw = await _exchange(place, f"{place.path}{path}", body, most)
     except TimeoutError:
         raise TransportError(f"{place.authority} gives no answer within {seconds:g} s") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no name service takes
-        raise TransportError(f"{place.authority} cannot be reached: {error}") from None
+    except ssl.SSLError as error:
+        at, shown = (place.host, place.port), None
+        with contextlib.suppress(TimeoutError):
+            shown = await asyncio.wait_for(in_thread(lambda: shown_by(at, place.host, LOOK)), LOOK)
+        said = tls_cause(error, place.host, shown, own=False, trust=BY_SYSTEM)
+        raise TransportError(f"{place.authority} cannot be reached: {said}") from None
+    except OSError as error:
+        cause = network_cause(error, place.host, place.port)
+        raise TransportError(f"{place.authority} cannot be reached: {cause}") from None
+    except ValueError:
+        raise TransportError(f"{place.authority} cannot be reached: no name service takes that name") from None
     try:
         found = http.client.HTTPResponse(_Held(raw))  # type: ignore[arg-type]
         found.begin()

@@ -21,8 +21,10 @@ from functools import partial
 from http import HTTPStatus
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.listening import in_the_clear, listen
 from ragseal.runtime.peers import machine_of
-from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls, is_loopback
+from ragseal.runtime.tls import LOOPBACK_ONLY, ServerTls
 from ragseal.runtime.visits import Visit, Visits
 
 TEXT = "text/plain; charset=utf-8"
@@ -109,25 +111,17 @@ class HttpServer:
         """Listen on ``host:port`` (port 0: any free one); gives the address that was taken.
 
         Raises:
-            ConfigurationError: malformed, taken, beyond loopback without TLS, or certificate files that do not do.
+            ConfigurationError: malformed, it cannot be listened on (says why), beyond loopback without TLS, or files
+                of certificates that do not do.
         """
-        host, colon, port = address.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:8080")
+        at = Address.parse(address, listening=True, unix=False)
         context = self._context = server_context(tls)
-        if context is None and not tls.plain and not is_loopback(host):
-            raise ConfigurationError(
-                f"will not serve {address} in the clear: give TLS files, use a loopback address, or say --listen-plain"
-            )
-        bare = host.removeprefix("[").removesuffix("]")
-        try:
-            family = socket.AF_INET6 if ":" in bare else socket.AF_INET
-            self._listener = socket.create_server((bare, int(port)), family=family, backlog=128)
-        except OSError as error:
-            raise ConfigurationError(f"cannot listen on {address}: {error.strerror or error}") from None
+        if context is None and not tls.plain and not at.loopback:
+            raise in_the_clear(at)
+        self._listener = listen(at)
         self._listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept(self._listener))
-        return f"{host}:{self._listener.getsockname()[1]}"
+        return str(at.at(self._listener.getsockname()[1]))
 
     def use(self, context: ssl.SSLContext) -> None:
         """Another certificate from now on, for a server that was started with one; from any thread."""

@@ -7,6 +7,7 @@ processes share are in files too: 64 hexadecimal digits.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
@@ -17,7 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime import texts
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.token_key import SCHEME, TokenKey, load_token_key
 
 _LARGEST = 16 * 1024
@@ -44,8 +47,8 @@ def load_key(path: Path) -> Ed25519PrivateKey | TokenKey:
             it names one in a token that is not there.
     """
     data = read_private(path)
-    if data.startswith(SCHEME.encode()):
-        return load_token_key(data.decode("utf-8", "replace").strip())
+    if data.removeprefix(codecs.BOM_UTF8).lstrip().startswith(SCHEME.encode()):
+        return load_token_key(texts.line_of(data, f"the key {path}"))
     if len(data) == 32:
         return Ed25519PrivateKey.from_private_bytes(data)
     try:
@@ -68,10 +71,10 @@ def load_shared(path: Path) -> bytes:
     Raises:
         ConfigurationError: missing, readable or writable by group or others, not a regular file, or no such key.
     """
-    text = read_private(path).strip()
-    if not re.fullmatch(rb"[0-9a-f]{64}", text):
+    text = texts.line_of(read_private(path), f"the key {path}")
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise ConfigurationError(f"{path} holds no key of 64 hexadecimal digits")
-    return bytes.fromhex(text.decode())
+    return bytes.fromhex(text)
 
 
 def read_private(path: Path) -> bytes:
@@ -79,16 +82,18 @@ def read_private(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigurationError(f"cannot read the key {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the key {path}: {why(error, path)}") from None
     try:
         status = os.fstat(descriptor)  # of what was opened, so nobody can swap the file between check and read
         if not stat.S_ISREG(status.st_mode):
             raise ConfigurationError(f"the key {path} is not a regular file")
         if status.st_mode & 0o077:
             raise ConfigurationError(f"the key {path} is open to other users: run chmod 600 on it (or make a new key)")
-        data = os.read(descriptor, _LARGEST)
+        data = os.read(descriptor, _LARGEST + 1)
     finally:
         os.close(descriptor)
+    if len(data) > _LARGEST:
+        raise ConfigurationError(f"the key {path} has more than {_LARGEST} bytes: it is no key")
     return data
 
 
@@ -98,4 +103,4 @@ def _write_new(path: Path, data: bytes) -> None:
     except FileExistsError:
         raise ConfigurationError(f"{path} exists: a key is never overwritten, choose another name or move it") from None
     except OSError as error:
-        raise ConfigurationError(f"cannot write the key {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the key {path}: {why(error, path)}") from None

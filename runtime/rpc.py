@@ -16,14 +16,18 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError, TransportError
+from ragseal.kernel.errors import BudgetError, EncodingError, TransportError
+from ragseal.runtime.edges import proxy
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.listening import cannot_listen, in_the_clear
 from ragseal.runtime.gate import Gate
 from ragseal.runtime.limits import DEFAULT, Limits, raise_descriptors
-from ragseal.runtime.statuses import error_of, statuses
-from ragseal.runtime.tls import ClientTls, is_loopback
+from ragseal.runtime.statuses import statuses
+from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.tokenbucket import Throttle
+from ragseal.runtime.unreached import explained, remember
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = (64 + 1) << 20  #: an answer of the most openings (2^26), its record, receipt and paths
 MAX_REQUEST_BYTES = 1024 * 1024  #: that a server takes; an ask for 65,536 proofs has half of that, and none has more
 DEFAULT_TIMEOUT = 30.0  #: seconds; gRPC itself would wait for ever
 LEAST_WAIT = 0.05  #: seconds between two calls, whatever a peer says
@@ -113,7 +117,7 @@ async def call(method: Callable[..., Any], request: Any, peer: str, timeout: flo
     try:
         answer = await method(request, timeout=timeout)
     except grpc.RpcError as error:
-        raise error_of(error, peer) from None
+        raise await explained(error, peer) from None
     except (ValueError, TypeError) as error:  # protobuf: a field out of its range
         raise EncodingError(f"request to {peer}: {error}") from None
     return _read(answer, peer)
@@ -130,7 +134,7 @@ async def chunks(method: Callable[..., Any], request: Any, peer: str, timeout: f
         async for message in stream:
             yield _read(message, peer).data
     except grpc.RpcError as error:
-        raise error_of(error, peer) from None
+        raise await explained(error, peer) from None
     finally:
         stream.cancel()  # where the caller stops early; nothing otherwise
 
@@ -165,31 +169,34 @@ def bind(server: Any, address: str, credentials: grpc.ServerCredentials | None =
     """Bind ``host:port`` (port 0: any free one) and give the port; in the clear off loopback only with ``plain``.
 
     Raises:
-        ConfigurationError: the port is taken, the address is malformed, or it is not loopback and has no TLS.
+        ConfigurationError: it cannot be listened on (says why), is malformed, or is not loopback and has no TLS.
     """
-    _check_address(address, plain or credentials is not None, "serve")
+    at = _checked(address, plain or credentials is not None, "serve")
     try:
         if credentials is None:
-            port = server.add_insecure_port(address)
+            port = server.add_insecure_port(at.target)
         else:
-            port = server.add_secure_port(address, credentials)
+            port = server.add_secure_port(at.target, credentials)
     except RuntimeError:
         port = 0
     if not port:
-        raise ConfigurationError(f"cannot listen on {address}: the port is taken, or the address is not this machine's")
+        raise cannot_listen(at, None, tls=credentials is not None)
     return int(port)
 
 
 def open_channel(target: str, credentials: grpc.ChannelCredentials | None = None, plain: bool = False) -> Any:
     """A channel to ``host:port``; belongs to the running event loop.  In the clear off loopback only with ``plain``.
 
+    To this machine, and in the clear, it takes no proxy of the environment.
+
     Raises:
         ConfigurationError: malformed, or a plain connection to another machine.
     """
-    _check_address(target, plain or credentials is not None, "connect to")
+    at = _checked(target, plain or credentials is not None, "connect to")
+    options = [*CHANNEL_OPTIONS, *proxy.options(at, credentials is not None)]
     if credentials is None:
-        return grpc.aio.insecure_channel(target, options=list(CHANNEL_OPTIONS))
-    return grpc.aio.secure_channel(target, credentials, options=list(CHANNEL_OPTIONS))
+        return grpc.aio.insecure_channel(at.target, options=options)
+    return grpc.aio.secure_channel(at.target, credentials, options=options)
 
 
 def dial(target: str, tls: ClientTls) -> Any:
@@ -198,17 +205,14 @@ def dial(target: str, tls: ClientTls) -> Any:
     Raises:
         ConfigurationError: malformed address, or certificate files that do not do.
     """
-    return open_channel(target, tls.credentials(target), tls.plain)
+    channel = open_channel(target, tls.credentials(target), tls.plain)
+    remember(target, tls)
+    return channel
 
 
-def _check_address(address: str, allowed: bool, verb: str) -> None:
-    if address.startswith("unix:"):
-        return
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:7800")
-    if not allowed and not is_loopback(host):
-        raise ConfigurationError(
-            f"will not {verb} {address} in the clear: give TLS files, use a loopback address, or say "
-            + ("--listen-plain" if verb == "serve" else "--plain")
-        )
+def _checked(address: str, allowed: bool, verb: str) -> Address:
+    """An address that may be used as it is said."""
+    at = Address.parse(address, listening=verb == "serve")
+    if not allowed and not at.loopback:
+        raise in_the_clear(at, verb)
+    return at

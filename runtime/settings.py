@@ -17,7 +17,6 @@ import logging
 import math
 import re
 import sys
-import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +27,9 @@ from click.core import ParameterSource
 
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
+from ragseal.runtime import texts
 from ragseal.runtime.logs import AS_JSON, FORMATS, PLAIN, log_to_stderr
 
-MAX_FILE = 1 << 20  #: bytes
 CONFIG, CHECK = "config", "check-config"  #: options that no file sets
 
 #: In a context's meta: the file, the command line's words, the values in force, the log's format.
@@ -145,18 +144,7 @@ def _read(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise ConfigurationError(f"{path} has more than {MAX_FILE} bytes: this is no file of options")
-        return tomllib.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is not TOML: {error}") from None
+    return texts.read_toml(path, str(path))
 
 
 def _value(option: click.Option, value: Any, folder: Path) -> Any:

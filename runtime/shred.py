@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.edges.filesystem import why
 
 _PIECE = 1 << 20
 
@@ -25,7 +26,7 @@ def shred(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot overwrite {path}: {why(error, path)}") from None
     try:
         left, zeros = os.fstat(descriptor).st_size, bytes(_PIECE)
         while left > 0:
@@ -34,6 +35,6 @@ def shred(path: Path) -> None:
         os.unlink(path)
         sync_directory(path.parent)
     except OSError as error:
-        raise ConfigurationError(f"cannot overwrite {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot overwrite {path}: {why(error, path)}") from None
     finally:
         os.close(descriptor)

@@ -13,11 +13,15 @@ import grpc
 import grpc.aio
 
 from ragseal.kernel import errors
-from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, MismatchError, TransportError, UnavailableError
 from ragseal.kernel.printable import printable
 from ragseal.runtime import retry_info
+from ragseal.runtime.edges.private import for_others
 
 MAX_ERROR_BYTES = 2000
+#: What is said to others than the operator, who calls by a Unix socket: which tool is missing here is no business of
+#: theirs, and its way out is nothing that they could take.
+ELSEWHERE = "something on this machine is missing for that; its operator finds in its log what, and can ask you again"
 ERROR_KEY = "ragseal-error"  #: trailing metadata that names the AuditError
 
 _STATUS: dict[type[AuditError], grpc.StatusCode] = {
@@ -51,6 +55,11 @@ def _short(text: str) -> str:
     return text.encode("utf-8", "replace")[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
 
+def answered(error: grpc.aio.AioRpcError) -> bool:
+    """Whether a failed call was refused by the peer itself."""
+    return any(key == ERROR_KEY for key, _ in error.trailing_metadata() or ())
+
+
 def error_of(error: grpc.RpcError, peer: str) -> AuditError:
     """The AuditError that a failed call stands for.  The peer's text is cut and cleaned: it may come from an enemy."""
     code, details = grpc.StatusCode.UNKNOWN, ""
@@ -66,15 +75,13 @@ def error_of(error: grpc.RpcError, peer: str) -> AuditError:
                 found.retry_after_ms = _retry_after_ms(metadata)
             return found
     if code == grpc.StatusCode.UNAVAILABLE and ("handshake failed" in text or "CERTIFICATE" in text):
-        if "issuer certificate" in text or "self signed" in text or "self-signed" in text:
-            return MismatchError(
-                f"{peer} and this machine do not agree on TLS: its certificate is of no authority trusted here. "
-                f"Name the authority with --ca FILE (the certificate itself, if it is self-signed) ({text})"
-            )
-        return MismatchError(f"{peer} and this machine do not agree on TLS: check authority and certificates ({text})")
+        return MismatchError(
+            f"{peer} and this machine do not agree on TLS ({text}): check --ca FILE, which names the authority, and "
+            "the certificates of both"
+        )
     if code == grpc.StatusCode.UNAVAILABLE:
         reason = text.rpartition(": ")[2]  # gRPC says it last, behind every address that it has tried
-        return TransportError(f"{peer} cannot be reached: is it running, and is this its address? ({reason})")
+        return TransportError(f"{peer} cannot be reached ({reason}): see whether it runs, and look at it with `doctor`")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError(f"{peer} did not answer in time; it may still have done what was asked: try again")
     if code == grpc.StatusCode.UNIMPLEMENTED:
@@ -96,7 +103,12 @@ async def statuses(name: str, context: Any) -> AsyncIterator[None]:
     try:
         yield
     except AuditError as error:
+        if isinstance(error, UnavailableError) and not context.peer().startswith("unix:"):
+            _log.error("%s: %s", name, error)
+            error = UnavailableError(ELSEWHERE)
         code, text, kind = status_of(error)
+        if not context.peer().startswith("unix:"):  # who calls on a Unix socket sits at this machine
+            text = for_others(text)
         more: list[tuple[str, str | bytes]] = [(ERROR_KEY, kind)]
         if isinstance(error, BudgetError) and error.retry_after_ms is not None:
             more.append(retry_info.details(code.value[0], text, error.retry_after_ms / 1000))

@@ -11,6 +11,7 @@ import functools
 import json
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,15 @@ import click
 
 from ragseal import __version__
 from ragseal.kernel.errors import AuditError
+from ragseal.runtime.streams import NOT_WRITTEN, InputError, guarded
 from ragseal.runtime.tls import ClientTls, ServerTls
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+
+FIRST_SECONDS = 2.0  #: without a terminal nothing is said of what takes less
+LINE_SECONDS = 30.0  #: between two lines on the same thing, where no bar can be shown
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -108,7 +113,13 @@ def telling(text: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def named_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A function of (what, done, total) that keeps one bar for each thing that is being done."""
+    """A function of (what, done, total) that keeps one bar for each thing that is being done.
+
+    Without a terminal it writes a line when something begins, and one every LINE_SECONDS while it goes on.
+    """
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
     with progress_bars() as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -118,6 +129,22 @@ def named_bars() -> Iterator[Callable[[str, int, int], None]]:
             bars.update(tasks[what], completed=done, total=total)
 
         yield tell
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    """As :func:`named_bars` without a terminal.  What takes less than FIRST_SECONDS says nothing."""
+    began = time.monotonic()
+    said: dict[str, float] = {}
+
+    def tell(what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < began + FIRST_SECONDS or now < said.get(what, 0.0) + LINE_SECONDS:
+            return
+        said[what] = now
+        of = f": {done} of {total}" if total else f": {done}" if done else ""
+        click.echo(f"{what}{of}", err=True)
+
+    return tell
 
 
 @contextlib.contextmanager
@@ -162,15 +189,32 @@ def keep_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-class Teaching(click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
+class _NoInput(click.ClickException):
+    exit_code = NOT_WRITTEN
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+
+class _Program(click.Command):
+    """A command that a program starts with: its standard streams are those of :mod:`ragseal.runtime.streams`."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with guarded():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         keep_no_core()
         try:
             return super().invoke(ctx)
         except AuditError as error:
-            raise click.ClickException(str(error)) from None
+            kind = _NoInput if isinstance(error, InputError) else click.ClickException
+            raise kind(str(error)) from None
+
+
+class Alone(_Program):
+    """A program of one command, which shows every refusal as one line."""
+
+
+class Teaching(_Program, click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)

@@ -10,21 +10,14 @@ files does not listen, and only ``plain`` turns encryption off.
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from ragseal.kernel.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from cryptography import x509
-
-MAX_PEM_BYTES = 1 << 20
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.pem import authority_file, own_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +33,24 @@ class ClientTls:
         """For :func:`ragseal.runtime.rpc.open_channel`; None for a connection in the clear.
 
         Raises:
-            ConfigurationError: a file that is missing, no certificate, expired, or contradicts another option.
+            ConfigurationError: no address, or a file that is missing, no certificate, expired, of a kind that TLS
+                cannot use, or contradicts another option.
         """
         files = (self.authority, self.certificate, self.key)
         if self.plain:
             if any(files):
                 raise ConfigurationError("--plain and certificates contradict each other: leave one out")
             return None
-        if not any(files) and is_local(target):
-            return None
-        return channel_credentials(*files)
+        return channel_credentials(*files) if self.encrypts(target) else None
+
+    def encrypts(self, target: str) -> bool:
+        """Whether calls to an address are encrypted: those to this machine only with files.
+
+        Raises:
+            ConfigurationError: no address.
+        """
+        files = (self.authority, self.certificate, self.key)
+        return not self.plain and (any(files) or not Address.parse(target).loopback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,9 @@ class ServerTls:
             return None
         if self.plain:
             raise ConfigurationError("--plain and certificates contradict each other: leave one out")
-        authority = None if self.clients is None else _authority(self.clients)
-        return grpc.ssl_server_certificate_configuration([_own(self.certificate, self.key)], authority)
+        authority = None if self.clients is None else authority_file(self.clients)
+        own = own_files(self.certificate, self.key, server=True)
+        return grpc.ssl_server_certificate_configuration([own], authority)
 
 
 BY_DEFAULT = ClientTls()  #: plain on loopback, the system's authorities elsewhere
@@ -100,8 +102,9 @@ def server_credentials(certificate: Path, key: Path, client_authority: Path | No
     Raises:
         ConfigurationError: a file is missing, malformed or expired, or the key belongs to another certificate.
     """
-    authority = _authority(client_authority) if client_authority else None
-    return grpc.ssl_server_credentials([_own(certificate, key)], authority, require_client_auth=authority is not None)
+    authority = authority_file(client_authority) if client_authority else None
+    own = own_files(certificate, key, server=True)
+    return grpc.ssl_server_credentials([own], authority, require_client_auth=authority is not None)
 
 
 def channel_credentials(
@@ -114,78 +117,5 @@ def channel_credentials(
     """
     if (certificate is None) != (key is None):
         raise ConfigurationError("mutual TLS takes both a certificate and its key")
-    own = _own(certificate, key) if key and certificate else (None, None)
-    return grpc.ssl_channel_credentials(_authority(authority) if authority else None, *own)
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-def _own(certificate: Path, key: Path) -> tuple[bytes, bytes]:
-    """(key, certificates) as gRPC takes them: they belong together and are valid now."""
-    chain, private = _pem(certificate), _pem(key)
-    try:
-        loaded = load_pem_private_key(private, None)
-    except (ValueError, TypeError):
-        raise ConfigurationError(f"{key} is not a private key in PEM without a password") from None
-    first = _certificates(chain, certificate)[0]
-
-    def spki(public: object) -> object:
-        return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]
-
-    if spki(loaded.public_key()) != spki(first.public_key()):
-        raise ConfigurationError(f"{key} is not the key of the certificate {certificate}")
-    return private, chain
-
-
-def _authority(path: Path) -> bytes:
-    data = _pem(path)
-    _certificates(data, path)
-    return data
-
-
-def _certificates(data: bytes, path: Path) -> list[x509.Certificate]:
-    """All of a file, the first one valid now."""
-    from cryptography import x509  # here: most commands open no certificate, and need not wait for it
-
-    try:
-        found = x509.load_pem_x509_certificates(data)
-    except ValueError:
-        raise ConfigurationError(f"{path} holds no certificate in PEM") from None
-    now = datetime.now(UTC)
-    if now > found[0].not_valid_after_utc:
-        raise ConfigurationError(f"the certificate {path} expired at {found[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
-    if now < found[0].not_valid_before_utc:
-        raise ConfigurationError(
-            f"the certificate {path} is valid from {found[0].not_valid_before_utc:%Y-%m-%d %H:%M} UTC on: see the clock"
-        )
-    return found
-
-
-def _pem(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PEM_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    if len(data) > MAX_PEM_BYTES or b"-----BEGIN " not in data:
-        raise ConfigurationError(f"{path} is not a PEM file")
-    return data
-
-
-# --- addresses -------------------------------------------------------------------------------------------------------
-
-
-def is_local(address: str) -> bool:
-    """Whether ``host:port`` or ``unix:...`` never leaves this machine."""
-    return address.startswith("unix:") or is_loopback(address.rpartition(":")[0])
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's loopback; names other than localhost are not resolved."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
+    own = own_files(certificate, key, server=False) if key and certificate else (None, None)
+    return grpc.ssl_channel_credentials(authority_file(authority) if authority else None, *own)

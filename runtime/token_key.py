@@ -24,7 +24,8 @@ from urllib.parse import unquote
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, UnavailableError
+from ragseal.runtime import texts
 
 SCHEME = "pkcs11:"
 PIN_VARIABLE = "RAGSEAL_PKCS11_PIN"
@@ -121,7 +122,7 @@ class _Token:
         try:
             return pkcs11.lib(self._module)
         except (pkcs11.PKCS11Error, RuntimeError, OSError) as error:
-            raise ConfigurationError(f"the PKCS#11 library {self._module} cannot be used: {_said(error)}") from None
+            raise UnavailableError(f"the PKCS#11 library {self._module} cannot be used: {_said(error)}") from None
 
 
 def load_token_key(uri: str) -> TokenKey:
@@ -132,7 +133,7 @@ def load_token_key(uri: str) -> TokenKey:
     """
     module, wanted, selector, source = _parse(uri)
     if importlib.util.find_spec("pkcs11") is None:
-        raise ConfigurationError("a key in a token takes the package python-pkcs11: pip install 'ragseal[pkcs11]'")
+        raise UnavailableError("a key in a token takes the package python-pkcs11: pip install 'ragseal[pkcs11]'")
     token = _token(module, tuple(sorted(wanted.items())), source)
     public = token.do(uri, lambda session: _public_bytes(session, selector))
     made = TokenKey(uri, token, selector, public)
@@ -181,14 +182,11 @@ def _pin(source: str) -> str:
     """From the file, else from the environment.  ConfigurationError: neither has one."""
     if source:
         path = Path(re.sub("^file:(//)?", "", source))
-        try:
-            return path.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"cannot read the PIN in {path}: {error}") from None
+        return texts.read_line(path, f"the file of the PIN, {path}")  # what is wrong with it must cost no try
     found = os.environ.get(PIN_VARIABLE)
     if not found:
         raise ConfigurationError(f"the token wants a PIN: put it into {PIN_VARIABLE}, or name its file by pin-source=")
-    return found
+    return texts.line_of(found, f"the PIN in {PIN_VARIABLE}")
 
 
 def _sign(session: Any, selector: dict[str, Any], data: bytes) -> bytes:

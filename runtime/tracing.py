@@ -7,12 +7,15 @@ question, text, id, account or tenant enters a span, nor an error's words, which
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ragseal import __version__
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.proxy import go_straight_in_the_clear
 
 NAME = "retrieval"  #: of spans, and of what they are about
 WAY_OUT = "--traces needs more packages: pip install 'ragseal[otel]'"
@@ -35,9 +38,9 @@ def retrieval(peer: str) -> Iterator[None]:
         yield
         return
     attributes: dict[str, str | int] = {**_attributes()}
-    host, _, port = peer.rpartition(":")
-    if host and port.isdigit():
-        attributes |= {"server.address": host, "server.port": int(port)}
+    if peer:
+        at = Address.parse(peer)
+        attributes |= {"server.address": at.host or at.path, **({} if at.path else {"server.port": at.port})}
     tracer = trace.get_tracer("ragseal.client", __version__)
     with tracer.start_as_current_span(
         NAME, kind=trace.SpanKind.CLIENT, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -77,6 +80,13 @@ class Spans:
         span.end(start + round(seconds * 1e9))
 
 
+def _collector() -> str:
+    """The URL to which the exporter sends; without a scheme it is taken for one in the clear."""
+    named = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    url = named or "http://localhost:4317"
+    return url if "://" in url else f"http://{url}"
+
+
 @contextmanager
 def exporting() -> Iterator[Spans]:
     """Spans that go where the variables ``OTEL_EXPORTER_OTLP_...`` say, the last of them at the end of the block.
@@ -91,6 +101,7 @@ def exporting() -> Iterator[Spans]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         raise ConfigurationError(WAY_OUT) from None
+    go_straight_in_the_clear(_collector())
     provider = TracerProvider(resource=Resource({SERVICE_NAME: "ragseal-provider"}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     try:

@@ -58,8 +58,11 @@ MESSAGES = (
 KEYS = {
     "verdict": "PASS, SAMPLED-PASS, FAIL or NO VERDICT",
     "line": "the verdict in one line, as `ragseal-verifier audit` prints it",
-    "tone": "colour class of the page: a PASS is as green as its epsilon is small",
-    "epsilon_audit": "what a coalition of k_max accounts can learn over the period; null without a PASS",
+    "tone": "colour class of the page: a PASS is green if its epsilon is small and rests on no word of the provider's",
+    "auditor": "whose verdict it is: `name` in the window's manifest (null without a seat there), and `key`",
+    "issued": "when it was audited, by the auditor's clock, as in the signed verdict",
+    "program": "with what: `name`, `version`, and `with`: other distributions and their versions",
+    "epsilon_audit": "the claim's number over the period, of until-delivered unseen; null without a PASS",
     "delta": "of the claim; null without a PASS",
     "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition",
     "mode": "full, or sampled",
@@ -73,6 +76,8 @@ KEYS = {
     "window": "its name",
     "origin": "the log's name, from the auditor's own key",
     "manifest": "digest of the window's manifest",
+    "window_times": "in seconds since 1970: `opened`, `closed` (null where the log holds no end), `first_record` and "
+    "`last_record` as the log shows them; `allowed_from` and `allowed_until` as the policy has them",
     "failure": "of a FAIL: step, message and the evidence that the provider signed",
     "no_verdict": "of a NO VERDICT: step, message, evidence, and `way_out`: what would lead to a verdict",
     "other_windows_of_the_period": "window, manifest, and the verdict that this auditor keeps of it",
@@ -81,7 +86,9 @@ KEYS = {
     "tenants": "per tenant: records, checked and unchecked by their clients, acknowledged by the next request",
     "estimate": "the coalition estimate and its certificate (SPEC C)",
     "epsilon": "the accounting: period, odometer, conditions, all accountants, delta by item (SPEC D.11 to D.15)",
-    "claim": "the sentence that a PASS stands for",
+    "claim": "the sentence that a PASS stands for, with the value of every symbol in it and whose word it rests on",
+    "claimed": "of a PASS: claim, coalition, queries, delta, period and whose word, as the line begins (SPEC D.12.5)",
+    "rests_on_the_providers_word": "what of a PASS nothing proves, in words; such a PASS is amber (SPEC D.11.11)",
     "does_not_say": "what it does not stand for",
     "policy": "the window's policy, as in the manifest",
     "steps": "the checklist: number, title, status, message, evidence, seconds",
@@ -90,7 +97,12 @@ KEYS = {
 
 ABOUT_THE_PROGRAMS = """\
 The help of each program, as `--help` prints it. Exit status 0 means that all is well, 1 an error, 2 a wrong command
-line; `ragseal-verifier audit` and `ragseal-observer` have more, which stand with them.
+line, 74 that standard output or input failed; `ragseal-verifier audit` and `ragseal-observer` have more, which stand
+with them.
+
+Where standard output cannot be written, a command goes on to its end and says so in one line on standard error. So 74
+means that the command has done what it was asked, and that its output is not whole. An audit keeps its own status
+then, as its report has the verdict.
 """
 
 ABOUT_CALLS = """\
@@ -106,7 +118,8 @@ fields in this order; integers are big-endian. A message inside another one is n
 """
 
 ABOUT_THE_REPORT = """\
-What `ragseal-verifier audit --out FOLDER` writes beside report.html, in UTF-8. Integers beyond 2^53, fractions and
+What `ragseal-verifier audit --out FOLDER` writes beside report.html, in UTF-8. The signed verdict beside both names the
+SHA-256 of each (SPEC D.18). Integers beyond 2^53, fractions and
 numbers that are not finite are text; bytes are hexadecimal. Below are the keys of a PASS over two tenants in class
 tiny; `TENANT` and `CLASS` stand for names. A key that does not apply is null.
 """

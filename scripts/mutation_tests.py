@@ -46,6 +46,19 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
         "attacks/test_columns.py",
     ],
+    "kernel/coin_period.py": ["attacks/test_carried_coins.py"],
+    "kernel/verdict.py": [
+        "kernel/test_hashed_late.py", "kernel/test_message_refusals.py", "attacks/test_submitted_verdicts.py",
+    ],
+    "groth16/relations.py": ["attacks/test_keys.py"],
+    "verifier/signed/json_text.py": ["web/test_verdicts_in_node.py"],
+    "verifier/signed/statement.py": ["verifier/test_signed_verdict.py", "web/test_verdicts_in_node.py"],
+    "verifier/steps/turns.py": [
+        "attacks/test_log_keys_auditors.py", "attacks/test_log_keys.py", "attacks/test_log_keys_shown.py",
+    ],
+    "verifier/steps/period.py": [
+        "verifier/test_odometer.py", "attacks/test_coins_of_a_period.py", "attacks/test_carried_coins.py",
+    ],
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
     "kernel/inquiry.py": ["kernel/test_message_refusals.py", "kernel/test_hashed_asks.py", "prover/test_limits.py"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One meaning a word: names that were given up, and what to say instead; fails where one is used again."""
+"""One meaning a word: fails where a name that was given up is used again, or prose counts what the tree has."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ RETIRED = {
     "idealchannel": "ideal_channel",
     "lowerbound": "attack",
 }
+#: Counts of what the tree has in numbers that nobody keeps up to date in prose.
+_NUMBER = r"(?:both|two|three|four|five|six|seven|eight|nine|ten|[0-9][0-9,]*)"
+_COUNTED = re.compile(
+    rf"(?<![\w.,-]){_NUMBER} (?:kinds of )?(?:circuits|laws|claims|circuit classes)(?!\w)"
+    r"|(?<![\w.,-])[0-9][0-9,]* (?:tests|vectors|files|clauses)(?!\w)",
+    re.IGNORECASE,
+)
+PROSE = (".md",)
+#: A law is a distribution there, and what is counted stands in the same sentence.
+MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/README.md")
 _WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
 
 
@@ -48,6 +58,13 @@ def found(text: str) -> Iterator[tuple[int, str]]:
             yield number, f"{match[0]} is called {RETIRED[match[0]]}"
 
 
+def counts(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that count circuits, laws, claims, tests or files, and what to do."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in _COUNTED.finditer(line):
+            yield number, f"{match[0]!r} is a count that no test holds: say which, or leave the number out"
+
+
 def main() -> None:
     names = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -56,7 +73,10 @@ def main() -> None:
     for name in names:
         path = ROOT / name
         if name.endswith(READ) and not name.startswith(HISTORY) and path.is_file():
-            faults += [f"{name}:{line}: {what}" for line, what in found(path.read_text(encoding="utf-8"))]
+            text = path.read_text(encoding="utf-8")
+            faults += [f"{name}:{line}: {what}" for line, what in found(text)]
+            if name.endswith(PROSE) and not name.startswith(MATHEMATICS):
+                faults += [f"{name}:{line}: {what}" for line, what in counts(text)]
     sys.exit("\n".join(faults) or None)
 
 

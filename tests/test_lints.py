@@ -65,3 +65,17 @@ def test_mutation_testing_knows_the_tree(monkeypatch: pytest.MonkeyPatch) -> Non
     explained = re.findall(r"^- `([^`]+)` `", (ROOT / "scripts" / "mutation-survivors.md").read_text(), flags=re.M)
     assert explained
     assert [file for file in explained if not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["Both circuits prove it.", "of two laws", "one of three claims", "| 892 files |", "some 4,400 tests"]
+)
+def test_counts_in_prose_are_found(line: str) -> None:
+    assert [number for number, _ in words.counts(f"a\n{line}\n")] == [2]
+
+
+@pytest.mark.parametrize(
+    "line", ["the circuits", "B.10 claims", "0.5864 tests", "two slots", "both parties", "10 keys", "12.5 files"]
+)
+def test_other_numbers_in_prose_are_left_alone(line: str) -> None:
+    assert not list(words.counts(line))

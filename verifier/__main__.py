@@ -18,7 +18,10 @@ from ragseal.circuits.circuit import class_digest, shapes_of
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.named_log import named_log
+from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import (
@@ -79,18 +82,8 @@ def main() -> None:
     """
 
 
-def _log_key(text: str) -> NoteVerifier:
-    path = Path(text)
-    try:
-        if "+" not in text and path.is_file():
-            text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"cannot read a log key from {path}") from None
-    return NoteVerifier.from_vkey(text)
-
-
 def _target(provider: str, log_key: str, tls: ClientTls) -> Target:
-    return Target(provider, _log_key(log_key), tls)
+    return Target(provider, named_log(log_key), tls)
 
 
 # --- setting up ------------------------------------------------------------------------------------------------------
@@ -284,6 +277,9 @@ def serve(
     ignore_hangups()
     if len(providers) != len(log_keys):
         raise ConfigurationError("give one --log-key for every --provider, in the same order")
+    Address.parse(listen, listening=True)
+    for provider in providers:
+        Address.parse(provider)
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
     if only_checked(as_json):
         return
@@ -299,6 +295,7 @@ audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 ceremony_commands.register(main, STATE)
 commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 verdict_commands.register(main, STATE, PROVIDER_OPTION)
+main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 
 @main.command("show")
@@ -316,7 +313,7 @@ def show_message(file: Path) -> None:
             with file.open("rb") as stream:
                 data = stream.read(show.MAX_BYTES + 1)
         except OSError as error:
-            raise ConfigurationError(f"cannot read {file}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {file}: {why(error, file)}") from None
     values = show.decode(data)
     click.echo(json.dumps(values, indent=1))
 

@@ -22,6 +22,8 @@ from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.turns import TurnProof
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.private import for_others
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.checklist import ending_of
 from ragseal.verifier.evidence import ReceiptFile, TurnFile, read_receipt
@@ -30,10 +32,9 @@ from ragseal.verifier.key_store import Builds
 from ragseal.verifier.outcome import TITLES, Verdict
 from ragseal.verifier.patience import PATIENCE, Patience
 from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import document
 from ragseal.verifier.signed.entering import entered
 from ragseal.verifier.signed.log import PROOF_NAME
-from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
@@ -136,7 +137,7 @@ def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:
                 beside[path.parent] = _manifests(path.parent)
             receipts.append(read_receipt(name, path.read_bytes(), beside[path.parent]))
         except OSError as error:
-            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+            aside.append(SetAside(name, for_others(f"cannot be read: {why(error)}")))
         except AuditError as error:
             aside.append(SetAside(name, str(error)))
     return receipts, aside
@@ -171,7 +172,7 @@ def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:
                 continue
             turns.append(TurnFile(name, TurnProof.decode(path.read_bytes())))
         except OSError as error:
-            aside.append(SetAside(name, f"cannot be read: {error.strerror}"))
+            aside.append(SetAside(name, for_others(f"cannot be read: {why(error)}")))
         except AuditError as error:
             aside.append(SetAside(name, str(error)))
     return turns, aside
@@ -219,19 +220,19 @@ def conduct(
                 effort=terms.effort,
             )
     except AuditError as error:  # before the first step: a damaged file, a malformed address
-        verdict = Verdict(origin=target.log_key.name)
+        verdict = Verdict(auditor=state.public_key, at=around.now, origin=target.log_key.name)
         verdict.end(ending_of(0, error))
     verdict.set_aside[:0] = terms.set_aside
     try:  # neither must be lost because the other cannot be written
         Verdicts(state.directory, target.log_key).keep(verdict, around.now)
     except AuditError as error:
         verdict.unkept.append(str(error))
-    signed, proof, values = entered(state, target.log_key, verdict, around.now)
+    issued = entered(state, target.log_key, verdict)
+    values = issued.values
     try:
         if out is not None:
-            beside = {FILE_NAME: signed, **({PROOF_NAME: proof} if proof else {})}
-            document.save(out, values, page.render(values), beside)
-            if not proof:  # what an earlier audit left there is about another verdict
+            document.save(out, issued.files())
+            if not issued.proof:  # what an earlier audit left there is about another verdict
                 (out / PROOF_NAME).unlink(missing_ok=True)
     except (AuditError, OSError) as error:
         verdict.unkept.append(str(error))

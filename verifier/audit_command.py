@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import json
-import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +13,19 @@ import click
 
 from ragseal.accounting.rounding import upward
 from ragseal.ledger.policy import Policy
-from ragseal.runtime.terminal import JSON, client_tls
+from ragseal.runtime.streams import Decided
+from ragseal.runtime.terminal import JSON, client_tls, stderr_console
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier import service
 from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts, read_turns
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.patience import PATIENCE
-from ragseal.verifier.report import board, claim, guess
+from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed.statement import FILE_NAME
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, Effort
-from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL
 from ragseal.verifier.steps.log import MAX_LOG_BYTES
 from ragseal.verifier.steps.sample import Sample
@@ -45,7 +42,7 @@ _MARKS = {
     OPEN: "[yellow]no verdict[/]",
     NOT_ASKED: "[dim]not asked[/]",
 }
-_SHOWN = 20  #: files that were set aside and are named on the terminal; the report has all
+_SHOWN = 3  #: of files and windows, as many are named on the terminal; the report has all
 
 Option = Callable[..., Any]
 
@@ -162,7 +159,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
-        The last line is the verdict.
+        The last line is the verdict. Before it stand the checklist and three sentences; evidence, claim and what the
+        verdict does not say are in the report.
 
         \b
         Exit status  0  PASS or SAMPLED-PASS, and every other window of the budget period has one here too
@@ -189,25 +187,21 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             deadline=deadline,
             witness_policy=None if witness_policy is None else Policy.load(witness_policy).of(target.log_key),
         )
-        from rich.console import Console
         from rich.text import Text
 
-        console = Console(stderr=True, highlight=False)
+        console = stderr_console()
         with console.status("reading the log") as status:
             # as Text: names and error texts of others are in it, and brackets would be read as markup
             around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
-        graded = board.in_words(values)
         insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
-        _print(console, verdict, out, insufficient)
-        if graded:
-            console.print(f"protection: {graded}", markup=False)
+        _print(console, verdict, values, out, insufficient)
         click.echo(json.dumps(values) if as_json else verdict.line())
-        sys.exit(status_of(verdict, only_this_window, insufficient))
+        raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not
 
 
-def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> None:
-    """The checklist and the numbers, for people; the verdict's line follows on its own."""
+def _print(console: Console, verdict: Verdict, values: Mapping[str, Any], out: Path, insufficient: str) -> None:
+    """The checklist, three plain sentences and where everything else stands; the verdict's line follows on its own."""
 
     def say(text: str) -> None:
         """One line: what others signed or named may hold line breaks, and must add no line of its own."""
@@ -218,89 +212,24 @@ def _print(console: Console, verdict: Verdict, out: Path, insufficient: str) -> 
         console.print(f"{step.number:3}  {step.title:16} {mark}  [dim]{step.seconds:.2f} s[/]")
         if step.message:
             say(f"     {step.message}")
+    for sentence in summary.in_three(values):
+        say(sentence)
+    for text in notes(verdict, insufficient):
+        say(text)
+    more = f"{len(values['does_not_say'])} exclusions and all evidence" if verdict.passed else "all evidence"
+    say(f"{more}: {out / PAGE_NAME} ({out / JSON_NAME} for programs); signed, to hand on: {out / FILE_NAME}")
 
+
+def notes(verdict: Verdict, insufficient: str) -> list[str]:
+    """What is different from an audit in which all is well, a line each."""
+    found = []
     if verdict.set_aside:
-        say(f"set aside, {len(verdict.set_aside)} files that say nothing about the provider:")
-        for one in verdict.set_aside[:_SHOWN]:
-            say(f"     {one.file}: {one.why}")
-    for tally in verdict.tallies:
-        say(
-            f"tenant {tally.tenant}: {tally.total} records, {tally.checked} checked, {tally.unchecked} unchecked, "
-            f"{tally.acknowledged} acknowledged"
-        )
-    if verdict.estimation is not None:
-        found = verdict.estimation
-        members = ", ".join(found.members) or "none"
-        say(
-            f"estimate: {found.c} of at most {found.k_max} accounts ask as one ({members}), "
-            f"certificate {found.certificate}"
-        )
-    if verdict.passed and verdict.budget is not None:
-        _print_budget(say, verdict, verdict.budget)
-    if verdict.obstacle is not None:
-        say(f"what to do: {verdict.obstacle.way_out}")
-    for text in verdict.unkept:
-        say(f"not kept: {text}")
-    say(f"{out / JSON_NAME}, {out / PAGE_NAME}; signed, to hand on: {out / FILE_NAME}")
-    if insufficient:
-        say(f"not enough: {insufficient}")
-
-
-def _number(rational: str) -> str:
-    """A policy's rational as a decimal, rounded up."""
-    return upward(float(Fraction(rational)))
-
-
-def _print_budget(say: Callable[[str], None], verdict: Verdict, budget: PeriodBudget) -> None:
-    say(
-        f"epsilon {upward(budget.epsilon)} is claimed for the {budget.checked} checked records"
-        + (
-            f"; for the {budget.unchecked} unchecked ones it holds only if the provider's embeddings do not depend "
-            "on the index"
-            if budget.unchecked
-            else ""
-        )
-    )
-    say(
-        f"one account alone in this window: epsilon {upward(budget.epsilon_account)}, "
-        f"{_number(budget.advertised)} advertised"
-    )
-    say(_accounting(budget))
-    if budget.period.left_out:
-        whole = budget.whole_log if isinstance(budget.whole_log, str) else upward(budget.whole_log or math.inf)
-        say(
-            f"not counted: {len(budget.period.left_out)} windows that ended before the period began; "
-            f"epsilon with them: {whole}"
-        )
-    say(f"claim: {claim.of(budget.claim, budget.slots)}")
-    say("the verdict does not say: " + " ".join(claim.does_not_say(budget.claim)))
-    if verdict.beside:
-        say("windows of the same budget period, or findings kept here, without a PASS:")
-        for one in verdict.beside:
-            say(f"     {one.window}: {one.verdict}")
-    if budget.delivered is not None:
-        say(guess.sentence_of_delivered(budget.delivered.unseen))
-    elif budget.answers is not None:
-        say(guess.sentence_of_answers(budget.epsilon, budget.answers.filtered.epsilon, budget.delta))
-    else:
-        say(guess.sentence(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max))
-
-
-def _accounting(budget: PeriodBudget) -> str:
-    windows = f"{len(budget.windows)} windows of the period"
-    promise, told = budget.delivered, budget.answers
-    if told is not None:
-        return (
-            f"accountant: {told.plain.accountant}; all {told.plain.answers} answers of {windows}, to any accounts. By "
-            f"the provider's word that a document takes part in at most {told.participations} of them: epsilon "
-            f"{upward(told.filtered.epsilon)} ({told.filtered.accountant})"
-        )
-    if promise is None:
-        accountant = budget.report.accountant if budget.report is not None else "none"
-        return f"accountant: {accountant}; {budget.queries} queries of {budget.k_max} accounts in {windows}"
-    every = upward(budget.report.epsilon) if budget.report is not None else "not known"
-    return (
-        f"unseen {upward(promise.unseen)} of {promise.periods} coin periods, return {upward(promise.returned)}, in "
-        f"{windows} with at most {budget.queries} queries of all accounts; {promise.hidden_share:.1%} of the documents "
-        f"are hidden from everybody; epsilon of every list of {budget.k_max} accounts, which is another claim: {every}"
-    )
+        named = [one.file for one in verdict.set_aside[:_SHOWN]]
+        more = [f"and {len(verdict.set_aside) - _SHOWN} more"] if len(verdict.set_aside) > _SHOWN else []
+        found.append(f"set aside, no evidence of anything: {', '.join(named + more)}")
+    if verdict.passed and verdict.beside:
+        others = [f"{one.window} ({one.verdict})" for one in verdict.beside[:_SHOWN]]
+        more = [f"and {len(verdict.beside) - _SHOWN} more"] if len(verdict.beside) > _SHOWN else []
+        found.append(f"without a PASS here: {', '.join(others + more)}")
+    found += [f"not kept: {text}" for text in verdict.unkept]
+    return [*found, f"not enough: {insufficient}"] if insufficient else found

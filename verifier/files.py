@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -12,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.runtime.durable import write_durably
+from ragseal.runtime.durable import unchanged, write_durably
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import wait_lock
 
 
 def read_json(path: Path, default: Any) -> Any:
@@ -22,17 +23,23 @@ def read_json(path: Path, default: Any) -> Any:
     except FileNotFoundError:
         return default
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ValueError, RecursionError):
         raise ConfigurationError(f"{path} is damaged: restore it from a copy") from None
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file that only the auditor may read.  Raises ConfigurationError: the disk refuses."""
+    """Replace a file that only the auditor may read.
+
+    Raises:
+        ConfigurationError: the disk refuses; says what is in place.
+    """
     try:
         write_durably(path, data, mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}; the old content stays") from None
+        raise ConfigurationError(
+            f"cannot write {path}: {why(error, path)}{unchanged(error, '; the old content stays')}"
+        ) from None
 
 
 @contextmanager
@@ -42,9 +49,9 @@ def locked(directory: Path, name: str) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot open {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        wait_lock(descriptor, path)
         yield
     finally:
         os.close(descriptor)

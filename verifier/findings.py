@@ -29,6 +29,7 @@ from ragseal.verifier.evidence import (
 from ragseal.verifier.outcome import (
     FAIL,
     TITLES,
+    Moments,
     Neighbour,
     Verdict,
 )
@@ -42,7 +43,7 @@ from ragseal.verifier.steps.epsilon import (
 )
 from ragseal.verifier.steps.estimate import Estimation, Inquiry, check_estimate
 from ragseal.verifier.steps.keys import check_key
-from ragseal.verifier.steps.lifespan import WindowSpan
+from ragseal.verifier.steps.lifespan import WindowSpan, check_life
 from ragseal.verifier.steps.log import (
     MAX_LOG_BYTES,
     LogTree,
@@ -232,6 +233,11 @@ class Findings(Checklist):
         self.result.window = check_class(log, self.auditor, entered, say)
         return self.result.window
 
+    def _life(self, log: LogView, entered: Entered, say: Recorder) -> WindowSpan:
+        life = check_life(log, entered, say)
+        self.result.moments = Moments(life.open.time, None if life.close is None else life.close.time)
+        return life
+
     def _key(self, window: Window, say: Recorder) -> Key:
         configured, key = check_key(self.auditor, window, say)
         self.result.keys, self.result.participants = configured.made_by, configured.participants
@@ -259,6 +265,9 @@ class Findings(Checklist):
     ) -> tuple[Placed, ...]:
         placed = check_order(self.around.group, log, entered, life, versions, say)
         self.result.records = len(placed)
+        if placed and self.result.moments is not None:
+            times = [one.record.time for one in placed]
+            self.result.moments = replace(self.result.moments, first_record=min(times), last_record=max(times))
         return placed
 
     def _records(

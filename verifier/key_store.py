@@ -30,6 +30,7 @@ from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.evidence import CEREMONY, UNKNOWN, ConfiguredKey
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.key_entries import KEYS_FILE, KeyEntry
@@ -114,7 +115,7 @@ class KeyStore:
                 shutil.copyfile(file, part)
                 paths = install_key(part, cls, self.directory / KEYS)
             except OSError as error:
-                raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
+                raise ConfigurationError(f"cannot copy {file}: {why(error, file)}") from None
             finally:
                 part.unlink(missing_ok=True)
         else:
@@ -134,7 +135,7 @@ class KeyStore:
             folder.mkdir(parents=True, exist_ok=True)
             write_durably(folder / VKEY, file.read_bytes())
         except OSError as error:
-            raise ConfigurationError(f"cannot copy {file}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot copy {file}: {why(error, file)}") from None
         return KeyPaths(folder, view.digest)
 
     def line_of(self, paths: KeyPaths, cls: Shape, class_digest: bytes, made_by: str) -> KeyEntry:

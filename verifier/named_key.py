@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.publickey import check_public_key
+from ragseal.runtime.edges.filesystem import why
 
 
 def named_key(text: str, option: str) -> bytes:
@@ -28,7 +29,7 @@ def named_key(text: str, option: str) -> bytes:
     except OSError as error:
         raise ConfigurationError(
             f"{option} takes 64 hexadecimal digits, as `ragseal-verifier init` prints them, or a PEM file; {path}: "
-            f"{error.strerror}"
+            f"{why(error)}"
         ) from None
     except (ValueError, UnsupportedAlgorithm, EncodingError):
         raise ConfigurationError(

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
+from ragseal.kernel.verdict import Claimed
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.report import guess
 from ragseal.verifier.report.words import FAIL as FAIL
@@ -93,10 +94,22 @@ class Neighbour:
         return guess.passes(self.verdict)
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When a window was used, as its log shows it; seconds since 1970, to the minute where the log is."""
+
+    opened: int
+    closed: int | None = None  #: None where the log holds no end of it
+    first_record: int | None = None
+    last_record: int | None = None
+
+
 @dataclass(slots=True)
 class Verdict:
     """What an audit found."""
 
+    auditor: bytes = b""  #: public key of whose verdict it is
+    at: int = 0  #: when it was audited: the auditor's clock, seconds since 1970
     verdict: str = NO_VERDICT
     mode: str = "full"
     keys: str = "not reached"
@@ -106,6 +119,7 @@ class Verdict:
     origin: str = ""  #: name of the log, from the auditor's own key of it
     about: tuple[str, bytes] | None = None  #: name and manifest digest of the window, once it was found in the log
     window: Window | None = None
+    moments: Moments | None = None  #: None until the window's opening was found in the log
     records: int = 0
     proven: int = 0
     tallies: tuple[Tally, ...] = ()
@@ -133,9 +147,14 @@ class Verdict:
         return tuple(one for one in self.neighbours if not one.passed)
 
     @property
+    def claimed(self) -> Claimed | None:
+        """What a PASS claims, with every number that the claim needs; None of what is none."""
+        return self.budget.claimed(bool(self.beside)) if self.budget is not None and self.passed else None
+
+    @property
     def tone(self) -> str:
-        """The colour class: a PASS is as green as its epsilon is small."""
-        return guess.tone(self.verdict, self.budget.strength if self.budget else None)
+        """The colour class: a PASS is green if its epsilon is small and rests on nobody's word."""
+        return guess.tone(self.verdict, guess.worst(self.claimed), self.claimed is not None and bool(self.claimed.word))
 
     def end(self, ending: Ending) -> None:
         """A FAIL or a NO VERDICT, from this step on."""
@@ -160,34 +179,23 @@ class Verdict:
         return " ".join(" ".join(said).split())
 
     def _numbers(self) -> str:
-        if self.budget is None:
+        if self.budget is None or self.claimed is None:
             return ""
-        promise = self.budget.delivered
-        about = f"claim={self.budget.claim}"
+        promise, told, about = self.budget.delivered, self.budget.answers, self.claimed.text()
         if promise is not None:
-            about += (
-                f" coalition=any unseen={upward(promise.unseen)} periods={promise.periods} "
-                f"return={upward(promise.returned)} chance={upward(promise.chance)}"
-            )
+            about += f" periods={promise.periods} chance={upward(promise.chance)}"
             if self.budget.period.throws_left_out:
                 about += f" periods_left_out={self.budget.period.throws_left_out}"
-            if self.budget.period.late:
-                about += " late=unproven"
+        if told is not None:
+            about += (
+                f" answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
+                f"participations={told.participations}"
+            )
         if self.budget.slots > 1:
             about += f" document={self.budget.slots}-slots"
         if self.window is not None and (policy := self.window.manifest.policy).guarded:
             about += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
-        told = self.budget.answers
-        if told is not None:
-            about += (
-                f" coalition=any answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
-                f"participations={told.participations} filter=provider histograms=provider "
-                "texts=provider vocabulary=provider"
-            )
-        text = (
-            f"epsilon_audit={upward(self.budget.epsilon)} {about} delta={self.budget.delta:g} mode={self.mode} "
-            f"keys={self.keys[:SHORT]} records={self.records}"
-        )
+        text = f"{about} mode={self.mode} keys={self.keys[:SHORT]} records={self.records}"
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
         made_by = {"coin_keys": self.coin_keys, "estimate_keys": self.estimation.made_by if self.estimation else ""}

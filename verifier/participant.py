@@ -146,7 +146,7 @@ class Participant:
         try:
             yield
         except kind as error:
-            verdict = Verdict(origin=self.log_key.name, about=about)
+            verdict = Verdict(auditor=self.state.public_key, at=self.now(), origin=self.log_key.name, about=about)
             verdict.end(ending_of(step, error))
             unkept = self._kept(verdict)
             if unkept:
@@ -156,9 +156,13 @@ class Participant:
     def _kept(self, verdict: Verdict) -> list[str]:
         """Keep a FAIL with the windows' results and in the log of verdicts (SPEC D.19); gives what could not be."""
         unkept = []
-        for keep in (Verdicts(self.state.directory, self.log_key).keep, partial(enter_once, self.state, self.log_key)):
+        kept = Verdicts(self.state.directory, self.log_key)
+        for keep in (
+            partial(kept.keep, verdict, verdict.at),
+            partial(enter_once, self.state, self.log_key, verdict),
+        ):
             try:  # neither is lost because the other cannot be written
-                keep(verdict, self.now())
+                keep()
             except (AuditError, OSError) as own:
                 unkept.append(str(own))
         return unkept
@@ -180,8 +184,8 @@ class Participant:
             check_noise(window)
             self._accepted = window.digest
         # A nonce released now would make known what coins hide, for nothing.
-        if window.manifest.policy.closes <= self.now():
-            raise CommitmentError(f"the window {name!r} is over before it began: its policy closes in the past")
+        if window.manifest.policy.opens_by <= self.now():
+            raise CommitmentError(f"the window {name!r} is over before it began: it is too late for it to open")
         return window
 
     def _commit(self, window: Window, own: str) -> None:

@@ -27,6 +27,8 @@ from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.peers import machine_of
 from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.runtime.stopping import asked_to_stop
@@ -211,8 +213,10 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
                 data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
                 signed = await asyncio.to_thread((job.folder / FILE_NAME).read_bytes)
                 proof = await asyncio.to_thread(_if_there, job.folder / PROOF_NAME)
-            except OSError:
+            except FileNotFoundError:
                 raise ConfigurationError("the report of this audit was removed: it was too old") from None
+            except OSError as error:
+                raise ConfigurationError(f"cannot read the report of this audit: {why(error, job.folder)}") from None
         return verifier_pb2.GetReportResponse(
             done=job.done, line=job.line, report_json=data, signed_verdict=signed, verdict_proof=proof
         )
@@ -343,10 +347,9 @@ async def run(
     healthy.say(True)
     tasks = [asyncio.create_task(servicer.work())]
     tasks += [asyncio.create_task(take_part(state, target)) for target in targets.values()]
-    host = listen.rpartition(":")[0]
     try:
         async with renewing(certificates):
-            ready(f"{host}:{port}" if not listen.startswith("unix:") else listen)
+            ready(str(Address.parse(listen, listening=True).at(port)))
             await stop.wait()
     finally:
         healthy.say(False)

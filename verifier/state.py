@@ -27,6 +27,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
@@ -35,6 +36,7 @@ from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, TurnError, refuse_contradiction
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
 from ragseal.verifier.evidence import Auditor, Undecided
@@ -69,12 +71,15 @@ class State(KeyStore):
             ConfigurationError: there is an identity already, or the disk refuses.
         """
         if (directory / IDENTITY).exists():
-            raise ConfigurationError(f"{directory} is an auditor's folder already: choose another one with --state")
+            key = signature.public_bytes(load_identity(directory / IDENTITY)).hex()  # shown once, and perhaps not seen
+            raise ConfigurationError(
+                f"{directory} is an auditor's folder already, of auditor key {key}: choose another one with --state"
+            )
         try:
             for folder in (directory, directory / KEYS, directory / NONCES, directory / CHECKPOINTS):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {directory}: {why(error, directory)}") from None
         save_identity(directory / IDENTITY, identity)
         return cls(directory)
 
@@ -93,7 +98,7 @@ class State(KeyStore):
                 write_durably(path, signed, mode=0o600, replace=False)
             return path.read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot keep {path}: {error.strerror}; no block is asked for") from None
+            raise ConfigurationError(f"cannot keep {path}: {why(error, path)}; no block is asked for") from None
 
     # --- beacon nonces ---
 
@@ -123,7 +128,7 @@ class State(KeyStore):
             with suppress(FileExistsError):
                 write_durably(path, b"%s\n" % sealed.hex().encode(), mode=0o600, replace=False)
         except OSError as error:
-            raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not released") from None
+            raise ConfigurationError(f"cannot write {path}: {why(error, path)}; the nonce is not released") from None
         return _read_sealed(path)
 
     def sample_nonce(self, log: NoteVerifier, seen: LogTree, manifest: bytes, fresh: bytes) -> bytes:
@@ -143,7 +148,7 @@ class State(KeyStore):
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {folder}: {error.strerror}; no sample is drawn") from None
+            raise ConfigurationError(f"cannot make {folder}: {why(error, folder)}; no sample is drawn") from None
         path = folder / f"{manifest.hex()}-{_short(log)}.json"
         if not path.exists():
             fresh = self._earlier_sample(log, manifest) or fresh
@@ -165,7 +170,7 @@ class State(KeyStore):
         except FileExistsError:
             pass
         except OSError as error:
-            raise ConfigurationError(f"cannot write {path}: {error.strerror}; the nonce is not used") from None
+            raise ConfigurationError(f"cannot write {path}: {why(error, path)}; the nonce is not used") from None
         stored = _read_nonce(path, manifest, beside.get("log"))
         if stored is None:
             raise ConfigurationError(f"{path} vanished while it was written")
@@ -212,7 +217,7 @@ class State(KeyStore):
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         except AuditError as error:
             raise ConfigurationError(f"{path} is damaged ({error}): restore it from a copy") from None
 
@@ -246,7 +251,7 @@ class State(KeyStore):
         except FileNotFoundError:
             return log.keys[0]
         except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         except AuditError as error:
             raise ConfigurationError(f"{path} is damaged ({error}): restore it from a copy, or remove it") from None
 
@@ -332,7 +337,7 @@ def _read_sealed(path: Path) -> bytes:
     try:
         return read_digest(path.read_text(encoding="ascii").strip())
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ConfigurationError, UnicodeDecodeError):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
 

@@ -22,6 +22,7 @@ from typing import Any
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.verdict import AuditVerdict
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.files import locked, read_json, write
 from ragseal.verifier.outcome import CHANGED, FAIL, NO_VERDICT, NOT_AUDITED, PASS, SAMPLED_PASS, Neighbour, Verdict
 from ragseal.verifier.steps.log import LogView
@@ -102,7 +103,7 @@ class Verdicts:
         try:
             self.directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(f"cannot make {self.directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make {self.directory}: {why(error, self.directory)}") from None
         self._put(made)
         if digest and verdict.failure is not None and verdict.failure.forked:  # whatever window was audited
             self._put(replace(made, window=THE_LOG, manifest=""))

@@ -48,6 +48,7 @@ from ragseal.verifier.findings import Environment, Findings
 from ragseal.verifier.outcome import (
     NOT_ASKED,
     OK,
+    OPEN,
     PASS,
     SAMPLED_PASS,
     TITLES,
@@ -63,7 +64,7 @@ from ragseal.verifier.steps.epsilon import (
 )
 from ragseal.verifier.steps.estimate import Inquiry, check_coalition
 from ragseal.verifier.steps.index import check_indexes
-from ragseal.verifier.steps.lifespan import check_life, check_over
+from ragseal.verifier.steps.lifespan import check_over
 from ragseal.verifier.steps.log import one_history
 from ragseal.verifier.steps.manifest import (
     check_face,
@@ -101,7 +102,8 @@ def audit(
         The verdict.  A FAIL rests on what the provider signed; every other error on the way ends in NO VERDICT.  Both
         name the step and carry their evidence.
     """
-    result = Verdict(mode="full" if sample is None else "sampled", origin=auditor.log_key.name)
+    mode = "full" if sample is None else "sampled"
+    result = Verdict(auditor=auditor.identity, at=around.now, mode=mode, origin=auditor.log_key.name)
     begun = around.clock()
     try:
         _Audit(evidence, auditor, around, result, turns).run(window, sample, receipts, effort)
@@ -152,7 +154,7 @@ class _Audit(Findings):
         part(2, lambda say: check_face(evidence, entered(), say), asks=True)
         part(2, lambda say: check_named(auditor, entered()))
         window = part(2, lambda say: self._window(log(), entered(), say))
-        life = part(2, lambda say: check_life(log(), entered(), say))
+        life = part(2, lambda say: self._life(log(), entered(), say))
         part(2, lambda say: check_over(life(), now, auditor.drawn.get(entered().digest, 0)))
 
         # 3. The key: the auditor's own choice.
@@ -240,6 +242,7 @@ class _Audit(Findings):
                 raise Ending(number, f"{TITLES[number]} was not decided", {"error": "undecided"}, ASK_AGAIN)
         unsafe = unsafe_keys(result)
         if unsafe is not None:
+            self.steps[unsafe.number].ends(OPEN, unsafe.message)  # or the checklist says ok where the verdict does not
             raise unsafe
         result.verdict = PASS if result.proven == result.records and sample is None else SAMPLED_PASS
 

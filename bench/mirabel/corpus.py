@@ -28,6 +28,7 @@ from ragseal.embedder import load_embedder
 from ragseal.embedder.interface import QUANTISATION, EmbedderIdentity, Progress, Role
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import open_corpus
+from ragseal.runtime.edges.filesystem import why
 
 Vectors = npt.NDArray[np.float32]
 
@@ -165,7 +166,7 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
                     raise ValueError("no object")
                 yield value
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}, line {at}: {error}; write one object a line") from None
 

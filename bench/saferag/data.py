@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.runtime.edges.filesystem import why
 
 SHIPPED = Path(__file__).resolve().parent / "data"
 MOST_BYTES = 64 << 20  #: of one file
@@ -115,7 +116,7 @@ def _text(path: Path) -> str:
             raise ConfigurationError(f"{path} has more than {MOST_BYTES} bytes: it is no file of SafeRAG")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except UnicodeDecodeError:
         raise EncodingError(f"{path} is no UTF-8 text: fetch the file again") from None
 

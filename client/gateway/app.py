@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
-import json
 import logging
 import math
 import time
@@ -31,6 +30,8 @@ from ragseal.client.receipts import KeptReceipt
 from ragseal.client.result import Result
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.json_text import parse_json
+from ragseal.runtime.texts import text_of
 
 MAX_BODY = 1 << 20  #: bytes of a request
 BODY_SECONDS = 10.0  #: until all of them are there
@@ -127,10 +128,8 @@ class Gateway:
 
 
 async def _json(request: Request) -> object:
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise EncodingError("the body is not JSON") from None
+    body = text_of(await request.body(), "the body", error=EncodingError)
+    return parse_json(body, "the body")
 
 
 async def _whole(receive: Receive) -> bytes | None:
@@ -227,8 +226,14 @@ def make_app(
         mcp: the application behind ``/mcp``, and what has to be open while it serves.
     """
 
-    async def refusing(call: Callable[[Request], Any], request: Request) -> JSONResponse:
+    async def refusing(call: Callable[[Request], Any], request: Request, *known: str) -> JSONResponse:
+        """The answer of a route that takes the query parameters ``known``, each once."""
         try:
+            named = [name for name, _ in request.query_params.multi_items()]
+            for name in named:
+                if name not in known or named.count(name) > 1:
+                    wrong = "stands there twice" if name in known else f"is unknown: known are {sorted(known)}"
+                    raise EncodingError(f"the query parameter {name[:40]!r} {wrong}; nothing was asked")
             found = await call(request)
             return found if isinstance(found, JSONResponse) else JSONResponse(found)
         except AuditError as error:
@@ -257,7 +262,7 @@ def make_app(
         return answer
 
     async def receipt(request: Request) -> JSONResponse:
-        return await refusing(kept, request)
+        return await refusing(kept, request, "window")
 
     async def kept(request: Request) -> dict[str, Any] | JSONResponse:
         seq, window = request.path_params["seq"], request.query_params.get("window")

@@ -19,10 +19,13 @@ from ragseal.client.options import connection, make_client
 from ragseal.client.receipts import KeptReceipt, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.certificates import Certificates, renewing
+from ragseal.runtime.edges import listening
+from ragseal.runtime.edges.address import Address, is_loopback
 from ragseal.runtime.keyfile import read_private
 from ragseal.runtime.stopping import ignore_hangups
 from ragseal.runtime.terminal import server_tls
-from ragseal.runtime.tls import ServerTls, is_loopback
+from ragseal.runtime.texts import line_of
+from ragseal.runtime.tls import ServerTls
 
 if TYPE_CHECKING:
     from ragseal.client.gateway.app import Gateway
@@ -44,24 +47,22 @@ def gateway_key(directory: Path) -> tuple[str, str]:
     path = directory / KEY_FILE
     if named is None and not path.exists():
         write(path, f"{secrets.token_urlsafe(32)}\n".encode())
-    key = (read_private(path).decode("ascii", "replace") if named is None else named).strip()
     where = str(path) if named is None else f"${KEY_VARIABLE}"
+    key = line_of(read_private(path) if named is None else named, f"the key in {where}")
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {where} needs at least {LEAST_KEY} printable ASCII characters: remove it")
     return key, where
 
 
-def _listening(address: str, own: ServerTls) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{address!r} is not an address: expected host:port, such as 127.0.0.1:7805")
+def _listening(address: str, own: ServerTls) -> Address:
+    at = Address.parse(address, listening=True, unix=False)
     own.credentials()  # says what is wrong with the files
-    if own.certificate is None and not own.plain and not is_loopback(host):
+    if own.certificate is None and not own.plain and not at.loopback:
         raise ConfigurationError(
             f"will not serve {address} in the clear: queries, answers and the key would be read on the way; give TLS "
             "files, use a loopback address, or say --listen-plain"
         )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return at
 
 
 def hosts_of(host: str, port: int, named: Sequence[str]) -> frozenset[str]:
@@ -110,14 +111,13 @@ def gateway(
     SIGHUP takes renewed certificate files at once.
     """
     ignore_hangups()
-    name, port = _listening(listen, own)
+    at = _listening(listen, own)
     key, kept_in = gateway_key(directory)
-    asyncio.run(_serve(name, port, key, kept_in, hosts, own, directory, timeout, as_json, where))
+    asyncio.run(_serve(at, key, kept_in, hosts, own, directory, timeout, as_json, where))
 
 
 async def _serve(
-    name: str,
-    port: int,
+    address: Address,
     key: str,
     kept_in: str,
     hosts: tuple[str, ...],
@@ -134,25 +134,17 @@ async def _serve(
             from ragseal.client.gateway.tools import mcp_app
         except ImportError as error:
             raise ConfigurationError(f"{WAY_OUT} ({error})") from None
-        import socket
-
-        family = socket.AF_INET6 if ":" in name else socket.AF_INET
-        try:
-            listener = socket.create_server((name, port), family=family)
-        except OSError as error:
-            raise ConfigurationError(f"cannot listen on {name}:{port}: {error.strerror or error}") from None
-        with listener:
+        with listening.listen(address) as listener:
             at = listener.getsockname()[1]
             scheme = "http" if own.certificate is None else "https"
-            shown = f"[{name}]" if ":" in name else name
-            url = f"{scheme}://{shown}:{at}"
+            url = f"{scheme}://{address.at(at)}"
             if as_json:
                 from ragseal.runtime.terminal import tell_result
 
                 tell_result(True, {"url": url, "tenant": serves.tenant, "key": kept_in}, "")
             else:
                 click.echo(f"{url} searches {serves.tenant}; callers show the key in {kept_in}; Ctrl-C ends it")
-            allowed = hosts_of(name, at, hosts)
+            allowed = hosts_of(address.host, at, hosts)
             app = make_app(serves, key, allowed, mcp_app(serves, allowed))
             server, certificates, renewals = make_server(app, own), Certificates(own), set[asyncio.Task[None]]()
 

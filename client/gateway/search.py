@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragseal.client.filters import Filter, parse_filter
+from ragseal.client.filters import Filter, noting, parse_filter
 from ragseal.client.result import Opened, Ranked, Result
 from ragseal.kernel.attestation import MAX_QUERY_BYTES
 from ragseal.kernel.errors import EncodingError
 from ragseal.runtime.metadata import Plain
 
 MOST_RESULTS = 50
+RANKERS = ("auto", "none", "default-2024-11-15")  #: of OpenAI's; the order here is that of the cosines
 MOST_QUERIES = 8  #: texts of one search; each costs a query of the account's budget
 
 
@@ -54,9 +56,11 @@ class Search:
         most = body.get("max_num_results", 10)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_RESULTS:
             raise EncodingError(f"max_num_results: a whole number from 1 to {MOST_RESULTS}")
-        ranking = body.get("ranking_options") or {}
+        ranking = {} if body.get("ranking_options") is None else body["ranking_options"]
         if not isinstance(ranking, dict) or set(ranking) - {"ranker", "score_threshold"}:
             raise EncodingError('ranking_options: an object with "score_threshold" ("ranker" changes nothing)')
+        if ranking.get("ranker", "auto") not in RANKERS:
+            raise EncodingError(f"ranking_options.ranker: one of {', '.join(RANKERS)}, none of which changes the order")
         least = ranking.get("score_threshold", 0.0)
         if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
             raise EncodingError("ranking_options.score_threshold: a number from 0 to 1")
@@ -101,15 +105,18 @@ def place(result: Result) -> dict[str, Any]:
 
 
 def own_form(search: Search, results: list[Result]) -> dict[str, Any]:
-    """``POST /v1/search``: documents, and each query's record."""
+    """``POST /v1/search``: documents, each query's record, and notes on what filters could not compare."""
+    with noting() as noted:
+        chosen = search.chosen(results)
     return {
         "results": [
             {
                 "id": one.id, "text": one.text, "metadata": dict(one.metadata),
                 "score": score_of(one) if isinstance(one, Ranked) else None, "seq": result.record.seq,
             }
-            for one, result in search.chosen(results)
+            for one, result in chosen
         ],
+        "notes": _lines(noted),
         "answers": [
             {
                 "query": query, "returned": len(result.returned),
@@ -128,16 +135,23 @@ def openai_form(search: Search, results: list[Result]) -> dict[str, Any]:
     An answer in words stands where documents would: a result of its own, without a score.
     """
     answers = [one for one in results if one.answer is not None]
+    with noting() as noted:
+        chosen = search.chosen(results)
     return {
         "object": "vector_store.search_results.page",
         "search_query": list(search.queries),
         "data": [
             *(_page_row("answer", one.answer or "", 0.0, {}, one) for one in answers),
-            *(_page_row(one.id, one.text, score_of(one), one.metadata, made) for one, made in search.chosen(results)),
+            *(_page_row(one.id, one.text, score_of(one), one.metadata, made) for one, made in chosen),
         ],
+        **({"ragseal_notes": lines} if (lines := _lines(noted)) else {}),
         "has_more": False,
         "next_page": None,
     }  # fmt: skip
+
+
+def _lines(noted: Counter[str]) -> list[str]:
+    return [f"{said} ({count} documents)" for said, count in noted.items()]
 
 
 def _page_row(name: str, text: str, score: float, metadata: Mapping[str, Plain], result: Result) -> dict[str, Any]:

@@ -15,8 +15,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ragseal.runtime.edges.address import is_loopback
 from ragseal.runtime.peers import machine_of
-from ragseal.runtime.tls import ServerTls, is_loopback
+from ragseal.runtime.tls import ServerTls
 
 CONNECTIONS = 256
 CONNECTIONS_OF_ONE = 64  #: of one machine beyond this one

@@ -7,9 +7,10 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragseal.client.gateway.app import OWN, Gateway
 from ragseal.client.gateway.search import Search, own_form
@@ -51,13 +52,6 @@ class Found(BaseModel):
 
 def make_tools(gateway: Gateway) -> MCPServer[Any]:
     """An MCP server with one tool, ``search``."""
-    server: MCPServer[Any] = MCPServer(
-        "ragseal",
-        instructions=(
-            f"Searches the documents of {gateway.tenant!r} through a provider whose answers are noised for privacy and "
-            "checked on this machine. Each search spends the account's budget; a document may be missing by chance."
-        ),
-    )
 
     async def search(query: str, max_num_results: int = 10) -> Found:
         """Documents for a question, best first; each call costs one query of the account's budget."""
@@ -68,7 +62,7 @@ def make_tools(gateway: Gateway) -> MCPServer[Any]:
             kept = f" [evidence {error.bundle}]" if error.bundle else ""
             raise ToolError(f"{type(error).__name__}: {gateway.told(error)}{kept}") from None
 
-    server.add_tool(
+    tool = Tool.from_function(
         search,
         # No read: every call spends budget, which a program that asks its user only before changes must not hide.
         annotations=ToolAnnotations(
@@ -76,7 +70,33 @@ def make_tools(gateway: Gateway) -> MCPServer[Any]:
         ),
         structured_output=True,
     )
-    return server
+    return MCPServer(
+        "ragseal",
+        tools=[_strict(tool)],
+        instructions=(
+            f"Searches the documents of {gateway.tenant!r} through a provider whose answers are noised for privacy and "
+            "checked on this machine. Each search spends the account's budget; a document may be missing by chance."
+        ),
+    )
+
+
+def _strict(tool: Tool) -> Tool:
+    """The tool, which refuses arguments that it does not know: the library drops them, and the query is spent."""
+    known = sorted(tool.parameters["properties"])
+
+    class Arguments(tool.fn_metadata.arg_model):  # type: ignore[misc,name-defined]
+        model_config = ConfigDict(extra="forbid")
+
+        @model_validator(mode="before")
+        @classmethod
+        def _known(cls, given: Any) -> Any:
+            if isinstance(given, dict) and (strange := sorted(map(str, set(given) - set(known)))):
+                raise ValueError(f"unknown argument {strange[0][:40]!r}: known are {known}; nothing was asked")
+            return given
+
+    tool.fn_metadata.arg_model = Arguments
+    tool.parameters = {**tool.parameters, "additionalProperties": False}
+    return tool
 
 
 def mcp_app(gateway: Gateway, hosts: frozenset[str]) -> tuple[Any, Any]:

@@ -15,7 +15,17 @@ from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import MismatchError, TransportError
 from ragseal.prover import assembly, committing, publishing
-from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
+from ragseal.prover.administration import (
+    accounts,
+    auditors,
+    backup,
+    documents,
+    erasures,
+    lasting,
+    place,
+    status,
+    windows,
+)
 from ragseal.prover.administration.documents import Reading
 from ragseal.prover.administration.remote import Remote
 from ragseal.prover.backends import Environment
@@ -46,7 +56,9 @@ class Administration(Protocol):
 
     def list_auditors(self) -> Told: ...
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told: ...
+    def put_documents(
+        self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False
+    ) -> Told: ...
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told: ...
 
@@ -115,11 +127,15 @@ class Local:
     def list_auditors(self) -> Told:
         return auditors.listed(self._state)
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
-        return documents.put(self._state, self._embedder(), tenant, found, progress)
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False) -> Told:
+        with self._provider() as provider:
+            told = documents.put(self._state, self._embedder(), tenant, found, progress, strict)
+            return lasting.with_rest(provider, tenant, told)
 
     def delete_documents(self, tenant: str, names: Sequence[str]) -> Told:
-        return documents.delete(self._state, self._embedder(), tenant, names)
+        with self._provider() as provider:
+            told = documents.delete(self._state, self._embedder(), tenant, names)
+            return lasting.with_rest(provider, tenant, told, names)
 
     def erase_document(self, tenant: str, name: str, reason: str) -> Told:
         with self._provider() as provider:
@@ -128,17 +144,20 @@ class Local:
             retiring = _retiring(provider)
             if retiring.pending:
                 retiring.sweep()
-            return told
+            return lasting.with_rest(provider, tenant, told, [name])
 
     def list_erasures(self, tenant: str, name: str) -> Told:
         with self._provider() as provider:
             return erasures.listed(provider, tenant, name)
 
     def list_documents(self, tenant: str) -> Told:
-        return documents.listed(self._state, tenant)
+        with self._provider() as provider:
+            return lasting.with_rest(provider, tenant, documents.listed(self._state, tenant))
 
     def sync_documents(self, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
-        return documents.sync(self._state, self._embedder(), reading, progress, stop)
+        with self._provider() as provider:
+            told = documents.sync(self._state, self._embedder(), reading, progress, stop)
+            return lasting.with_rest(provider, reading.tenant, told)
 
     def _embedder(self) -> Embedder:
         return load_embedder(self._state.settings.embedder)

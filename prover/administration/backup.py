@@ -25,7 +25,9 @@ from ragseal.prover.administration.sealed_copy import Sealer, mark_sealed, save_
 from ragseal.prover.committing import Told
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
-from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.durable import place_durably, sync_directory, write_durably
+from ragseal.runtime.edges.databases import why_database
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.progress import Progress
 from ragseal.runtime.shred import shred
 
@@ -140,7 +142,9 @@ def unmark(folder: Path) -> None:
         (folder / COPY).unlink(missing_ok=True)
         sync_directory(folder)
     except OSError as error:
-        raise ConfigurationError(f"cannot remove {folder / COPY}: {error.strerror}; restore it once more") from None
+        raise ConfigurationError(
+            f"cannot remove {folder / COPY}: {why(error, folder / COPY)}; restore it once more"
+        ) from None
 
 
 @contextmanager
@@ -157,11 +161,11 @@ def built(folder: Path, secret: bool = False) -> Iterator[Path]:
         made.mkdir(mode=0o700)
         yield made
         _sync_all(made)
-        os.rename(made, folder)
-        sync_directory(folder.parent)
+        place_durably(made, folder)
     except (OSError, sqlite3.Error) as error:
+        said = why(error, made) if isinstance(error, OSError) else why_database(error, made / DATABASE)
         _forget(made, secret)
-        raise ConfigurationError(f"cannot make {folder}: {error}") from None
+        raise ConfigurationError(f"cannot make {folder}: {said}") from None
     except BaseException:
         _forget(made, secret)
         raise

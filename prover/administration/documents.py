@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,9 +13,12 @@ from functools import partial
 import numpy as np
 
 from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.commitment import SignedManifest
 from ragseal.prover import assembly
+from ragseal.prover.administration.lengths import Lengths
 from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment import documents as index_documents
+from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Applied, Embed, Put
@@ -42,22 +45,41 @@ class Reading:
     chunk: int | None = None
     metadata: tuple[str, ...] = ()
     follow: bool = False
+    strict: bool = False  #: refuse texts that are longer than the embedder reads
     every: float = 60.0  #: seconds between two looks
 
 
 def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
     settings = state.settings
-    return IndexShape(settings.shards * assembly.circuit_class(settings.class_name).N, embedder.dimension)
+    cls = assembly.circuit_class(settings.class_name)
+    bound = AnswerBound(cls.K, settings.shards * cls.N)
+    return IndexShape(bound.slots, embedder.dimension, answers=None if _answers_in_words(state) else bound)
 
 
-def put(state: State, embedder: Embedder, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
-    """Put documents into a tenant's index, all or none.  Raises as ``apply`` of the commitment does."""
-    puts = [Put(one) for one in found]
-    embed = _embedding(embedder, tenant, progress)
-    return _applied(
-        tenant, index_documents.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state, embedder))
-    )
+def _answers_in_words(state: State) -> bool:
+    """Whether the newest window's answers hold no text of a document."""
+    found = state.row("SELECT signed FROM windows ORDER BY rowid DESC LIMIT 1")
+    return found is not None and SignedManifest.decode(found[0]).manifest.policy.answers
+
+
+def put(
+    state: State,
+    embedder: Embedder,
+    tenant: str,
+    found: Iterable[Document],
+    progress: Progress,
+    strict: bool = False,
+) -> Told:
+    """Put documents into a tenant's index, all or none.
+
+    Raises:
+        EncodingError: ``strict``, and a text is longer than the embedder reads; else as ``apply`` of the commitment.
+    """
+    puts, lengths = [Put(one) for one in found], Lengths(embedder, strict)
+    embed = _embedding(embedder, tenant, progress, lengths)
+    done = index_documents.apply(state, tenant, puts, embed, secrets.token_bytes, shape_of(state, embedder))
+    return _applied(tenant, done, lengths.notes(_stored(state, tenant)))
 
 
 def delete(state: State, embedder: Embedder, tenant: str, names: Sequence[str]) -> Told:
@@ -74,16 +96,29 @@ def listed(state: State, tenant: str) -> Told:
     return Told(values, lines or f"tenant {tenant} has no documents")
 
 
-def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress, stop: threading.Event) -> Told:
-    """Bring a tenant's documents to what a source holds, once or until ``stop``.  Raises as
-    :func:`ragseal.prover.sources.sync.sync` does."""
-    rule, notes = VectorRule.parse(reading.vectors), Notes()
+def sync(
+    state: State,
+    embedder: Embedder,
+    reading: Reading,
+    progress: Progress,
+    stop: threading.Event,
+    missed: Callable[[str], None] = lambda _: None,
+) -> Told:
+    """Bring a tenant's documents to what a source holds, once or until ``stop``.
+
+    Args:
+        missed: told why a source that is followed cannot be read now, and nothing once it can.
+
+    Raises:
+        As :func:`ragseal.prover.sources.sync.sync` does.
+    """
+    rule, notes, lengths = VectorRule.parse(reading.vectors), Notes(), Lengths(embedder, reading.strict)
     target = source_sync.Target(
         state,
         reading.tenant,
         shape_of(state, embedder),
         embedder,
-        _embedding(embedder, reading.tenant, progress),
+        _embedding(embedder, reading.tenant, progress, lengths),
         secrets.token_bytes,
         rule,
         reading.keep_missing,
@@ -92,7 +127,8 @@ def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress,
     opened = partial(open_source, reading.source, rule.check is not None, notes, reading.chunk, reading.metadata)
     if not reading.follow:
         with closing(opened()) as source:
-            return _applied(reading.tenant, source_sync.sync(target, source), notes.lines())
+            done = source_sync.sync(target, source)
+        return _applied(reading.tenant, done, [*notes.lines(), *lengths.notes(_stored(state, reading.tenant))])
     total = Applied()
 
     def tell(done: Applied) -> None:
@@ -100,12 +136,17 @@ def sync(state: State, embedder: Embedder, reading: Reading, progress: Progress,
         total += done
         progress(f"{total.added} added, {total.changed} changed, {total.deleted} deleted", 0, 0)
 
-    source_sync.follow(target, opened, stop, reading.every, tell)
-    return _applied(reading.tenant, total)
+    source_sync.follow(target, opened, stop, reading.every, tell, missed)
+    return _applied(reading.tenant, total, [*notes.lines(), *lengths.notes(_stored(state, reading.tenant))])
 
 
-def _embedding(embedder: Embedder, tenant: str, progress: Progress) -> Embed:
+def _stored(state: State, tenant: str) -> Iterator[tuple[str, str]]:
+    yield from state.rows("SELECT document, text FROM documents WHERE tenant = ? ORDER BY document", (tenant,))
+
+
+def _embedding(embedder: Embedder, tenant: str, progress: Progress, lengths: Lengths) -> Embed:
     def embed(texts: Sequence[str]) -> Matrix:
+        lengths.look(texts)
         parts = [np.zeros((0, embedder.dimension), dtype=np.int8)]
         for at in range(0, len(texts), EMBED_BATCH):
             progress(f"embedding for {tenant}", at, len(texts))

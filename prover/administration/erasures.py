@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.versions import ANSWERING
+from ragseal.kernel.versions import nameable
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import erasure, retirement
@@ -87,7 +87,8 @@ def _left(state: State, history: History, window: Window, one: Erasure, now: flo
     found = state.row(query, (window.digest, one.tenant, one.document))
     if found is None or not found[0]:
         return 0  # what the manifest names answers nobody
-    without = [update.time for _, update in window.updates if update.number >= found[0] + ANSWERING]
+    last = found[0] + nameable(window.manifest.policy)
+    without = [update.time for _, update in window.updates if update.number >= last]
     return without[0] if without else None
 
 

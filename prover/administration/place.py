@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.edges.filesystem import why
 
 SOCKET = "admin.sock"
 _BY_DESCRIPTOR = Path("/proc/self/fd")
@@ -33,7 +34,7 @@ def address(directory: Path) -> Iterator[str]:
     try:
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise ConfigurationError(f"cannot open {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot open {directory}: {why(error, directory)}") from None
     try:
         short = _BY_DESCRIPTOR / str(folder)
         yield f"unix:{(short if short.exists() else directory.absolute()) / SOCKET}"
@@ -53,7 +54,7 @@ def found(directory: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise ConfigurationError(f"cannot look at {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot look at {path}: {why(error, path)}") from None
     if not stat.S_ISSOCK(there.st_mode) or there.st_uid != os.geteuid():
         raise ConfigurationError(
             f"{path} is no socket of this user's: no provider made it. Find out who put it there, and remove it"
@@ -78,7 +79,7 @@ def clear(directory: Path) -> None:
     try:
         _require_private(directory, os.stat(directory))
     except OSError as error:
-        raise ConfigurationError(f"cannot look at {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot look at {directory}: {why(error, directory)}") from None
 
 
 def close_to_others(directory: Path) -> None:
@@ -86,7 +87,7 @@ def close_to_others(directory: Path) -> None:
     try:
         os.chmod(directory / SOCKET, 0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {directory / SOCKET} private: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make {directory / SOCKET} private: {why(error)}") from None
 
 
 def remove(directory: Path) -> None:
@@ -94,4 +95,4 @@ def remove(directory: Path) -> None:
     try:
         (directory / SOCKET).unlink(missing_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot remove {directory / SOCKET}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot remove {directory / SOCKET}: {why(error, directory / SOCKET)}") from None

@@ -21,6 +21,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, LEDGER
 from ragseal.runtime.durable import DirectoryLock, sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 CHECKPOINT, LEDGER_DATABASE = "checkpoint", "log.sqlite"
 MAX_MARK = 1 << 14  #: bytes of a mark that are read
@@ -49,7 +50,9 @@ class Remains:
         try:
             write_durably(self.folder / COPY, text.encode(), mode=0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot mark {self.folder}: {error.strerror}; nothing goes on from it") from None
+            raise ConfigurationError(
+                f"cannot mark {self.folder}: {why(error, self.folder)}; nothing goes on from it"
+            ) from None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import grpc
 
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import TransportError
+from ragseal.kernel.policy import MOST_ANSWERED_BY
 from ragseal.ledger.remote import Connection
 from ragseal.prover.administration import place
 from ragseal.prover.administration.document_lines import lines_of
@@ -30,7 +31,7 @@ from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
 PIECE = 1 << 18  #: bytes of documents in a message
 PEER = "the running provider"
-SECONDS = 60.0
+SECONDS = 60.0 + MOST_ANSWERED_BY  #: a window closes behind what it admitted
 STOP_SECONDS = 0.2  #: between two looks whether to stop
 
 
@@ -77,9 +78,9 @@ class Remote:
     def list_auditors(self) -> Told:
         return self._once("ListAuditors", admin_pb2.ListAuditorsRequest())
 
-    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress) -> Told:
+    def put_documents(self, tenant: str, found: Iterable[Document], progress: Progress, strict: bool = False) -> Told:
         def requests() -> Iterator[Any]:
-            yield admin_pb2.PutDocumentsRequest(tenant=tenant)
+            yield admin_pb2.PutDocumentsRequest(tenant=tenant, strict=strict)
             for piece in _pieces(lines_of(found)):
                 yield admin_pb2.PutDocumentsRequest(lines=piece)
 
@@ -107,6 +108,7 @@ class Remote:
             metadata_fields=reading.metadata,
             follow=reading.follow,
             every=reading.every,
+            strict=reading.strict,
         )
         return self._long("SyncDocuments", request, progress, stop)
 
@@ -166,17 +168,22 @@ class Remote:
                 progress(said.doing, said.done, said.total)
         except grpc.RpcError as error:
             if stop is not None and stop.is_set():
-                return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+                return _stopped(newest)
             raise error_of(error, PEER) from None
         except asyncio.CancelledError:
             if stop is None or not stop.is_set():
                 raise
-            return Told({"stopped": True}, f"stopped; {newest or 'nothing was changed'}")
+            return _stopped(newest)
         finally:
             stream.cancel()
             if ender is not None:
                 ender.cancel()
         raise TransportError(f"{PEER} ended before it was done: look at its log, and try again")
+
+
+def _stopped(newest: str) -> Told:
+    """``newest``: what the other process said last; it may have gone on, unheard, since."""
+    return Told({"stopped": True}, f"stopped; {newest or '`documents list` shows what there is now'}")
 
 
 async def _cancel(stream: Any, stop: threading.Event) -> None:

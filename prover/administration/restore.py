@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragseal.kernel import signature
-from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
+from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError, UnavailableError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, lacks_line, open_checkpoint
 from ragseal.ledger.log import Log
 from ragseal.ledger.note import Note
@@ -39,6 +39,7 @@ from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.schema import schema_of_another
 from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
+from ragseal.runtime.edges.databases import why_database
 from ragseal.runtime.face import when
 from ragseal.runtime.progress import nothing
 
@@ -178,7 +179,8 @@ def _refuse_foreign(made: Path) -> None:
                 raise ConfigurationError(_laid_out(DATABASE))
             names = [name for (name,) in database.execute("SELECT matrix FROM versions WHERE matrix <> ''")]
     except sqlite3.Error as error:
-        raise ConfigurationError(f"the backup's {DATABASE} cannot be read ({error}): take another copy") from None
+        said = why_database(error, path)
+        raise ConfigurationError(f"the backup's {DATABASE} cannot be read: {said}; take another copy") from None
     if log.is_file() and layout_of_another(log):
         raise ConfigurationError(_laid_out(LEDGER_DATABASE))
     there = {one.name for one in (made / "windows").iterdir()} if (made / "windows").is_dir() else set()
@@ -209,6 +211,7 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
 
     Raises:
         ConfigurationError: something is wrong with them.
+        UnavailableError: something in them could not be looked at.
     """
     report, unproven = Report(), 0
     fsck.check_database(state, True, report)
@@ -224,6 +227,8 @@ def _refuse_damaged(state: State, ledger: Log, history: Journal) -> int:
         more = len(report.findings) - 1
         also = f" (and {more} more)" if more else ""
         raise ConfigurationError(f"the backup is damaged: {report.findings[0]}{also}; take another copy")
+    if report.unchecked:  # what nobody has looked at is not put back
+        raise UnavailableError(f"the backup cannot be checked here: {report.unchecked[0]}; nothing was restored")
     return max(0, unproven)
 
 

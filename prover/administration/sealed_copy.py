@@ -12,6 +12,7 @@ The database is encrypted in the provider's own folder first (:func:`staged`).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -33,6 +34,7 @@ from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import SEALED, STAGED, State, shred_staged
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.shred import shred
 
 KEY_BYTES, NONCE_BYTES, HASH_BYTES = 32, 12, 32
@@ -99,16 +101,35 @@ def _draw_keys(state: State, draw: Draw) -> tuple[Keys, bytes]:
 
 
 def save_keys(path: Path, origin: str, keys: Keys) -> None:
-    """Write the keys file in the place of an older one, which is overwritten.  ConfigurationError: the disk refuses."""
+    """Write the keys file in the place of an older one, which is overwritten once the new one is durable.
+
+    Raises:
+        ConfigurationError: the disk refuses.
+    """
     older = path.with_name(f"{path.name}.older")
     values = {"origin": origin, "keys": {name.hex(): key.hex() for name, key in sorted(keys.items())}}
     try:
         if path.exists():
-            os.replace(path, older)
+            if older.exists() and older.samefile(path):
+                older.unlink()  # a second name, by which a crash came before the new file: not to be overwritten
+            shred(older)
+            _second_name(path, older)
         write_durably(path, json.dumps(values).encode(), mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the keys file {path}: {error.strerror}") from None
+        if older.exists() and not path.exists():
+            os.replace(older, path)
+        raise ConfigurationError(f"cannot write the keys file {path}: {why(error, path)}") from None
     shred(older)
+
+
+def _second_name(path: Path, older: Path) -> None:
+    """A file keeps its name and gets another one; only that one where the file system has no second names (FAT)."""
+    try:
+        os.link(path, older)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        os.replace(path, older)
 
 
 def load_keys(path: Path, origin: str) -> Keys:
@@ -120,7 +141,7 @@ def load_keys(path: Path, origin: str) -> Keys:
             raise ConfigurationError(f"{path} has the keys of {values['origin']!r}, not of {origin!r}")
         return {bytes.fromhex(name): bytes.fromhex(key) for name, key in values["keys"].items()}
     except OSError as error:
-        raise ConfigurationError(f"cannot read the keys file {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the keys file {path}: {why(error, path)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(f"{path} is no keys file that `backup --keys` wrote") from None
 

@@ -17,9 +17,20 @@ from ragseal.embedder import Embedder
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover import publishing
-from ragseal.prover.administration import accounts, auditors, backup, documents, erasures, place, status, windows
+from ragseal.prover.administration import (
+    accounts,
+    auditors,
+    backup,
+    documents,
+    erasures,
+    lasting,
+    place,
+    status,
+    windows,
+)
 from ragseal.prover.administration.document_lines import Lines
 from ragseal.prover.administration.documents import Reading
+from ragseal.prover.administration.watching import Following, Watching
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.committing import Told, commit_while_serving
 from ragseal.prover.serving import Serving
@@ -29,8 +40,6 @@ from ragseal.runtime.rpc import answers, bind, new_server, streams
 from ragseal.v1 import admin_pb2, admin_pb2_grpc
 
 LEAST_EVERY = 0.5  #: seconds between two looks at a source
-
-Following = Callable[[], dict[str, Any] | None]
 
 
 class _GoneError(Exception):
@@ -42,7 +51,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     def __init__(self, serving: Serving, following: Following) -> None:
         """``following``: what there is to say of the windows to come."""
-        self._serving, self._following = serving, following
+        self._serving, self.watching = serving, Watching(serving, following)
         self._documents = asyncio.Lock()  #: one corpus at a time
 
     def mount(self, server: Any) -> None:
@@ -51,10 +60,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     @answers
     async def GetStatus(self, request: admin_pb2.GetStatusRequest, context: Any) -> Any:
-        provider, following = self._serving.provider, self._following()
-        ticks = self._serving.ticks.status()
-        proving = self._serving.proofs.backlog.status(provider.environment.clock())
-        return _result(await asyncio.to_thread(status.status, provider, following, ticks, proving))
+        return _result(await asyncio.to_thread(status.status, self._serving.provider, self.watching.running()))
 
     # --- accounts ---
 
@@ -94,18 +100,19 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def PutDocuments(
         self, requests: AsyncIterator[admin_pb2.PutDocumentsRequest], context: Any
     ) -> AsyncIterator[Any]:
-        tenant, lines = "", Lines()
+        tenant, strict, lines = "", False, Lines()
         async for one in requests:
             if one.tenant and tenant and one.tenant != tenant:
                 raise EncodingError("one call brings the documents of one tenant")
-            tenant = one.tenant or tenant
+            tenant, strict = one.tenant or tenant, one.strict or strict
             lines.add(one.lines)
         if not tenant:
             raise EncodingError("name the tenant whose documents these are")
-        state = self._serving.provider.state
+        provider = self._serving.provider
 
         def bring(tell: Progress) -> Told:
-            return documents.put(state, self._embedder(), tenant, lines.all(), tell)
+            told = documents.put(provider.state, self._embedder(), tenant, lines.all(), tell, strict)
+            return lasting.with_rest(provider, tenant, told)
 
         async def work(tell: Progress) -> Told:
             async with self._documents:
@@ -119,9 +126,10 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         provider, names = self._serving.provider, list(request.ids)
         if not names:
             raise EncodingError("name at least one document")
-        return _result(
-            await asyncio.to_thread(documents.delete, provider.state, provider.backends.embedder, request.tenant, names)
+        told = await asyncio.to_thread(
+            documents.delete, provider.state, provider.backends.embedder, request.tenant, names
         )
+        return _result(await asyncio.to_thread(lasting.with_rest, provider, request.tenant, told, names))
 
     @answers
     async def EraseDocument(self, request: admin_pb2.EraseDocumentRequest, context: Any) -> Any:
@@ -131,7 +139,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             told = await asyncio.to_thread(erasures.erase, state, request.tenant, request.id, request.reason, now)
             serving.ticks.make_anew()
         serving.look.set()
-        return _result(told)
+        return _result(await asyncio.to_thread(lasting.with_rest, serving.provider, request.tenant, told, [request.id]))
 
     @answers
     async def ListErasures(self, request: admin_pb2.ListErasuresRequest, context: Any) -> Any:
@@ -140,12 +148,13 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     @answers
     async def ListDocuments(self, request: admin_pb2.ListDocumentsRequest, context: Any) -> Any:
-        state = self._serving.provider.state
-        return _result(await asyncio.to_thread(documents.listed, state, request.tenant))
+        provider = self._serving.provider
+        told = await asyncio.to_thread(documents.listed, provider.state, request.tenant)
+        return _result(await asyncio.to_thread(lasting.with_rest, provider, request.tenant, told))
 
     @streams
     async def SyncDocuments(self, request: admin_pb2.SyncDocumentsRequest, context: Any) -> AsyncIterator[Any]:
-        state, stop = self._serving.provider.state, threading.Event()
+        provider, stop = self._serving.provider, threading.Event()
         reading = Reading(
             tenant=request.tenant,
             source=request.source,
@@ -155,18 +164,29 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             metadata=tuple(request.metadata_fields),
             follow=request.follow,
             every=max(request.every, LEAST_EVERY),
+            strict=request.strict,
         )
         if reading.source.partition(":")[2] == "-":
             raise EncodingError("the serving process has another standard input: use `documents put`, or a file")
 
+        missed = self.watching.source(reading.tenant, reading.source)
+
+        def bring(tell: Progress) -> Callable[[], Told]:
+            def told() -> Told:
+                done = documents.sync(provider.state, self._embedder(), reading, tell, stop, missed)
+                return lasting.with_rest(provider, reading.tenant, done)
+
+            return told
+
         async def work(tell: Progress) -> Told:
-            return await _alone(lambda: documents.sync(state, self._embedder(), reading, tell, stop))
+            return await _alone(bring(tell))
 
         try:
             async for said in _telling(work):
                 yield said
         finally:
             stop.set()
+            missed("")
 
     def _embedder(self) -> Embedder:
         """One of the documents' own, let go of afterwards: texts of one embedder queue up."""
@@ -314,6 +334,7 @@ class AdminServer:
     def __init__(self, serving: Serving, following: Following) -> None:
         self._serving, self._directory = serving, serving.provider.state.directory
         self._servicer = AdminServicer(serving, following)
+        self.watching = self._servicer.watching
         self._open = ExitStack()
 
     async def start(self) -> None:

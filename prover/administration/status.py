@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who a provider is and what it holds, as its operator is told.  All of it blocks."""
+"""Who a provider is and what it holds, as its operator is told; what is wrong comes first.  All of it blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ragseal.kernel import signature
 from ragseal.prover import assembly, spending
+from ragseal.prover.administration import health, lasting
+from ragseal.prover.administration.health import Running
 from ragseal.prover.attestation import backlog
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.committing import Told
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage import retirement
+from ragseal.prover.storage.check_report import NOT_CHECKED, OK, WRONG
 from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
+
+#: Values that have lines of their own.
+_LISTED = ("wrong", "unchecked", "outcome", "tenants", "windows", "still_answered", "budget")
 
 
 def identity(state: State) -> dict[str, Any]:
@@ -28,64 +36,74 @@ def identity(state: State) -> dict[str, Any]:
     }
 
 
-def status(
-    provider: Provider,
-    following: dict[str, Any] | None = None,
-    ticks: dict[str, Any] | None = None,
-    proving: dict[str, Any] | None = None,
-) -> Told:
-    """What a provider holds.
+def status(provider: Provider, running: Running | None = None) -> Told:
+    """What is wrong with a provider, and what it holds.
 
     Args:
-        following: of one that serves windows one after the other.
-        ticks: of one whose open window has a live index.
-        proving: of one that serves, as :meth:`ragseal.prover.attestation.backlog.Backlog.status` has it.
+        running: of one that serves.
     """
     state, windows = provider.state, list(provider.journal.history.windows.values())
-    proven = dict(state.rows("SELECT manifest, COUNT(*) FROM proofs GROUP BY manifest"))
+    found = health.look(provider, running)
     values: dict[str, Any] = {
+        "wrong": [{"what": one.what, "text": one.text} for one in found.wrong],
+        "unchecked": found.unchecked,
+        "outcome": WRONG if found.wrong else NOT_CHECKED if found.unchecked else OK,
         **identity(state),
         "ledger_size": provider.ledger.size,
         "tenants": dict(index.tenants(state)),
         "accounts": len(registry.accounts(state)),
-        "windows": [
-            {
-                "window": w.manifest.window,
-                "manifest": w.digest.hex(),
-                "stage": "passed over" if provider.journal.history.passed_over(w) else w.stage.name.lower(),
-                "records": len(w.records),
-                "proven": int(proven.get(w.digest, 0)),
-                "retired": retirement.is_retired(state, w.digest),
-            }
-            for w in windows
-        ],
+        "windows": [_window(provider, one) for one in windows],
+        "still_answered": lasting.still_answered(provider),
         "budget": spending.spending(windows, assembly.circuit_class),
     }
-    lines = [f"{key:13} {value}" for key, value in values.items() if key not in ("windows", "budget")]
+    lines = [f"WRONG ({one.what}): {one.text}" for one in found.wrong]
+    lines += [f"NOT CHECKED: {one}" for one in found.unchecked]
+    lines += [f"{key:13} {value}" for key, value in values.items() if key not in _LISTED]
+    lines += [f"tenant {name}: {documents} documents" for name, documents in values["tenants"].items()]
     for w in values["windows"]:
         gone = ", retired" if w["retired"] else ""
         lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven{gone}")
+    lines += lasting.lines(values["still_answered"])
     lines += spending.lines(values["budget"])
+    if running is not None:
+        lines += _of_running(values, running)
+    return Told(values, "\n".join(lines))
+
+
+def _window(provider: Provider, window: Window) -> dict[str, Any]:
+    proven = provider.state.row("SELECT COUNT(*) FROM proofs WHERE manifest = ?", (window.digest,))
+    stage = window.stage.name.lower()
+    if provider.journal.history.passed_over(window):
+        stage = "passed over"
+    elif health.over(window, provider.environment.clock()):
+        stage = "over, not closed" if window.stage is Stage.OPEN else "over, never opened"
+    return {
+        "window": window.manifest.window,
+        "manifest": window.digest.hex(),
+        "stage": stage,
+        "closes": window.closes,
+        "records": len(window.records),
+        "proven": 0 if proven is None else int(proven[0]),
+        "retired": retirement.is_retired(provider.state, window.digest),
+    }
+
+
+def _of_running(values: dict[str, Any], running: Running) -> Iterator[str]:
+    """Adds what a provider that serves knows of itself, and gives lines of it."""
+    ticks, proving = running.ticks, running.proving
     if ticks is not None:
         values["index"] = ticks
-        lines.append(
+        yield (
             f"index: version {ticks['number']} is in force, the next comes at {when(ticks['next'])}; "
             f"{ticks['waiting']} documents and {ticks['accounts_waiting']} accounts wait for it"
         )
         if ticks["accounts_for_next_window"]:
-            lines.append(
+            yield (
                 f"{ticks['accounts_for_next_window']} accounts come with the next window only: no place is free, their "
                 "tenant has no index in this one, or their name or key was removed from it or has another line there"
             )
-        if ticks["trouble"]:
-            lines.insert(0, f"NO NEW VERSION OF THE INDICES: {ticks['trouble']}")
     if proving is not None:
         values["proving"] = proving
-        lines += backlog.lines(proving)
-        if proving["trouble"]:
-            lines.insert(0, f"NO PROOFS ARE MADE BY WORKERS: {proving['trouble']}")
-    if following is not None:
-        values["next"] = following
-        if following["trouble"]:
-            lines.insert(0, f"NO WINDOW FOLLOWS: {following['trouble']}")
-    return Told(values, "\n".join(lines))
+        yield from backlog.lines(proving)
+    if running.following is not None:
+        values["next"] = running.following

@@ -6,13 +6,14 @@ period than the policy allows: nothing about any other document decides it, so n
 part is answered alone, and gives its answer's first words of the vocabulary one count each.  So one document more or
 less moves the histogram by its own words, one each, whatever the others say; after the clip by no more.
 
-A generator that fails at a document has nothing to say of it: a refusal would tell that the document was there.
+A generator that fails at a document, or is late, has nothing to say of it: a refusal would tell that the document was
+there.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +25,13 @@ from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.vocabulary import Vocabulary
-from ragseal.prover.answers.each import answer_each
-from ragseal.prover.answers.final import final_answer, zero_shot
+from ragseal.prover.answers.final import final_answer
 from ragseal.prover.answers.keywords import STOP_WORDS, keywords_of
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.prover.commitment.index import Version
+
+#: Of every request that was admitted and has no answer at its time, whatever the reason.
+CANNOT_WRITE = "this provider cannot write answers now: send the same request again later, it costs nothing until then"
 
 log = logging.getLogger("ragseal.provider")
 
@@ -56,21 +59,29 @@ def near_documents(version: Version, e: Sequence[int], similarity: int) -> list[
     return near
 
 
-def histogram(
-    generator: Generator, vocabulary: Vocabulary, policy: Policy, question: str, documents: Sequence[str]
-) -> bytes:
-    """Clipped counts of the documents' keywords, by slot, as they are kept and committed to.
+class Voting:
+    """What documents' answers to one question count for.  Calls may come from many threads."""
 
-    Words of the question are none: every document would count for them, and the account knows them.
-    """
-    asked = question[:MAX_QUESTION]
-    words = {word: slot for slot, word in enumerate(vocabulary.words)}
-    stopped = STOP_WORDS | keywords_of(asked, frozenset())
-    counts = np.zeros(vocabulary.capacity, dtype=np.int64)
-    for text in answer_each(generator, asked, documents).texts:
-        for word in keywords_of(text, stopped, words, policy.words_max):
-            counts[words[word]] += 1
-    return np.minimum(counts, policy.hi).astype(COUNT).tobytes()
+    def __init__(self, generator: Generator, vocabulary: Vocabulary, policy: Policy, question: str) -> None:
+        """``question``: see :func:`checked_question`.  Its words are no keywords: every document would count for them,
+        and the account knows them."""
+        self._generator, self._policy, self._question = generator, policy, question
+        self._capacity = vocabulary.capacity
+        self._slots = {word: slot for slot, word in enumerate(vocabulary.words)}
+        self._stopped = STOP_WORDS | keywords_of(question, frozenset())
+
+    def of(self, document: str) -> frozenset[int]:
+        """The slots of the keywords that one document's answer begins with.  Raises what the generator raises."""
+        said = self._generator.answer(self._question, [document])[:MAX_ANSWER_BYTES]
+        found = keywords_of(said, self._stopped, self._slots, self._policy.words_max)
+        return frozenset(self._slots[word] for word in found)
+
+    def counts(self, votes: Iterable[frozenset[int]]) -> bytes:
+        """Clipped counts by slot, as they are kept and committed to."""
+        counts = np.zeros(self._capacity, dtype=np.int64)
+        for slots in votes:
+            counts[list(slots)] += 1
+        return np.minimum(counts, self._policy.hi).astype(COUNT).tobytes()
 
 
 def written(
@@ -82,21 +93,20 @@ def written(
     return text.encode("utf-8", "ignore")[:MAX_ANSWER_BYTES].decode("utf-8", "ignore")
 
 
-def without_documents(generator: Generator, question: str) -> str:
-    """The answer that no document has a part in; asked for first, since it fails, if at all, whatever the index holds.
-
-    Raises:
-        EncodingError: a question that no generator is asked.
-        TransportError: the generator fails.  The account learns no more.  The operator's log gets what the generator
-            says unless that holds the question; `serve` makes one that does not quote its server.
-    """
+def checked_question(question: str) -> str:
+    """What generators are asked of a query.  EncodingError: a question that no generator is asked."""
     asked = question[:MAX_QUESTION]
     check_asked(asked, (), ())
-    try:
-        return zero_shot(generator, asked)
-    except Exception as error:
-        said = str(error) if isinstance(error, AuditError) else ""
-        log.error("the generator does not answer: %s", said if said and asked not in said else type(error).__name__)
-        raise TransportError(
-            "this provider cannot write answers now: send the same request again later, it costs nothing until then"
-        ) from None
+    return asked
+
+
+def cannot_write(error: BaseException, asked: str) -> TransportError:
+    """The refusal of a question that the generator does not answer without documents, asked for first, since it fails,
+    if at all, whatever the index holds.
+
+    The account learns no more.  The operator's log gets what the generator says unless that holds the question; `serve`
+    makes one that does not quote its server.
+    """
+    said = str(error) if isinstance(error, AuditError) else ""
+    log.error("the generator does not answer: %s", said if said and asked not in said else type(error).__name__)
+    return TransportError(CANNOT_WRITE)

@@ -16,8 +16,12 @@ def zero_shot(generator: Generator, question: str) -> str:
 
     Raises:
         AuditError: as :meth:`ragseal.generators.Generator.answer`.
+        TypeError: it gives something other than a text.
     """
-    return generator.answer(question, [])
+    said = generator.answer(question, [])
+    if not isinstance(said, str):
+        raise TypeError(f"the generator gives a {type(said).__name__}, not a text")
+    return said
 
 
 def final_answer(generator: Generator, question: str, keywords: Iterable[str], without: str) -> str:

@@ -9,7 +9,8 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.prover.attestation.pending import Pending, PendingTable
-from ragseal.prover.storage.history import History
+from ragseal.prover.attestation.under_way import UnderWay
+from ragseal.prover.storage.history import History, coarse
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
 
@@ -17,11 +18,18 @@ from ragseal.runtime.face import when
 class Admission:
     """Looks at ledger and pending Prepares only: whoever is refused must not cost the provider a window's loading."""
 
-    def __init__(self, history: History, pending: PendingTable, clock: Callable[[], float]) -> None:
-        """``clock``: seconds since 1970."""
+    def __init__(
+        self, history: History, pending: PendingTable, clock: Callable[[], float], under_way: UnderWay
+    ) -> None:
+        """
+        Args:
+            clock: seconds since 1970.
+            under_way: what was admitted.
+        """
         self._history = history
         self._pending = pending
         self._clock = clock
+        self._under_way = under_way
 
     def check_open(self, window: Window) -> None:
         """Raises AttestationError: this window takes no queries now."""
@@ -31,18 +39,32 @@ class Admission:
         if window.stage is not Stage.OPEN:
             state = "closed" if window.stage is Stage.CLOSED else "not open yet: its beacon is incomplete"
             raise AttestationError(f"window {name!r} is {state}")
+        if self._under_way.closing(window):
+            raise AttestationError(f"window {name!r} is being closed: ask again in the next one; nothing was recorded")
         now = self._clock()
         if now < policy.opens:
             raise AttestationError(f"window {name!r} takes queries from {when(policy.opens)} on: ask again then")
-        if now > policy.closes:
+        if now <= window.closes < now + policy.answered_by:
             raise AttestationError(
-                f"window {name!r} ended at {when(policy.closes)} and takes no queries any more: ask again when the "
+                f"window {name!r} ends at {when(window.closes)}, before an answer could leave, {policy.answered_by} s "
+                "from now: ask again when the provider has opened the next one"
+            )
+        if now > window.closes:
+            raise AttestationError(
+                f"window {name!r} ended at {when(window.closes)} and takes no queries any more: ask again when the "
                 "provider has opened the next one"
             )
-        if window.overdue(now):
+        if window.overdue(now) or window.too_late(coarse(now + policy.answered_by)):
             raise AttestationError(
                 f"the index of window {name!r} is being brought up to date: ask again in a minute; nothing was recorded"
             )
+
+    def check_still(self, window: Window, account: Account, message: SignedRequest) -> None:
+        """Raises AttestationError: the window closed, its time ended or versions came since :meth:`due`."""
+        if window.stage is not Stage.OPEN:
+            raise AttestationError(f"window {window.manifest.window!r} is closed: ask again in the next one")
+        self.check_open(window)
+        check_version(window, account.tenant, message.request.index_digest)
 
     def due(self, window: Window, account: Account, message: SignedRequest) -> Pending | None:
         """The Prepare that the account's next query follows; None for a ctr that was answered before.

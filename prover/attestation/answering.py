@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase B, attestation: Prepare fixes C_e, Retrieve answers.  SPEC B.
 
+A record's time follows from the moment in which its request was admitted, and from the policy; nothing that is
+computed for it enters.  Where the claim is answers, record and answer leave so many seconds after that moment.
+
 The order of durable steps makes every crash harmless: secrets first, then the record.  So no record exists that cannot
 be proven and no answer leaves without its record.  An answer is a function of both, so the same request always gets the
 same bytes, and there is no third thing to store that could be lost or contradict them.
@@ -10,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +22,9 @@ from ragseal.embedder.declared import DeclaredModel
 from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.commitment import Account
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.attestation.admission import Admission, check_version, spent
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, TransportError
+from ragseal.prover.answers.attested import CANNOT_WRITE
+from ragseal.prover.attestation.admission import Admission, spent
 from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.answering_versions import AnsweringVersions
@@ -30,6 +33,7 @@ from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding
+from ragseal.prover.attestation.worded import WordedSecrets
 from ragseal.prover.commitment.registry import window_account
 from ragseal.prover.limits import (
     REPEATS,
@@ -37,6 +41,7 @@ from ragseal.prover.limits import (
     RETRIEVES_AT_ONCE,
     UNWRITTEN,
     UNWRITTEN_A_SECOND,
+    WORDED_AT_ONCE,
     Prepares,
 )
 from ragseal.prover.storage.history import coarse
@@ -45,7 +50,7 @@ from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.update_secrets import UpdateSecrets
-from ragseal.prover.storage.window import Stage, Window
+from ragseal.prover.storage.window import Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
@@ -90,7 +95,7 @@ class Attestation:
         self._state = state
         self._journal = journal
         self._tools = tools
-        self._answers = Answers(state)
+        self._answers = Answers(state, tools.answer_bytes)
         self._windows = Loads(windows, "this account asks for answers of too many old windows")
         loads = Loads(updates, "this account asks for answers from too many old versions of the index")
         self._versions = AnsweringVersions(state, journal, loads, tools.clock)
@@ -98,14 +103,16 @@ class Attestation:
         self._on_record = on_record
         self._tick = tick
         self._pending = PendingTable()
-        self._admission = Admission(journal.history, self._pending, tools.clock)
+        self._admission = Admission(journal.history, self._pending, tools.clock, tools.under_way)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
         self._retrieves: Counter[bytes] = Counter()  #: of them, by account key
         self._work = asyncio.Semaphore(2)
+        self._worded_at_once = asyncio.Semaphore(WORDED_AT_ONCE)
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
-        self._answer_secrets = AnswerSecrets(state, journal.history, tools)
+        self._answer_secrets = AnswerSecrets(state, tools)
+        self.worded = WordedSecrets(state, journal.history, tools)
         kept = KeptEmbeddings(state) if isinstance(tools.embedder, DeclaredModel) else None
         self._fixer = EmbeddingCommitter(tools.group, tools.embedder, kept)
         self._fixing: Batches[PrepareJob, Fixed] = Batches(self._fixer.together, MAX_EMBEDDED)
@@ -222,15 +229,15 @@ class Attestation:
         message.verify(account.public_key)
         if self._retrieves[account.public_key] >= RETRIEVES_AT_ONCE:  # also of callers that have gone
             raise BudgetError(f"{RETRIEVES_AT_ONCE} requests of this account are under way: wait for one of them")
-        started = time.monotonic()
+        started = self._tools.timer.now()
         task = asyncio.create_task(self._serialised(window, account, message, canonical))
         self._running.add(task)
         self._retrieves[account.public_key] += 1
         task.add_done_callback(lambda done: self._finished(done, account.public_key))
         answer = await asyncio.shield(task)
         if self._tick > 0:
-            spent = time.monotonic() - started
-            await asyncio.sleep(-spent % self._tick)
+            spent = self._tools.timer.now() - started
+            await self._tools.timer.pause(-spent % self._tick)
         return answer
 
     def _finished(self, task: asyncio.Task[Answered], account: bytes) -> None:
@@ -253,7 +260,10 @@ class Attestation:
             if pending is None:
                 self._unpaid.take(account.public_key)
                 return await self._again(window, account, message, canonical)
-            return await self._answer(window, account, message, pending)
+            if not window.manifest.policy.answers:
+                return await self._answer(window, account, message, pending)
+            async with self._worded_at_once:  # each for as long as the policy says, so that nobody's turn tells of work
+                return await self._answer_in_words(window, account, message, pending)
 
     @contextmanager
     def _charged(self, account: Account) -> Iterator[None]:
@@ -264,22 +274,8 @@ class Attestation:
             self._unpaid.take(account.public_key)
             raise
 
-    @contextmanager
-    def _writing(self, window: Window, account: Account) -> Iterator[None]:
-        """A generator is asked before anything is recorded: where it fails, no query pays for it.  SPEC A.14.8.
-
-        Raises:
-            BudgetError: it failed too often at this account's requests; it is not asked.
-        """
-        if not window.manifest.policy.answers:
-            yield
-            return
-        self._unwritten.take(account.public_key)
-        yield
-        self._unwritten.give_back(account.public_key)
-
-    async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
-        """Of an account's next query.  Its window is open, so nobody's bucket is asked."""
+    async def _job(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> AnswerJob:
+        """An account's next query, once all that it takes is loaded.  Its window is open: nobody's bucket is asked."""
         self._journal.refuse_frozen()
         request = message.request
         secrets = await self._window_secrets(window, account)
@@ -287,10 +283,52 @@ class Attestation:
             await self._versions.check_enrolled(window, request.account, request.index_digest)
             await self._check_acknowledgement(window, secrets, account, message)
         version = await self._versions.of(window, secrets, account, request.index_digest)
-        with self._writing(window, account):
-            kept = await self._answer_secrets.fix(AnswerJob(window, secrets, version, message, pending))
-        entry, record = await self._append(window, account, message, kept)
-        answer = self._answers.make(secrets, version, record, entry, kept)
+        return AnswerJob(window, secrets, version, message, pending)
+
+    async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
+        job = await self._job(window, account, message, pending)
+        time = coarse(self._tools.clock())
+        kept = await self._answer_secrets.fix(job)
+        return await self._recorded(job, account, kept, time)
+
+    async def _answer_in_words(
+        self, window: Window, account: Account, message: SignedRequest, pending: Pending
+    ) -> Answered:
+        """Answer, or refuse, so many seconds after the admission as the policy says.  SPEC A.14.7 to A.14.9.
+
+        Whatever may refuse the request is asked before the generator is.  A failure after that is told at the same
+        instant as the answer.  Work that is not done by then, which only a machine that is overloaded brings about, is
+        refused at the next multiple of the policy's seconds; sent again, the request is answered from what was done.
+        """
+        job = await self._job(window, account, message, pending)
+        by, timer = window.manifest.policy.answered_by, self._tools.timer
+        with self._charged(account):  # seconds may have passed
+            self._admission.check_still(window, account, message)
+        self._unwritten.take(account.public_key)
+        failure: Exception | None = None
+        with self._tools.under_way.admitted(window, window.number_of(message.request.index_digest)):
+            began, time = timer.now(), coarse(self._tools.clock() + by)
+            try:
+                kept = await self.worded.fix(job, began)
+            except Exception as error:
+                failure = error
+            missed = int((timer.now() - began) // by)
+            await timer.until(began + (missed + 1) * by)
+            if failure is not None:
+                raise failure
+            if missed:
+                log.error("an answer in words took longer than answered_by = %d s: this machine is overloaded", by)
+                raise TransportError(CANNOT_WRITE)
+            answered = await self._recorded(job, account, kept, time)
+        self._unwritten.give_back(account.public_key)
+        return answered
+
+    async def _recorded(self, job: AnswerJob, account: Account, kept: QuerySecrets, time: int) -> Answered:
+        """Enter the record, of this coarse time, and make the answer."""
+        window, request = job.window, job.message.request
+        openings = self._answers.openings(job.secrets, job.version, kept)  # what cannot be made or sent gets no record
+        entry, record = await self._append(job, account, kept, time)
+        answer = self._answers.sealed(job.secrets, record, entry, openings)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)
@@ -313,26 +351,20 @@ class Attestation:
                 "the request does not acknowledge the account's last receipt: send the last request again to get it"
             )
 
-    async def _append(
-        self, window: Window, account: Account, message: SignedRequest, kept: QuerySecrets
-    ) -> tuple[Entry, Record]:
+    async def _append(self, job: AnswerJob, account: Account, kept: QuerySecrets, time: int) -> tuple[Entry, Record]:
         made: list[Record] = []
+        window, message = job.window, job.message
 
         def build() -> Record:
-            now = coarse(self._tools.clock())
-            if window.stage is not Stage.OPEN:  # since it was admitted
-                raise AttestationError(f"window {window.manifest.window!r} is closed: ask again in the next one")
-            if now > window.manifest.policy.closes:
-                raise AttestationError("the window's closing time has passed")
-            self._admission.check_open(window)  # versions may have come since, and time has passed
-            check_version(window, account.tenant, message.request.index_digest)
+            if not window.manifest.policy.answers:  # whose requests are admitted for good
+                self._admission.check_still(window, account, message)
             record = Record(
                 manifest=window.digest,
                 seq=len(window.records),
                 signed=message,
                 c_y=kept.c_y,
                 t_commit=kept.t_commit,
-                time=max(now, window.time),
+                time=max(time, window.time),
                 proof_mode=self._proof_mode,
             )
             made.append(record)

@@ -10,8 +10,11 @@ from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import Generator
 from ragseal.groth16.keys import KeyView
+from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
+from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.randomness import Draw
+from ragseal.runtime.timer import Timer
 
 
 @dataclass(frozen=True)
@@ -24,4 +27,7 @@ class AnsweringContext:
     embedder: Embedder
     draw: Draw
     clock: Callable[[], float]  #: seconds since 1970
+    timer: Timer
+    under_way: UnderWay
+    answer_bytes: int = MAX_OPENINGS_BYTES  #: of openings that are sent
     generator: Generator | None = None  #: of answers in words; windows of the claim answers need one

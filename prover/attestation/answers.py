@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
+    MAX_OPENINGS_BYTES,
     Openings,
     Receipt,
     ReceiptBody,
@@ -49,19 +50,30 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
 class Answers:
     """Makes the answers of one provider.  Methods may be called from any thread."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, most: int = MAX_OPENINGS_BYTES) -> None:
+        """``most``: bytes of openings that are sent."""
+        self._state, self._most = state, most
 
-    def make(
-        self, secrets: WindowSecrets, version: Version, record: Record, entry: Entry, kept: QuerySecrets
-    ) -> SealedAnswer:
-        """The answer for a record that is in the ledger as ``entry``, from the ``version`` that it names.
+    def openings(self, secrets: WindowSecrets, version: Version, kept: QuerySecrets) -> Openings:
+        """What an answer opens, from the ``version`` that its request names; made before the answer has a record.
 
         Texts of flagged slots only: a slot without the flag is returned by its noise, and there is nothing to read.
         Not of the one that the window's guard withholds.  Where the claim is answers a slot's text is its keyword, and
         no document's.
+
+        Raises:
+            AttestationError: it is too long to be sent.  The index would not have been committed (SPEC A.4.3).
         """
-        request = record.signed.request
+        made = self._opened(secrets, version, kept)
+        length = len(made.encode())
+        if length > self._most:
+            raise AttestationError(
+                f"an answer of {length} bytes cannot be sent, {self._most} can: nothing was recorded. The provider has "
+                "to commit shorter texts"
+            )
+        return made
+
+    def _opened(self, secrets: WindowSecrets, version: Version, kept: QuerySecrets) -> Openings:
         policy = secrets.signed.manifest.policy
         words = stored_vocabulary(self._state, policy.vocabulary, len(version.matrix)) if policy.answers else None
         read = version.open_text if words is None else words.open_text
@@ -69,11 +81,14 @@ class Answers:
         opened = [
             SlotOpening(one.slot, one.flag, (read(one.slot),) if one.slot in readable else ()) for one in kept.returned
         ]
-        openings = Openings(kept.t_salt, tuple(opened), kept.answer)
+        return Openings(kept.t_salt, tuple(opened), kept.answer)
+
+    def sealed(self, secrets: WindowSecrets, record: Record, entry: Entry, openings: Openings) -> SealedAnswer:
+        """The answer for a record that is in the ledger as ``entry``."""
         sealed = seal_openings(record, openings, secrets.blinding)
         body = ReceiptBody(
             manifest=record.manifest,
-            request_digest=request.digest(),
+            request_digest=record.signed.request.digest(),
             record_digest=record.digest(),
             seq=record.seq,
             index=entry.index,
@@ -87,8 +102,12 @@ class Answers:
     def again(self, secrets: WindowSecrets, version: Version, entry: Entry) -> SealedAnswer:
         """The answer for the record that is ``entry`` of the ledger, from what is stored; ``version``: that it names.
 
+        Its length was found out before there was a record, so it is not asked again: the next request of this account
+        has to acknowledge it.
+
         Raises:
             AttestationError: its secrets are lost.
         """
         record = Record.decode(entry.data)
-        return self.make(secrets, version, record, entry, secrets_of_record(self._state, record))
+        openings = self._opened(secrets, version, secrets_of_record(self._state, record))
+        return self.sealed(secrets, record, entry, openings)

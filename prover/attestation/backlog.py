@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Records that wait for their proofs, proven in the background as many at once as there are workers for.
 
-It keeps nothing: what is queued and what is under way follows from the ledger and the proofs at every start.
+It keeps nothing: what is queued and what is under way follows from the ledger and the proofs at every start.  A record
+whose proof failed is tried again, after waits that double: what failed may be a disk, a missing file, a stopped key.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -20,6 +22,9 @@ from ragseal.prover.workers.interface import HERE, StoppingError, UnreachedError
 from ragseal.runtime.face import when
 
 LEAST_WAIT, LONGEST_WAIT = 1.0, 60.0  #: seconds until workers that were not reached are tried again
+AGAIN, LONGEST_AGAIN = 5.0, 600.0  #: seconds until a record whose proof failed is tried again, the first and any time
+SAY_SECONDS = 3600.0  #: after which the log tells the same cause once more
+CAUSES = 5  #: of failures that are told, those of most records
 
 Job = tuple[bytes, int]  #: manifest and seq
 
@@ -44,6 +49,9 @@ class Backlog:
         self._mutex = threading.Lock()
         self._own = threading.local()  #: of each thread: how long it waits where no worker is reached
         self._left = 0  #: queued or under way
+        self._failing: dict[Job, tuple[str, float]] = {}  #: why the newest try of a record failed, and its next wait
+        self._again: list[tuple[float, Job]] = []  #: when records are tried again, monotonic
+        self._last, self._said = "", dict[str, float]()  #: the newest cause; when each was told
         self._since, self._made = 0.0, 0  #: when the backlog began, monotonic, and how many of it are done
         self._rate = 0.0  #: proofs a second
 
@@ -85,12 +93,45 @@ class Backlog:
             self._own.wait = min(2 * wait, LONGEST_WAIT)
             return
         except AuditError as error:
-            log.error("no proof of record %d: %s", job[1], error)
+            return self._failed(job, str(error))
         except Exception as error:  # the backlog must outlive a bug; details could hold secrets
-            log.error("no proof of record %d: %s", job[1], type(error).__name__)
+            return self._failed(job, type(error).__name__)
         with self._mutex:
+            if self._failing.pop(job, None) is not None and not self._failing:
+                log.info("proofs that had failed are made")
             self._left, self._made = self._left - 1, self._made + 1
             self._rate = self._made / max(time.monotonic() - self._since, 1e-3)
+
+    def _failed(self, job: Job, cause: str) -> None:
+        """Count it, tell the log of a new cause, and have it tried again."""
+        now = time.monotonic()
+        with self._mutex:
+            wait = self._failing.get(job, ("", AGAIN))[1]
+            self._failing[job] = cause, min(2 * wait, LONGEST_AGAIN)
+            self._last = cause
+            begins = not self._again
+            self._again.append((now + wait, job))
+            said = self._said.get(cause)
+            tell = said is None or now >= said + SAY_SECONDS
+            if tell:
+                self._said[cause] = now
+        if tell:
+            log.error("no proof of record %d: %s; it is tried again, and `status` counts such records", job[1], cause)
+        if begins:
+            threading.Thread(target=self._try_again, name="proofs-again", daemon=True).start()
+
+    def _try_again(self) -> None:
+        """Queue failed records as their time comes, until none waits."""
+        while True:
+            with self._mutex:
+                now = time.monotonic()
+                due = [job for at, job in self._again if at <= now]
+                self._again = [(at, job) for at, job in self._again if at > now]
+                left = min((at for at, _ in self._again), default=None)
+            for job in due:
+                self._line(job)
+            if left is None or self._stopping.wait(max(0.0, left - now)):
+                return
 
     def status(self, now: float) -> dict[str, Any]:
         """How much is left, how fast it goes, and when it is done: for ``status``, and for metrics.
@@ -100,10 +141,13 @@ class Backlog:
 
         Returns:
             engine; workers alive; left; proofs_per_hour; done_by, seconds since 1970 or None where that is not known;
-            dropped, with reasons; trouble, empty where there is none.
+            dropped, with reasons; trouble, empty where there is none; failing, of the records left those whose newest
+            try failed, with causes, the number of records of each; last_failure.
         """
         with self._mutex:
             left, rate = self._left, self._rate
+            causes = Counter(cause for cause, _ in self._failing.values())
+            last = self._last if causes else ""
         values: dict[str, Any] = {"engine": HERE, "workers": 0, "dropped": [], "trouble": ""}
         if self._workers is not None:
             told = self._workers.status()
@@ -115,7 +159,15 @@ class Backlog:
             }
         known = bool(rate) and not values["trouble"]
         done_by = now if not left else now + left / rate if known else None
-        return {**values, "left": left, "proofs_per_hour": round(3600 * rate, 1), "done_by": done_by}
+        return {
+            **values,
+            "left": left,
+            "proofs_per_hour": round(3600 * rate, 1),
+            "done_by": done_by,
+            "failing": causes.total(),
+            "causes": dict(causes.most_common(CAUSES)),
+            "last_failure": last,
+        }
 
 
 def lines(proving: dict[str, Any]) -> Iterator[str]:

@@ -83,9 +83,7 @@ class Proofs:
         self._asking, self._shards = InOrder(self._records_at_once, "asked"), InOrder(self._proofs_at_once, "shard")
         self._mutex = threading.Lock()
         self._flights: dict[tuple[bytes, int], Future[ProofEntry]] = {}  #: records that are being proven
-        self.backlog = Backlog(
-            lambda manifest, seq: self.prove(manifest, seq, asked=False), workers, self._records_at_once
-        )
+        self.backlog = Backlog(self._in_the_background, workers, self._records_at_once)
 
     def _proofs_at_once(self) -> int:
         return 1 if self._workers is None else self._workers.places
@@ -319,6 +317,10 @@ class Proofs:
     def submit(self, manifest: bytes, seq: int) -> None:
         """Queue a record for a proof in the background."""
         self.backlog.submit(manifest, seq)
+
+    def _in_the_background(self, manifest: bytes, seq: int) -> None:
+        if not is_retired(self._state, manifest):  # else nobody can make it any more
+            self.prove(manifest, seq, asked=False)
 
     def start(self, manifest: bytes | None) -> None:
         """Prove in the background, first what a restart left unproven in ``manifest``."""

@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends.mechanism import Engine, Scores
+from ragseal.backends.asked import Scores
+from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import places_commitment
 from ragseal.backends.response import respond
 from ragseal.backends.scores import commit_shards

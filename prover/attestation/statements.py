@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragseal.backends.mechanism import Engine, Scores, ShardHints
+from ragseal.backends.asked import Scores
+from ragseal.backends.mechanism import Engine, ShardHints
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.views import committed_threshold

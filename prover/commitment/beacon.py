@@ -39,6 +39,7 @@ from ragseal.kernel.signature import SigningKey
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.prover.storage.window_secrets import WindowSecrets
+from ragseal.runtime.face import when
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open
 POLL_SECONDS = 0.5  #: while the window's opening time is awaited, and after a step that was refused
@@ -174,7 +175,7 @@ class Beacon:
         policy = window.manifest.policy
         complete = window.stage is Stage.SEALED and not window.missing()
         thinned = window.thinning is not None or not policy.coined
-        return complete and thinned and policy.opens <= self._clock() <= policy.closes
+        return complete and thinned and policy.opens <= self._clock() <= policy.opens_by
 
     async def run(self) -> None:
         """Bring the following window to its opening, from wherever the ledger stands; returns once it is open.
@@ -247,7 +248,7 @@ class Beacon:
             CommitmentError: it is not complete, or the window's time is over.
         """
         time = self._journal.history.opening_time(window, self._clock())
-        if time > window.manifest.policy.closes:
+        if time > window.closes:
             raise _OverError(
                 f"window {window.manifest.window!r} ends before the newest entry of the ledger: set the clock"
             )
@@ -256,10 +257,10 @@ class Beacon:
     def _check_time(self, window: Window) -> None:
         if self._journal.history.passed_over(window):
             raise _OverError(f"window {window.manifest.window!r} is passed over: a newer one is committed")
-        if self._clock() > window.manifest.policy.closes:
+        if self._clock() > window.closes:
             raise _OverError(
-                f"the closing time of window {window.manifest.window!r} passed before its beacon was complete: "
-                "commit a new window"
+                f"the beacon of window {window.manifest.window!r} was not complete by {when(window.closes)}, until "
+                "when it could open: commit a new window"
             )
 
     async def _collect(self, window: Window) -> None:

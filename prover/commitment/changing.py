@@ -24,6 +24,7 @@ from ragseal.prover.storage.history import History
 from ragseal.prover.storage.retirement import is_retired, unfinished
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State
 from ragseal.runtime.durable import sync_directory, write_durably
+from ragseal.runtime.edges.filesystem import why
 
 TOGETHER = 256  #: texts that are embedded between two reports of progress
 
@@ -115,4 +116,4 @@ def _write(path: Path, made: Settings) -> None:
     try:
         write_durably(path, made.encode() + b"\n", mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write {path}: {why(error, path)}") from None

@@ -147,10 +147,9 @@ def require(values: Mapping[str, Any], given: float | None, why: str | None = No
     said = "" if given is None else f"--yes-epsilon-is {given:g} is less than that; "
     if "attacker_guess" not in values:
         raise PolicyError(
-            f"epsilon over this budget period is {text}, the larger of unseen {upward(values['unseen'])} and return "
-            f"{upward(_number(values['return']))}, which can be proven but promises nearly nothing. {said}Begin a new "
-            "period (period_start; every throw of coins adds its unseen), use less unseen or less gain, or commit to "
-            f"it all the same with --yes-epsilon-is {text}"
+            f"epsilon over this budget period, which is unseen, is {text}: it can be proven but promises nearly "
+            f"nothing. {said}Begin a new period (period_start; every throw of coins adds its unseen), use less unseen, "
+            f"or commit to it all the same with --yes-epsilon-is {text}"
         )
     guess = per_cent(values["attacker_guess"]["coalition"])
     raise PolicyError(

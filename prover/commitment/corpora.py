@@ -9,22 +9,20 @@ Readers stream; memory holds one line and the identifiers seen so far.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
 from ragseal.kernel.slot_text import NO_METADATA, Metadata, SlotText
+from ragseal.prover.commitment.corpus_csv import rows_of
 from ragseal.prover.commitment.corpus_files import (
     Limits,
     inside,
     lines_of,
-    open_file,
+    objects_of,
     require_file,
     require_folder,
     shown,
@@ -32,8 +30,8 @@ from ragseal.prover.commitment.corpus_files import (
 )
 from ragseal.prover.commitment.corpus_metadata import check_names, taken, unread
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.runtime import texts
 
-MAX_DEPTH = 64  #: nesting of a JSON line
 KINDS = "jsonl:FILE, csv:FILE (- for FILE is standard input), beir:FOLDER or text:FOLDER"
 
 
@@ -100,7 +98,7 @@ def open_corpus(
         raise ConfigurationError("texts of a folder have no metadata; their paths are their ids")
     check_names(fields.metadata)
     path, told = Path(name), notes or Notes()
-    told.await_metadata(fields.metadata)
+    told.begin(fields.metadata)
     if kind == "jsonl":
         return read_jsonl(path, fields=fields, limits=limits, notes=told)
     if kind == "csv":
@@ -231,79 +229,17 @@ def chunks(text: str, size: int) -> Iterator[str]:
 # ---- content ---------------------------------------------------------------------------------------------------------
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("a member occurs twice")
-    return out
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _depth(line: str) -> int:
-    """How deep arrays and objects nest.  The parser recurses, and a host program may have lifted Python's guard."""
-    deepest = depth = 0
-    for token in re.findall(r'"(?:[^"\\]|\\.)*"?|[\[{\]}]', line):  # a string, closed or not, is one token
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest
-
-
 def _jsonl(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
-    for number, line in lines_of(path, limits):
-        where = f"{shown(path)}, line {number}"
-        if not line.strip():
-            raise EncodingError(f"{where}: empty line; every line is a document")
-        if line.count("[") + line.count("{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
-            raise EncodingError(f"{where}: not a JSON object (nested deeper than {MAX_DEPTH})")
-        try:
-            value = json.loads(line, object_pairs_hook=_no_twins, parse_constant=_no_constant)
-        except ValueError as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-            raise EncodingError(f"{where}: not a JSON object ({reason[:80]})") from None
-        if not isinstance(value, dict):
-            raise EncodingError(f"{where}: not a JSON object but a {type(value).__name__}")
+    for where, value in objects_of(path, limits):
         yield where, _document(value, fields, where, notes)
 
 
 def _csv(path: Path, fields: JsonFields, limits: Limits, notes: Notes) -> Iterator[tuple[str, Document]]:
-    csv.field_size_limit(limits.line_bytes)  # of the whole process; csv's own 128 KiB are less than a text may have
-    lines = (line + "\n" for _, line in lines_of(path, limits))
-    rows = csv.reader(lines, strict=True)
-    names: list[str] = []
-    optional = set(fields.metadata) - {*fields.id, fields.text}  #: an empty cell of them is no value
-    while True:
-        began = rows.line_num + 1
-        where = f"{shown(path)}, line {began}"
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise EncodingError(f"{where}: not CSV ({error})") from None
-        if not names:
-            names = [name.removeprefix("\ufeff") for name in cells]  # spreadsheet programs begin a file so
-            if not names or len(set(names)) != len(names):
-                raise EncodingError(f"{where}: the first row must name every column, each once")
-            if fields.text not in names:
-                raise EncodingError(f"{where}: no column {fields.text!r}; the first row names the columns")
-            if not set(fields.id) & set(names):
-                raise EncodingError(f"{where}: no column {' or '.join(map(repr, fields.id))}")
-            if absent := [name for name in fields.metadata if name not in names]:
-                raise EncodingError(f"{where}: no column {absent[0]!r}, which is to be metadata")
-            continue
-        if len(cells) != len(names):
-            raise EncodingError(f"{where}: {len(cells)} cells, the first row names {len(names)} columns")
-        row = {name: cell or (None if name in optional else "") for name, cell in zip(names, cells, strict=True)}
+    for where, row in rows_of(path, fields.id, fields.text, fields.metadata, limits):
         yield where, _document(row, fields, where, notes)
 
 
-def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Notes) -> Document:
+def _document(value: Mapping[str, Any], fields: JsonFields, where: str, notes: Notes) -> Document:
     text = _member(value, fields.text, where)
     title = ""
     if fields.title is not None and value.get(fields.title) is not None:
@@ -315,7 +251,7 @@ def _document(value: dict[str, Any], fields: JsonFields, where: str, notes: Note
     return Document(identifier, "\n".join(part for part in (title, text) if part.strip()), metadata)
 
 
-def _member(value: dict[str, Any], name: str, where: str) -> str:
+def _member(value: Mapping[str, Any], name: str, where: str) -> str:
     if name not in value:
         raise EncodingError(f"{where}: no member {name!r}")
     if not isinstance(value[name], str):
@@ -324,7 +260,7 @@ def _member(value: dict[str, Any], name: str, where: str) -> str:
     return text
 
 
-def _identifier(value: dict[str, Any], names: tuple[str, ...], where: str) -> str:
+def _identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> str:
     for name in names:
         if name in value:
             found = value[name]
@@ -339,18 +275,10 @@ def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> I
         require_file(path, limits)
         # at most four bytes a character, so a file beyond that is too long in any case
         most = 4 * limits.text_characters if size is None else limits.file_bytes
-        with open_file(path) as file:
-            try:
-                raw = file.read(most + 1)
-            except OSError as error:
-                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-        if len(raw) > most:
+        if path.stat().st_size > most:
             raise EncodingError(f"{path}: larger than {most} bytes; split it, or ask for chunks")
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            raise EncodingError(f"{path}, line {line}: not UTF-8 at byte {error.start + 1} of the file") from None
+        raw = texts.read_bytes(path, str(path), most=most, error=EncodingError)
+        text = texts.text_of(raw, str(path), error=EncodingError)
         name = path.relative_to(root).as_posix()
         if size is None or not text.strip():
             yield str(path), Document(name, text)
@@ -372,6 +300,10 @@ def check_document(where: str, document: Document, limits: Limits) -> None:
         _require_scalars(value, name, where)
     if not document.id.isprintable():
         raise EncodingError(f"{where}: the identifier holds a control character")
+    try:
+        document.content.check()  # which counts bytes
+    except AuditError as error:
+        raise EncodingError(f"{where}: document {document.id[:80]!r} fits no slot: {error}") from None
 
 
 def _unique(documents: Iterator[tuple[str, Document]], source: Path, limits: Limits) -> Iterator[Document]:

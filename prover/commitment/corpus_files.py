@@ -13,10 +13,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.runtime import texts
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.json_text import parse_object
 
 SUFFIXES = (".txt", ".md")  #: files that a text folder is made of
 STDIN = Path("-")  #: standard input, as a file of a corpus
@@ -36,8 +39,12 @@ class Limits:
 def require_folder(folder: Path) -> Path:
     try:
         root = folder.resolve(strict=True)
-    except (OSError, RuntimeError):  # RuntimeError: a loop of links
+    except FileNotFoundError:
         raise ConfigurationError(f"{folder} does not exist") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {folder}: {why(error, folder)}") from None
+    except RuntimeError:
+        raise ConfigurationError(f"{folder} is a link that leads to itself") from None
     if not root.is_dir():
         raise ConfigurationError(f"{folder} is not a folder")
     return root
@@ -48,8 +55,12 @@ def inside(folder: Path, name: str) -> Path:
     root = require_folder(folder)
     try:
         found = (root / name).resolve(strict=True)
-    except (OSError, RuntimeError):
+    except FileNotFoundError:
         raise ConfigurationError(f"{folder} holds no {name}; is it a BEIR folder?") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {folder / name}: {why(error, folder / name)}") from None
+    except RuntimeError:
+        raise ConfigurationError(f"{folder / name} is a link that leads to itself") from None
     if not found.is_relative_to(root):
         raise ConfigurationError(f"{folder / name} is a link out of its folder; copy the file, or name it itself")
     return root / name
@@ -61,7 +72,7 @@ def require_file(path: Path, limits: Limits) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     if not stat.S_ISREG(status.st_mode):
         raise ConfigurationError(f"{path} is not a regular file")
     if status.st_size > limits.file_bytes:
@@ -70,7 +81,7 @@ def require_file(path: Path, limits: Limits) -> None:
 
 def text_files(root: Path, notes: Notes) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
-        raise ConfigurationError(f"cannot read {error.filename}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {error.filename}: {why(error, error.filename)}") from None
 
     found: list[Path] = []
     for current, folders, names in os.walk(root, onerror=refuse):
@@ -80,6 +91,7 @@ def text_files(root: Path, notes: Notes) -> Iterator[Path]:
         for name in names:
             path = Path(current) / name
             if path.suffix.lower() not in SUFFIXES:
+                notes.passed_over(path.relative_to(root).as_posix())
                 continue
             if path.is_symlink():
                 notes.skipped(path.relative_to(root).as_posix())
@@ -94,31 +106,29 @@ def open_file(path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
     try:
         return path.open("rb")
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
 
 
 def lines_of(path: Path, limits: Limits) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their line break, from 1; a last line break ends the file, it starts no line."""
+    """Numbered lines without their line break, as :func:`ragseal.runtime.texts.lines_of` reads them."""
     with open_file(path) as file:
-        number, total = 0, 0
-        while True:
-            try:
-                raw = file.readline(limits.line_bytes + 1)
-            except OSError as error:
-                raise ConfigurationError(f"cannot read {shown(path)}: {error.strerror}") from None
-            if not raw:
-                return
-            number += 1
-            total += len(raw)
-            if len(raw) > limits.line_bytes:
-                raise EncodingError(f"{shown(path)}, line {number}: longer than {limits.line_bytes} bytes")
-            if total > limits.file_bytes:  # it grew while it was read, or is no plain file
-                raise EncodingError(f"{shown(path)}, line {number}: the file exceeds {limits.file_bytes} bytes")
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise EncodingError(f"{shown(path)}, line {number}: not UTF-8 at byte {error.start + 1}") from None
-            yield number, line.removesuffix("\n")
+        try:
+            yield from texts.lines_of(
+                file, shown(path), most_line=limits.line_bytes, most=limits.file_bytes, error=EncodingError
+            )
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {shown(path)}: {why(error, path)}") from None
+
+
+def objects_of(path: Path, limits: Limits) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, one a line, each with its file and line.  EncodingError: what is none."""
+    for number, line in lines_of(path, limits):
+        where = f"{shown(path)}, line {number}"
+        if not line.strip():
+            raise EncodingError(f"{where}: empty line; every line is a document")
+        if texts.old_breaks(line):
+            raise EncodingError(f"{where}: {texts.OLD_BREAKS}")
+        yield where, parse_object(line, where)
 
 
 def shown(path: Path) -> str:

@@ -23,6 +23,7 @@ from ragseal.prover.commitment.document_rows import begun, put_to_rest, require_
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.randomness import Draw
 from ragseal.prover.storage import tombstones
+from ragseal.prover.storage.slots import Written
 from ragseal.prover.storage.state import State
 
 FEW = 256  #: changes up to which the documents that they name are looked up one by one
@@ -144,8 +145,8 @@ def apply(
 
     Raises:
         CommitmentError: the period has too few unused places (before anything is embedded or written), an oversized or
-            malformed name or text, a row of another shape, another shape of the index, or documents that were changed
-            by somebody else meanwhile.
+            malformed name or text, a row of another shape, another shape of the index, documents that are too long for
+            one answer together, or documents that were changed by somebody else meanwhile.
     """
     check_name(tenant)
     running = begun(state, tenant)
@@ -185,6 +186,8 @@ def apply(
         for name in moved:
             db.execute("UPDATE documents SET source = ? WHERE tenant = ? AND document = ?", (source, tenant, name))
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
+        if written and shape.answers is not None:
+            shape.answers.require(Written(db), tenant)  # a live index answers from them at its next tick
         if mark is not None:
             db.execute("INSERT OR REPLACE INTO source_marks VALUES (?, ?, ?)", (tenant, mark.source, mark.value))
     return Applied(
@@ -237,7 +240,7 @@ def _require_places(state: State, tenant: str, shape: IndexShape, used: int, wan
         ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
-            f"unused in this period ({used - present} rest: their documents were deleted). Nothing was changed. A new "
+            f"unused in this period ({used - present} rest: their documents were deleted). None of them was put. A new "
             "period frees those that rest: `commit --new-coins`, or `ragseal-provider documents new-period` where the "
             "claim has no coin. Or use a larger class (`ragseal-provider change`), or split the corpus into tenants"
         )

@@ -35,6 +35,7 @@ from ragseal.prover.storage.slots import Readable
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.texts import by_slot, load_texts
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 
 Matrix = npt.NDArray[np.int8]
 
@@ -209,7 +210,9 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     try:
         write_durably(state.windows_directory / name, buffer.getvalue(), mode=0o600)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {state.windows_directory / name}: {error.strerror}") from None
+        raise ConfigurationError(
+            f"cannot write {state.windows_directory / name}: {why(error, state.windows_directory / name)}"
+        ) from None
     return name
 
 
@@ -284,7 +287,9 @@ def _mapped(path: Path) -> Matrix:
 def _read(path: Path, mode: Literal["r"] | None) -> Matrix:
     try:
         matrix: Matrix = np.load(path, mmap_mode=mode, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise CommitmentError(f"the committed matrix {path} cannot be read: {why(error, path)}") from None
+    except (ValueError, EOFError) as error:
         raise CommitmentError(f"the committed matrix {path} cannot be read ({error}): restore a backup") from None
     if matrix.ndim != 2 or matrix.dtype != np.int8:
         raise CommitmentError(f"{path} is not an int8 matrix")

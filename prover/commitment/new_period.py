@@ -47,7 +47,7 @@ def require_no_window(history: History, now: float) -> None:
     newest = history.newest
     if newest is None or newest.stage is Stage.CLOSED:
         return
-    if newest.stage is Stage.OPEN or now <= newest.manifest.policy.closes:
+    if newest.stage is Stage.OPEN or now <= newest.closes:
         raise CommitmentError(
             f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
             "windows only; close it first"

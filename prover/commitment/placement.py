@@ -13,6 +13,7 @@ import hmac
 from dataclasses import dataclass
 
 from ragseal.kernel.errors import CommitmentError
+from ragseal.prover.commitment.answer_size import AnswerBound
 
 KEY_BYTES = 32  #: of a period's placement key
 
@@ -24,6 +25,7 @@ class IndexShape:
     capacity: int  #: N, slots
     dimension: int  #: d, entries of a row
     block_slots: int = 1  #: aligned slots that one document may fill
+    answers: AnswerBound | None = None  #: how long answers from it may be; None: none of its texts is sent
 
     @property
     def places(self) -> int:

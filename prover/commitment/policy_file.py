@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """policy.toml: a window's policy as people write it.  SPEC A.6.
 
-The score window may be written in cosines (``lo = 0.3``) or in integer units of y (``lo = 4839``), times as seconds
-since 1970 or left out (opens now, for ``duration``), rationals as text (``"1/1000000"``) or whole numbers.
+Cosines are written as decimals (``lo = 0.3``), never as whole numbers: the circuit counts them in units of 1/127^2, so
+that 1 could be either.  Times are seconds since 1970 or left out (opens at once, for ``duration``), rationals text
+(``"1/1000000"``) or whole numbers.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,26 @@ from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import (
+    ANSWERS,
+    LONGEST_WINDOW,
+    NO_FORMULA,
+    NO_RHO,
+    NO_VOCABULARY,
+    OFF,
+    PRECISE,
+    UNTIL_DELIVERED,
+    Policy,
+)
 from ragseal.prover.attestation.guard import guard_of
+from ragseal.runtime import texts
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
+MAX_RATIONAL = 64  #: characters of a fraction in lowest terms, as the kernel reads it
+TIMES = ("opens", "closes", "period_start")
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
+ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
@@ -63,7 +78,8 @@ _DEFAULTS: dict[str, Any] = {
     "vocabulary": "",
     "words_max": 0,
     "participations": 0,
-    "similarity": 0,
+    "similarity": 0.0,
+    "answered_by": None,
 }
 
 TEMPLATE = """\
@@ -72,18 +88,18 @@ TEMPLATE = """\
 class = "{class_name}"          # circuit class: capacity, K and noise law
 claim = "until-delivered" # what epsilon is about: any accounts and queries, until a document is delivered to them
 unseen = {unseen:g}                # the odds of a document's absence grow e^unseen times at most, in a budget period
-lo = {lo}                 # score window in cosines (or whole numbers in units of 127^2); empty slots score lo
+lo = {lo}                 # score window in cosines, as decimals; empty slots score lo
 hi = {hi}                 # a public choice, never a quantile of a tenant's scores
 gain = {gain}                # signal against the fixed noise: more gain, better answers, larger return
 n_max = {n_max}                # queries an account may ask in this window: a limit of load, no part of epsilon
 k_max = {k_max}                 # accounts that ask as one, above which the estimate warns: no part of epsilon either
 estimate = "report"       # "gate" withholds the verdict where more than k_max accounts ask as one
 delta = "{delta}"       # of the claim
-epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against coin and noise
+epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against the coin
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
-duration = 86400          # seconds the window stays open at most; or opens = ... and closes = ...
+duration = 86400          # seconds the window takes queries, from its opening on; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
 # guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
 # guard_rho = "1/20"      # how rarely the best score of an unrelated question is taken for too near
@@ -120,11 +136,7 @@ def load_policy(path: Path, binding: Binding, advertise: Advertise) -> Policy:
 
 def policy_bytes(path: Path) -> bytes:
     """What a policy file holds, once it is found to be TOML.  PolicyError: it cannot be read, or is too large."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise PolicyError(f"cannot read the policy {path}: {error.strerror}") from None
+    data = texts.read_bytes(path, f"the policy {path}", most=MAX_FILE, error=PolicyError)
     policy_values(data, f"the policy {path}")
     return data
 
@@ -132,11 +144,8 @@ def policy_bytes(path: Path) -> bytes:
 def policy_values(data: bytes, what: str = "the policy") -> dict[str, Any]:
     """The table of a policy file, which errors call ``what``.  PolicyError: it is none, or too large."""
     if len(data) > MAX_FILE:
-        raise PolicyError(f"{what} is larger than {MAX_FILE} bytes")
-    try:
-        return tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"cannot read {what}: {error}") from None
+        raise PolicyError(f"{what} has more than {MAX_FILE} bytes")
+    return texts.toml_of(data, what, error=PolicyError)
 
 
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:
@@ -153,15 +162,19 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         raise PolicyError(f"policy: {'; '.join(missing)}")
     v = {**_DEFAULTS, **values}
     if v["class"] != binding.cls.name:
-        raise PolicyError(f"the policy is for class {v['class']!r}, this provider was made for {binding.cls.name!r}")
+        raise PolicyError(
+            f"the policy is for class {texts.shown(v['class'])}, this provider was made for {binding.cls.name!r}"
+        )
     opens = binding.now if v["opens"] is None else _whole(v, "opens")
     opens -= opens % COARSE_TIME  # records carry coarse times, which must not lie before the opening
-    closes = opens + _whole(v, "duration") if v["closes"] is None else _whole(v, "closes")
+    # The opening states its time to the minute: one minute more, and no window is shorter than its duration.
+    closes = opens + _length(v, "duration") + COARSE_TIME if v["closes"] is None else _whole(v, "closes")
     closes += -closes % COARSE_TIME
     running = opens if binding.period_start is None else min(binding.period_start, opens)
     period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
     claim = v["claim"] if isinstance(v["claim"], str) else ""
+    lo, hi = _window(v, claim)
     draft = Policy(
         class_name=binding.cls.name,
         class_digest=binding.class_digest,
@@ -169,8 +182,8 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         dimension=binding.dimension,
         claim=claim,
         hidden=_hidden(v) if claim == UNTIL_DELIVERED else _no_coin(v),
-        lo=_cosine(v, "lo"),
-        hi=_cosine(v, "hi"),
+        lo=lo,
+        hi=hi,
         gain=_whole(v, "gain"),
         n_max=_whole(v, "n_max"),
         k_max=_whole(v, "k_max"),
@@ -191,8 +204,13 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         participations=_whole(v, "participations"),
         similarity=_cosine(v, "similarity"),
         shards=binding.shards,
+        answered_by=_answered_by(v, claim),
     )
     draft.validate()
+    if opens > binding.now + LONGEST_WINDOW:
+        raise PolicyError(
+            f"policy: opens = {opens} is more than 366 days from now: let it open by {binding.now + LONGEST_WINDOW}"
+        )
     guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window
     if not auto:
         return draft
@@ -218,7 +236,8 @@ def _hidden(values: dict[str, Any]) -> int:
     if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not LEAST_UNSEEN <= unseen <= MOST_UNSEEN:
         raise PolicyError(
             f"policy: the claim {UNTIL_DELIVERED} needs unseen = a number from {LEAST_UNSEEN} to {MOST_UNSEEN:.4g}, "
-            f"such as unseen = 3, not {unseen!r}: the odds of a document's absence grow by a factor of e^unseen at most"
+            f"such as unseen = 3, not {texts.shown(unseen)}: the odds of a document's absence grow by a factor of "
+            "e^unseen at most"
         )
     return fewest_hidden(unseen, chunks=1, periods=1)
 
@@ -240,14 +259,22 @@ def _vocabulary(values: dict[str, Any]) -> bytes:
         root = b""
     if len(root) != len(NO_VOCABULARY):
         raise PolicyError(
-            f"policy: vocabulary is the root that `ragseal-provider vocabulary` printed, 64 digits, not {named!r}"
+            "policy: vocabulary is the root that `ragseal-provider vocabulary` printed, 64 digits, not "
+            f"{texts.shown(named)}"
         )
     return root
 
 
+def _answered_by(values: dict[str, Any], claim: str) -> int:
+    """Seconds from a request's admission to its answer; what the file does not say has a default where it is needed."""
+    if values["answered_by"] is None:
+        return ANSWERED_BY if claim == ANSWERS else 0
+    return _length(values, "answered_by")
+
+
 def _gate(values: dict[str, Any]) -> bool:
     if values["estimate"] not in ("gate", "report"):
-        raise PolicyError(f'policy: estimate is "gate" or "report", not {values["estimate"]!r}')
+        raise PolicyError(f'policy: estimate is "gate" or "report", not {texts.shown(values["estimate"])}')
     return bool(values["estimate"] == "gate")
 
 
@@ -255,7 +282,7 @@ def _guard(values: dict[str, Any]) -> dict[str, str]:
     """The policy's fields about its guard; what a guard needs and the file does not say has a default."""
     guard, rho, formula = values["guard"], values["guard_rho"], values["guard_formula"]
     if not isinstance(guard, str):
-        raise PolicyError(f'policy: guard is a name such as "returned", not {guard!r}')
+        raise PolicyError(f'policy: guard is a name such as "returned", not {texts.shown(guard)}')
     if guard == OFF:
         if rho is not None or formula is not None:
             raise PolicyError('policy: guard_rho and guard_formula are of a guard: write guard = "returned" with them')
@@ -263,14 +290,29 @@ def _guard(values: dict[str, Any]) -> dict[str, str]:
     rho = _rational(values, "guard_rho") if rho is not None else GUARD_RHO
     formula = PRECISE if formula is None else formula
     if not isinstance(formula, str):
-        raise PolicyError(f'policy: guard_formula is "precise" or "paper", not {formula!r}')
+        raise PolicyError(f'policy: guard_formula is "precise" or "paper", not {texts.shown(formula)}')
     return {"guard": guard, "guard_rho": rho, "guard_formula": formula}
+
+
+def _window(values: dict[str, Any], claim: str) -> tuple[int, int]:
+    """lo and hi in the circuit's units: counts of documents under the claim answers, else scores from cosines."""
+    if claim == ANSWERS:
+        return _whole(values, "lo"), _whole(values, "hi")
+    lo, hi = _cosine(values, "lo"), _cosine(values, "hi")
+    if lo >= hi:
+        below, above = texts.shown(values["lo"]), texts.shown(values["hi"])
+        way = f"lo = {above}, hi = {below} (they look swapped)" if hi < lo else "a window such as lo = 0.3, hi = 0.7"
+        raise PolicyError(f"policy: the score window needs lo < hi, not [{below}, {above}] in cosines: write {way}")
+    return lo, hi
 
 
 def _whole(values: dict[str, Any], name: str) -> int:
     value = values[name]
+    if isinstance(value, datetime) and name in TIMES:
+        seconds = f": {name} = {round(value.timestamp())}" if value.tzinfo else ""
+        raise PolicyError(f"policy: {name} is a number of seconds since 1970, not {texts.shown(value)}{seconds}")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {value!r}")
+        raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {texts.shown(value)}")
     return value
 
 
@@ -281,16 +323,23 @@ def _length(values: dict[str, Any], name: str) -> int:
     if found is not None:
         return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
     if isinstance(value, str):
-        raise PolicyError(f'policy: {name} = {value!r} is no length of time: write seconds, "90s", "15m", "6h" or "1d"')
+        raise PolicyError(
+            f'policy: {name} = {texts.shown(value)} is no length of time: write seconds, "90s", "15m", "6h" or "1d"'
+        )
     return _whole(values, name)
 
 
 def _cosine(values: dict[str, Any], name: str) -> int:
     value = values[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise PolicyError(f"policy: {name} must be a cosine such as 0.3 or a whole number, not {value!r}")
-    if isinstance(value, int):
-        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        inside = cosine_text(value * (1 if value > 1 else COSINE_ONE)) if 0 <= value <= COSINE_ONE else "0.3"
+        also = f" for {value} units" if 1 < value <= COSINE_ONE else ""
+        raise PolicyError(
+            f"policy: {name} is a cosine, which is written as a decimal; {texts.shown(value)} is a whole number, which "
+            f"could be of cosine 1 or of the circuit's unit, 1/127^2: write {name} = {inside}{also}"
+        )
+    if not isinstance(value, float):
+        raise PolicyError(f"policy: {name} must be a cosine such as 0.3, not {texts.shown(value)}")
     if not 0 <= value <= 1:
         raise PolicyError(
             f"policy: the cosine {name} = {value!r} is outside [0, 1]; the nearest is {min(1.0, max(0.0, value))}"
@@ -298,13 +347,24 @@ def _cosine(values: dict[str, Any], name: str) -> int:
     return round(Fraction(str(value)) * COSINE_ONE)
 
 
+def cosine_text(units: int) -> str:
+    """A score in units of 1/127^2, at most the cosine 1, as a policy file has it: it is read back as the same."""
+    text = f"{units / COSINE_ONE:.5f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
+
+
 def _rational(values: dict[str, Any], name: str) -> str:
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise PolicyError(f'policy: {name} must be a rational such as "1/1000000", not {value!r}')
+        raise PolicyError(f'policy: {name} must be a rational such as "1/1000000", not {texts.shown(value)}')
     try:
         if re.search(r"[eE][+-]?[0-9]{4}", str(value)):  # Fraction would fill the memory with 1e999999999
             raise ValueError(value)
-        return str(Fraction(str(value)))
+        found = str(Fraction(str(value)))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise PolicyError(f'policy: {name} = {value!r} is no rational number such as "1/1000000"') from None
+        raise PolicyError(f'policy: {name} = {texts.shown(value)} is no rational number such as "1/1000000"') from None
+    if len(found) > MAX_RATIONAL:
+        raise PolicyError(
+            f"policy: {name} = {texts.shown(value)} takes {len(found)} characters as a fraction, at most {MAX_RATIONAL}"
+        )
+    return found

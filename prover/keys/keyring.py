@@ -24,10 +24,12 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, Backend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import View
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
+from ragseal.runtime.durable import place_durably
+from ragseal.runtime.edges.filesystem import why
 
 DIGEST_DIGITS = 24  #: hexadecimal digits of the digest in a key folder's name
 
@@ -83,7 +85,7 @@ class KeyRing(Generic[V, A]):
         """
         found = [p for p in self._directory.glob(f"{self.cls.name}-*") if p.is_dir()]
         if not found:
-            raise ConfigurationError(
+            raise UnavailableError(
                 f"no proving key of class {self.cls.name!r} here: get the auditor's with `ragseal-provider fetch-keys`"
             )
         return self._load(max(found, key=lambda p: p.stat().st_mtime_ns))
@@ -170,13 +172,20 @@ class KeyRing(Generic[V, A]):
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
             self._check(made.zkey, powers)
             self._rehearse(self._open_backend(made.directory))
-            target = self.folder(made.digest)
+            target, former = self.folder(made.digest), incoming / "former"
             if target.exists():
-                shutil.rmtree(target)
-            os.rename(made.directory, target)
+                os.rename(target, former)
+            try:
+                place_durably(made.directory, target)
+            except OSError:
+                if former.exists() and not target.exists():
+                    os.rename(former, target)  # windows are proven under it
+                raise
             return KeyPaths(target, made.digest)
         except OSError as error:
-            raise ConfigurationError(f"cannot keep the key in {self._directory}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot keep the key in {self._directory}: {why(error, self._directory)}"
+            ) from None
         finally:
             zkey.unlink(missing_ok=True)
             shutil.rmtree(incoming, ignore_errors=True)
@@ -195,7 +204,7 @@ class KeyRing(Generic[V, A]):
     def _existing(self, digest: bytes) -> Path:
         folder = self.folder(digest)
         if not folder.is_dir():
-            raise ConfigurationError(
+            raise UnavailableError(
                 f"this provider does not hold the key {digest.hex()}: get it again with `ragseal-provider fetch-keys`"
             )
         return folder

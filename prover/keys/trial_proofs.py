@@ -15,7 +15,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ragseal.backends.mechanism import Engine, Scores
+from ragseal.backends.asked import Scores
+from ragseal.backends.mechanism import Engine
 from ragseal.groth16.assignments import assign_attestation, assign_block, assign_thinning
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend

@@ -22,6 +22,7 @@ from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import RANKED_ONE_SIDED
 from ragseal.kernel.policy import ANSWERS, Policy, check_policy
 from ragseal.kernel.ranked_class import RankedClass
+from ragseal.prover.commitment.policy_file import ANSWERED_BY
 from ragseal.prover.planning.chance import comes_back
 
 HALF, MOST, ALWAYS = 0.5, 0.9, 0.99  #: shares of answers that a keyword is in; counts are clipped at the last
@@ -75,6 +76,7 @@ class Choice:
             'vocabulary = ""         # the root that `ragseal-provider vocabulary FILE` prints, of public words\n'
             f'estimate = "report"\nlo = 0\nhi = {p.hi}\ngain = {p.gain}\n'
             f"similarity = {SIMILARITY}       # cosine from which a document takes part: a public choice\n"
+            f'answered_by = "{p.answered_by}s"     # from a request to its answer, whatever the model takes\n'
             f"words_max = {p.words_max}\nparticipations = {p.participations}\nn_max = {p.n_max}\nk_max = "
             f'{p.k_max}\ndelta = "{p.delta}"\n'
         )
@@ -99,7 +101,7 @@ def choice(cls: AttestationClass, gain: int, wish: Wish) -> Choice:
         claim=ANSWERS, hidden=0, lo=0, hi=documents_for(cls, gain, ALWAYS), gain=gain, n_max=wish.n_max, k_max=2,
         delta=str(wish.delta), epsilon_account="1", theta="9/10", tau=1000, gate=False, unit="slot",
         chunks_max=1, period_start=0, opens=0, closes=60, vocabulary=_ROOT, words_max=wish.words_max,
-        participations=wish.participations, similarity=1,
+        participations=wish.participations, similarity=1, answered_by=ANSWERED_BY,
     )  # fmt: skip
     check_policy(policy, cls, policy.class_digest)
     every = wish.n_max * wish.accounts

@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ragseal.accounting import guess
 from ragseal.accounting.audit import epsilon_audit
 from ragseal.accounting.delivered import Delivered, fewest_hidden, largest_shift, until_delivered
 from ragseal.accounting.delivered_lottery import lottery_delivered
-from ragseal.accounting.guess import presence_odds
+from ragseal.accounting.guess import absence_in_words
 from ragseal.accounting.rounding import upward
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
@@ -56,7 +57,17 @@ class Cost:
     """What an audit of a policy reports."""
 
     epsilon: float  #: infinite where the auditor would refuse the window
-    delivered: Delivered | None  #: under claim until-delivered: the two numbers that epsilon is the larger of
+    delivered: Delivered | None  #: under claim until-delivered, of which epsilon is unseen
+
+    @property
+    def bound(self) -> float:
+        """What a dial trades against answers: the return under until-delivered, where nothing else moves; epsilon."""
+        return self.epsilon if self.delivered is None or math.isinf(self.epsilon) else self.delivered.returned
+
+
+def bound_name(budget: Budget) -> str:
+    """What :attr:`Cost.bound` is called under a budget's claim."""
+    return "epsilon" if budget.unseen is None else "return"
 
 
 def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, prizes: int = 0) -> Cost:
@@ -138,28 +149,20 @@ def hidden_in_words(share: float) -> str:
 
 def unseen_in_words(unseen: float) -> str:
     """What the odds of a document come to for those who were not handed it."""
-    absent, present = presence_odds(unseen)
-    return (
-        f"unseen {upward(unseen)}: whoever was not handed a document, any accounts with any number of queries, may "
-        f"have come from even odds to {absent:g} against {present:g} that it is not there, and no further; nothing "
-        "speaks for its presence"
-    )
+    return f"unseen {upward(unseen)}: any number of accounts, with any number of queries, {absence_in_words(unseen)}"
 
 
 def return_in_words(returned: float, hidden_share: float, cls: AttestationClass) -> str:
     """What the return bounds, and what it does not."""
     if math.isinf(returned):
         return "return inf: how often the id of a document comes back is not bounded"
-    limit, factor = math.log((1 - hidden_share) * cls.N / cls.K), math.exp(returned)
-    head = (
-        f"return {upward(returned)}: in any one list the id of a document stands at most {factor:,.0f} times as often "
-        f"as that of an empty slot, which is there by chance in {cls.K} of {cls.N:,} cases"
-    )
+    limit = math.log((1 - hidden_share) * cls.N / cls.K)
     if returned < limit:
-        return f"{head}; so no document is handed over in more than {factor * cls.K / cls.N:.0%} of all queries"
+        share = math.exp(returned) * cls.K / cls.N
+        return guess.return_in_words(returned, f"so no document is handed over in more than {share:.0%} of all queries")
     return (
-        f"{head}. That bounds how much an id without a text says; it does not bound reading, as only a return below "
-        f"ln((1 - hidden) N / K) = {limit:.2f} does: who knows what to ask for is handed the document"
+        f"{guess.return_in_words(returned)}, as only a return below ln((1 - hidden) N / K) = {limit:.2f} is: whoever "
+        "knows what to ask for is handed the document, unless its coin hides it"
     )
 
 

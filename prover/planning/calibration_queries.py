@@ -12,7 +12,9 @@ from pathlib import Path
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import read_beir_qrels, read_beir_queries, read_jsonl
+from ragseal.runtime import texts
 
+MAX_FILE = 64 << 20  #: bytes
 MOST_QUERIES = 20_000  #: their products are computed pair by pair
 SAME_WORDS = Fraction(1, 2)
 
@@ -81,12 +83,8 @@ def same_wording(texts: list[str], share: Fraction = SAME_WORDS) -> set[tuple[in
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise EncodingError(f"{path} is not UTF-8 text") from None
+    """A file's lines.  Newlines alone end one: U+2028 and the like stand in questions, too."""
+    return texts.read_text(path, str(path), most=MAX_FILE, error=EncodingError).removesuffix("\n").split("\n")
 
 
 def _asking(qrels: dict[str, dict[str, int]], ids: dict[str, int]) -> list[list[int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.delivered import Delivered
-from ragseal.accounting.guess import presence_odds
+from ragseal.accounting.guess import presence_odds, times
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass, usual_table
@@ -124,18 +124,18 @@ def _about(made: Default, whence: str) -> str:
     """What the policy gives and costs, as comments."""
     lo, hi = made.window.cosines
     middle, found = (lo + hi) / 2, made.delivered
-    absent, present = presence_odds(found.unseen)
+    absent, _ = presence_odds(found.unseen)
     lines = [
         f"Score window: {whence}.",
         f"As printed here, a document at cosine {hi:g} comes back in {made.at_hi:.0%} of all queries, one at "
         f"{middle:g} in {made.at_middle:.0%},",
         f"where nothing else scores above {lo:g}; {hidden_in_words(found.hidden_share)}.",
-        f"What that costs: epsilon {upward(found.epsilon)}, the larger of two numbers that hold against any accounts",
-        f"and queries.  Unseen {upward(found.unseen)}: who was not handed a document comes from even odds to at most "
-        f"{absent:g} against {present:g} that",
-        f"it is not there.  Return {upward(found.returned)}: its id is listed at most e^{upward(found.returned)} times "
-        "as often as an empty slot's; who knows what",
-        "to ask for is handed the text.  Windows of one period share their coins: unseen counts once for all of them.",
+        f"What that costs: epsilon {upward(found.epsilon)}, which is unseen, against any accounts and queries.",
+        f"From even odds they may become {absent:g} % sure that a document which they were not handed is absent, and",
+        "learn nothing of its presence.  Windows of one period share their coins: unseen counts once for all of them.",
+        f"Return {upward(found.returned)} is no part of epsilon: the id of a slot is returned at most "
+        f"{times(found.returned)} times as often as",
+        "an empty slot's by chance.  Whoever knows what to ask for is handed the text.",
     ]
     if found.returned > RETURN:
         lines.append(

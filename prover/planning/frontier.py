@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.delivered import Delivered
+from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass, usual_table
@@ -21,7 +22,8 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
-from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
+from ragseal.prover.commitment.policy_file import cosine_text
+from ragseal.prover.planning.budgets import Budget, Cost, bound_name, cost, least_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.dial import Dial, dial_of_lottery, dial_of_noise
 from ragseal.prover.planning.lottery import spread, up_to_one, whole_gain
@@ -47,6 +49,16 @@ class Point:
     epsilon: float
     quality: Quality
     delivered: Delivered | None = None  #: under claim until-delivered
+
+    @property
+    def bound(self) -> float:
+        """What was traded for the answers: :attr:`ragseal.prover.planning.budgets.Cost.bound`."""
+        return Cost(self.epsilon, self.delivered).bound
+
+    @property
+    def bound_in_words(self) -> str:
+        """The same with its name."""
+        return f"{bound_name(self.budget)} {upward(self.bound)}"
 
     @property
     def cls(self) -> AttestationClass:
@@ -106,7 +118,7 @@ class Point:
         coin = "" if budget.unseen is None else f'unseen = {budget.unseen!r}\nestimate = "report"\n'
         return (
             f'class = "{self.cls.name}"\nclaim = "{budget.claim}"\n{coin}'
-            f"lo = {chosen.window.lo}\nhi = {chosen.window.hi}\ngain = {chosen.gain}\n"
+            f"lo = {cosine_text(chosen.window.lo)}\nhi = {cosine_text(chosen.window.hi)}\ngain = {chosen.gain}\n"
             + (f"prizes = {chosen.prizes}\n" if chosen.prizes else "")
             + f"n_max = {budget.n_max}\n"
             f'k_max = {budget.k_max}\ndelta = "{budget.delta}"\nepsilon_account = "auto"\n'
@@ -138,7 +150,7 @@ class Planner:
         return self._cost[key]
 
     def dial(self, shape: Shape, window: Window, budget: Budget) -> Dial:
-        """The policies of a class, from the least epsilon to the most that the class compares."""
+        """The policies of a class, from the least bound to the largest that the class compares."""
         cls = shape.cls
         if isinstance(cls, LotteryClass):
             whole = up_to_one(window)
@@ -234,11 +246,9 @@ class Planner:
 
     # --- targets ---
 
-    def for_epsilon(
-        self, target: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget
-    ) -> list[Point]:
-        """For every class and window the policy of most epsilon that an audit finds at most ``target``, best answers
-        first; empty if even the least exceeds it everywhere."""
+    def for_bound(self, target: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Point]:
+        """For every class and window the policy of the largest bound that an audit finds at most ``target``, best
+        answers first; empty if even the least exceeds it everywhere."""
         wanted, dials = [], self.dials(used, windows, budget)
         for done, dial in enumerate(dials):
             place = self._within(target, dial)
@@ -248,11 +258,8 @@ class Planner:
         return sorted(self.points(wanted), key=lambda p: -p.quality.ndcg10)
 
     def _within(self, target: float, dial: Dial) -> int:
-        """The largest place whose epsilon is at most ``target``; 0 if none."""
+        """The largest place whose bound is at most ``target``; 0 if none."""
         if dial.budget.unseen is not None:
-            found = self.cost(dial.at(dial.least)).delivered
-            if found is None or found.unseen > target:
-                return 0
             place = dial.of_return(target)
             return place if place >= dial.least else 0
         low, high = dial.least - 1, dial.most + 1
@@ -266,7 +273,7 @@ class Planner:
         return low if low >= dial.least else 0
 
     def for_ndcg(self, target: float, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Point]:
-        """For every class and window the policy of least epsilon whose nDCG@10 reaches ``target``, least epsilon first;
+        """For every class and window the policy of least bound whose nDCG@10 reaches ``target``, least bound first;
         empty if nothing that the class compares reaches it with a finite epsilon."""
         dials = self.dials(used, windows, budget)
         tops = self.qualities([dial.at(dial.most) for dial in dials])
@@ -285,14 +292,14 @@ class Planner:
             for dial, place, quality in zip(asked, middles, measured, strict=True):
                 found[dial][quality.ndcg10 >= target] = place
             self.progress("looking for the gain", done + 1, rounds)
-        return sorted(self.points([dial.at(high) for dial, (_, high) in found.items()]), key=lambda p: p.epsilon)
+        return sorted(self.points([dial.at(high) for dial, (_, high) in found.items()]), key=lambda p: p.bound)
 
     def least(self, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Point]:
-        """Of every class and window the policy of least epsilon."""
+        """Of every class and window the policy of least bound."""
         return self.points([dial.at(dial.least) for dial in self.dials(used, windows, budget)])
 
     def most_finite(self, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Point]:
-        """Of every class and window the policy of most epsilon, as long as that is finite."""
+        """Of every class and window the policy of the largest bound, as long as epsilon is finite."""
         places = [(dial, self._within(1e300, dial)) for dial in self.dials(used, windows, budget)]
         return self.points([dial.at(place) for dial, place in places if place])
 
@@ -301,7 +308,7 @@ class Planner:
         return replace(point, quality=self.qualities([point.candidate], self.seed + other)[0])
 
     def confirmed(self, point: Point, target: float) -> Point | None:
-        """The point, or one with more epsilon, that reaches the target under fresh draws too; measured by others."""
+        """The point, or one with a larger bound, that reaches the target under fresh draws too; measured by others."""
         chosen = point.candidate
         dial = self.dial(chosen.shape, chosen.window, chosen.budget)
         place = dial.place_of(chosen)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -13,12 +14,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, best_guess, presence_odds
-from ragseal.accounting.rounding import per_cent, upward
+from ragseal.accounting.guess import STRONG, absence_in_words, best_guess, presence_odds, return_in_words
+from ragseal.accounting.rounding import for_people, per_cent, upward
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.runtime import face
+from ragseal.runtime.edges.filesystem import why
 
+_NIGHT = "#0d1117"  # the page's paper in a dark setting (ledger/web/face.css)
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
 COLUMNS = (
     "claim", "law", "scale", "prizes", "window", "K", "n_max", "k_max", "epsilon", "unseen", "return", "hidden_share",
@@ -60,8 +63,8 @@ def cell(row: Mapping[str, Any], name: str) -> str:
     if name == "class":
         return str(value) + ("" if row["class_available"] else " (to be built)")
     if name in ("epsilon", "unseen", "return"):
-        return upward(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return for_people(value, bound=True)
+    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else for_people(value)
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -71,10 +74,11 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def draw(plan: Mapping[str, Any]) -> bytes:
-    """The frontier as a PNG: nDCG@10 over epsilon, a line for every claim, law, K, window and budget.
+def draw(plan: Mapping[str, Any], dark: bool = False) -> bytes:
+    """The frontier as a PNG: nDCG@10 over return or epsilon, a line for every claim, law, K, window and budget.
 
-    Full lines are of claim until-delivered, dashed ones of every-list.
+    Full lines are of claim until-delivered, dashed ones of every-list.  What each line is stands below the axes, where
+    it covers none of them.
     """
     import matplotlib
 
@@ -85,12 +89,20 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     for row in plan["frontier"]:
         key = (row["claim"], row["law"], row["K"], *row["window"], row["n_max"], row["k_max"])
         lines.setdefault(key, []).append(row)
+    with plt.style.context(["dark_background", {"figure.facecolor": _NIGHT, "axes.facecolor": _NIGHT}] if dark else []):
+        return _drawn(plan, lines)
+
+
+def _drawn(plan: Mapping[str, Any], lines: Mapping[tuple[Any, ...], list[Mapping[str, Any]]]) -> bytes:
+    """In the colours that are set."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(9, 5.5))
     for (claim, law, K, lo, hi, n_max, k_max), rows in lines.items():
         delivered = claim == UNTIL_DELIVERED
-        rows.sort(key=lambda row: row["epsilon"])
+        rows.sort(key=_traded)
         axes.errorbar(
-            [row["epsilon"] for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
+            [_traded(row) for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
             marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if delivered else "--",
             label=f"{law}, K={K}, [{lo:g}, {hi:g}], {'any accounts' if delivered else f'{k_max} x {n_max}'}",
         )  # fmt: skip
@@ -98,17 +110,30 @@ def draw(plan: Mapping[str, Any]) -> bytes:
     best = plan["recommended"] or plan["nearest"]
     if best:
         name = "recommended" if plan["recommended"] else "nearest"
-        axes.plot([best["epsilon"]], [best["ndcg10"]], "*", markersize=16, color="black", label=name)
+        ink = plt.rcParams["text.color"]
+        axes.plot([_traded(best)], [best["ndcg10"]], "*", markersize=16, color=ink, label=name)
     axes.set(
-        xscale="log", xlabel="epsilon, as an audit reports it", ylabel="nDCG@10",
+        xscale="log", xlabel="until delivered: return; every list: epsilon, as an audit reports it", ylabel="nDCG@10",
         title="Privacy against answers (full: until delivered; dashed: every list; dotted: without noise)",
     )  # fmt: skip
-    axes.legend(fontsize=7, loc="lower right")
-    figure.tight_layout()
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False)
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120)
+    figure.savefig(out, format="png", dpi=120, bbox_inches="tight")
     plt.close(figure)
     return out.getvalue()
+
+
+def _traded(row: Mapping[str, Any]) -> float:
+    """What a row gives for its answers: the return, as epsilon is unseen whatever is answered, or epsilon."""
+    return float(row["return"] if row["claim"] == UNTIL_DELIVERED else row["epsilon"])
+
+
+def headline(row: Mapping[str, Any]) -> str:
+    """What a row's policy promises, in one sentence for the banner."""
+    if row["claim"] == UNTIL_DELIVERED:
+        return f"Any number of accounts {absence_in_words(row['unseen'])} (unseen {upward(row['unseen'])})."
+    return f"The attacker's best guess from even odds: up to {guess(row)} (epsilon {upward(row['epsilon'])})."
 
 
 def guess(row: Mapping[str, Any]) -> str:
@@ -138,62 +163,86 @@ def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
         return [
             *out,
             f"Bounded would be what any accounts learn about any one document until it is delivered to them: unseen "
-            f"{upward(shown['unseen'])} and return {upward(shown['return'])} at delta {shown['delta']}, under the "
-            f"policy that is {which}.",
-            f"Who was not handed a document knows from even odds in up to {guess(shown)} of all cases that it is not "
-            f"there, and nothing of its presence; {shown['hidden_share']:.1%} of the documents are found by nobody; "
-            f"{quality}",
+            f"{upward(shown['unseen'])} at delta {shown['delta']}, under the policy that is {which}; beside it stands "
+            f"{return_in_words(shown['return'])}.",
+            f"Any number of accounts {absence_in_words(shown['unseen'])}; {shown['hidden_share']:.1%} of the documents "
+            f"are found by nobody; {quality}",
         ]
     row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
     weak = "little" if shown["epsilon"] > STRONG else "something"
     return [
         *out,
-        f"Bounded would be what {row} learn about any one document: epsilon {upward(shown['epsilon'])} at delta "
+        f"Bounded would be what {row} learn about any one document: epsilon {_bound(shown['epsilon'])} at delta "
         f"{shown['delta']}, under the policy that is {which}.",
         f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; {quality}",
     ]
+
+
+def _bound(value: Any) -> str:
+    return for_people(value, bound=True)
 
 
 def _shown(row: Mapping[str, Any], name: str) -> str:
     return guess(row) if name == "guess" else cell(row, name).replace(" +- ", "\u00a0\u00b1\u00a0")
 
 
-def page(plan: Mapping[str, Any], picture: bytes | None, now: float) -> str:
-    """plan.html: nothing outside of it is needed."""
+def _image(picture: bytes | None, night: bytes | None) -> str:
+    """The chart, in the reader's light or dark setting."""
+    if not picture:
+        return f"<p>{escape(NO_PLOT)}</p>"
+    light, dark = (f"data:image/png;base64,{base64.b64encode(one).decode()}" for one in (picture, night or picture))
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img alt="nDCG@10 against epsilon" src="{light}"></picture>'
+    )
+
+
+def _points(marked: Sequence[Mapping[str, Any]], frontier: Sequence[Mapping[str, Any]]) -> str:
+    """All points, the marked ones first, then the best answers first; what is the same of all of them said once."""
+    others = [row for row in frontier if row not in marked]
+    rows = [*marked, *sorted(others, key=lambda row: -float(row["ndcg10"] or 0))]
+    if not rows:
+        return "<p>No point was computed.</p>"
+    values = {name: [_shown(row, name) for row in rows] for name in HEADS}
+    same = [name for name in HEADS if len(set(values[name])) == 1]
+    different = [name for name in HEADS if name not in same]
+    pairs = "".join(
+        f'<tr><th scope="row">{escape(HEADS[name])}</th><td>{escape(values[name][0])}</td></tr>' for name in same
+    )
+    shared = f'<h3>The same for all points</h3><table class="pairs"><tbody>{pairs}</tbody></table>' if same else ""
+    if not different:
+        return shared
+    heads = "".join(f"<th scope=col>{escape(HEADS[name])}</th>" for name in different)
+    body = "".join(
+        f"<tr{' class=best' if at < len(marked) else ''}>"
+        + "".join(f'<td data-name="{escape(HEADS[name])}">{escape(values[name][at])}</td>' for name in different)
+        + "</tr>"
+        for at in range(len(rows))
+    )
+    table = f'<table class="cards fit"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f"{shared}<p>The marked one is the policy above; the others follow by their answers, the best first.</p>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="All points">{table}</div>'
+    )
+
+
+def page(plan: Mapping[str, Any], picture: bytes | None, now: float, night: bytes | None = None) -> str:
+    """plan.html: nothing outside of it is needed; ``night``: the picture for readers with a dark setting."""
     best = plan["recommended"]
     shown = best or plan["nearest"]
     head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
     bound = 0.0 if not best else best["unseen"] if best["claim"] == UNTIL_DELIVERED else best["epsilon"]
     tone = "mid" if bound > STRONG else "good" if best else "bad"
-    strength = (
-        f'<p class="guess">The attacker\'s best guess from even odds: up to {guess(shown)} (epsilon '
-        f"{upward(shown['epsilon'])})</p>"
-        if shown
-        else ""
-    )
+    strength = f'<p class="guess">{escape(headline(shown))}</p>' if shown else ""
     marked = [shown] if shown else []
-    rows = "".join(
-        f"<tr{' class=best' if row in marked else ''}>"
-        + "".join(f"<td>{escape(_shown(row, name))}</td>" for name in HEADS)
-        + "</tr>"
-        for row in [*marked, *plan["frontier"]]
-    )
-    image = (
-        f'<img alt="nDCG@10 against epsilon" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
-        if picture
-        else f"<p>{escape(NO_PLOT)}</p>"
-    )
     file = f"<h2>{head}</h2><pre>{escape(shown['policy'])}</pre>" if shown else ""
     body = (
         "<h1>ragseal: privacy against answers, a plan</h1>"
         f'<section class="verdict {tone}" aria-label="Outcome"><strong>{head}</strong>{strength}</section>'
         f"{face.sentences(sentences(plan, now))}{file}"
-        f"<h2>What privacy costs</h2>{image}"
+        f"<h2>What privacy costs</h2>{_image(picture, night)}"
         f"<h2>Reasons</h2><ul>{''.join(f'<li>{escape(reason)}</li>' for reason in plan['reasons'])}</ul>"
-        '<h2>All points</h2><p>The marked one is the policy above.</p><div class="scroll"><table class="wide flat">'
-        "<thead>"
-        f"<tr>{''.join(f'<th scope=col>{escape(head)}</th>' for head in HEADS.values())}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
+        f"<h2>All points</h2>{_points(marked, plan['frontier'])}"
     )
     return face.document("ragseal: a plan", body)
 
@@ -204,9 +253,12 @@ def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
     Raises:
         ConfigurationError: the folder cannot be written.
     """
-    picture = draw(plan) if has_plot() else None
+    picture, night = (draw(plan), draw(plan, dark=True)) if has_plot() else (None, None)
     now = time.time()
-    files = {"plan.json": json.dumps(plan, indent=1).encode() + b"\n", "plan.html": page(plan, picture, now).encode()}
+    files = {
+        "plan.json": json.dumps(plan, indent=1).encode() + b"\n",
+        "plan.html": page(plan, picture, now, night).encode(),
+    }
     if picture is not None:
         files["plan.png"] = picture
     if plan["recommended"]:
@@ -216,5 +268,5 @@ def save(folder: Path, plan: Mapping[str, Any]) -> list[Path]:
         for name, data in files.items():
             (folder / name).write_bytes(data)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the plan into {folder}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the plan into {folder}: {why(error, folder)}") from None
     return [folder / name for name in files]

@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import one_index_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel.classes import AttestationClass
@@ -199,7 +198,7 @@ def _instead(claim: str, advice: Advice) -> str:
     met = "" if advice.recommended else "the target cannot be met; the nearest is "
     return (
         f"under the claim {claim}, for {point.budget.k_max} accounts of {point.budget.n_max} queries: {met}nDCG@10 "
-        f"{point.quality.ndcg10:.3f} at epsilon {upward(point.epsilon)}: {describe(point)}"
+        f"{point.quality.ndcg10:.3f} at {point.bound_in_words}: {describe(point)}"
     )
 
 
@@ -217,12 +216,13 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
 @click.option("--unseen", type=click.FloatRange(LEAST_UNSEEN, MOST_UNSEEN), default=UNSEEN, show_default=True,
               help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
-              help="Target: epsilon at most, the larger of unseen and return, or the coalition's; of answers that "
-              "with the filter.")  # fmt: skip
+              help="Target: epsilon of every-list at most; of answers that with the filter.")  # fmt: skip
+@click.option("--return", "returned_at_most", type=click.FloatRange(min=0, min_open=True),
+              help="Target of until-delivered: return at most. Its epsilon is --unseen.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, show_default=True,
-              help="Noise, of which of two laws of one shape the class with the faster proof is taken; or the lottery, "
-              "of until-delivered only.")  # fmt: skip
+              help="Noise, or the lottery, which is of until-delivered only. Where two tables of noise have one shape, the class "
+              "with the faster proof is taken.")  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
               help="K, slots returned; the client re-ranks them. By default those of 10, 32 and 50 that have a "
               "class, under every-list of 10 and 50.")  # fmt: skip
@@ -261,6 +261,7 @@ def plan(
     claim: str,
     unseen: float,
     epsilon: float | None,
+    returned_at_most: float | None,
     ndcg: float | None,
     laws: Sequence[str],
     returned: Sequence[int],
@@ -291,6 +292,7 @@ def plan(
     any accounts and queries, or of claim every-list, against k_max accounts of n_max queries each. Of claim answers
     nothing is measured: class and gain follow from epsilon and the filter, and what a keyword needs from them.
     """
+    _check_targets(claim, epsilon, returned_at_most)
     share: Fraction = rational(delta, "--delta")
     if claim == ANSWERS:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
@@ -305,7 +307,7 @@ def plan(
         made = make_plan(
             corpus,
             embedder,
-            Target(epsilon, ndcg),
+            Target(epsilon, returned_at_most, ndcg),
             laws=tuple(dict.fromkeys(laws)),
             returned=tuple(dict.fromkeys(returned)),
             budgets=_budgets(claim, unseen, tuple(dict.fromkeys(n_max)), tuple(dict.fromkeys(k_max)), share),
@@ -323,6 +325,17 @@ def plan(
         )
     files = page.save(out, made)
     click.echo(json.dumps(made) if as_json else _for_people(made, files))
+
+
+def _check_targets(claim: str, epsilon: float | None, returned: float | None) -> None:
+    """Raises UsageError: a target that the claim does not have."""
+    if epsilon is not None and claim == UNTIL_DELIVERED:
+        raise click.UsageError(
+            f"epsilon of the claim {UNTIL_DELIVERED} is unseen, whatever is answered: give --unseen, and --return for "
+            "how often a slot's id may come back"
+        )
+    if returned is not None and claim in (EVERY_LIST, ANSWERS):
+        raise click.UsageError(f"the claim {claim} has no return: give --epsilon")
 
 
 def _budgets(claim: str, unseen: float, n_max: Sequence[int], k_max: Sequence[int], delta: Fraction) -> list[Budget]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.ranked_class import RankedClass
@@ -15,6 +14,7 @@ from ragseal.prover.planning.budgets import (
     ACCOUNTS,
     RETURN,
     Budget,
+    bound_name,
     chance_in_words,
     hidden_in_words,
     return_in_words,
@@ -30,10 +30,15 @@ USELESS_SHARE = 0.5  #: of the noise-free nDCG@10: below it a reason says so
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a provider asks for; with both, epsilon is the limit and nDCG@10 what it has to reach."""
+    """What a provider asks for; with a bound and nDCG@10, the bound is the limit and nDCG@10 what it has to reach."""
 
-    epsilon: float | None = None
+    epsilon: float | None = None  #: of every-list
+    returned: float | None = None  #: of until-delivered, whose epsilon is the policy's unseen
     ndcg10: float | None = None
+
+    def limit(self, budget: Budget) -> float | None:
+        """Of the bound that the claim's dial changes."""
+        return self.epsilon if budget.unseen is None else self.returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,11 @@ class Advice:
 
 
 def efficient(points: Sequence[Point]) -> list[bool]:
-    """Which points no other point of the same budget beats in both epsilon and nDCG@10."""
+    """Which points no other point of the same budget beats in both bound and nDCG@10."""
 
     def beats(a: Point, b: Point) -> bool:
-        least = (a.epsilon <= b.epsilon, a.quality.ndcg10 >= b.quality.ndcg10)
-        return a.budget == b.budget and all(least) and (a.epsilon, a.quality.ndcg10) != (b.epsilon, b.quality.ndcg10)
+        least = (a.bound <= b.bound, a.quality.ndcg10 >= b.quality.ndcg10)
+        return a.budget == b.budget and all(least) and (a.bound, a.quality.ndcg10) != (b.bound, b.quality.ndcg10)
 
     return [not any(beats(other, point) for other in points) for point in points]
 
@@ -58,13 +63,14 @@ def efficient(points: Sequence[Point]) -> list[bool]:
 def advise(
     planner: Planner, target: Target, used: Sequence[Shape], windows: Sequence[Window], budget: Budget
 ) -> Advice:
-    """The best policy for a target: the least epsilon for an nDCG@10, or the best answers within an epsilon."""
+    """The best policy for a target: the least epsilon (of until-delivered, return) for an nDCG@10, or the best answers
+    within one."""
     ceiling = planner.noise_free(max(shape.cls.K for shape in used)).ndcg10
     reasons = [f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; {_against(budget)}"]
-    if target.epsilon is None and target.ndcg10 is None:
+    if target.limit(budget) is None and target.ndcg10 is None:
         target, why = _default(budget, ceiling)
         reasons.append(f"no target was given: {why} is taken")
-    if target.epsilon is not None:
+    if target.limit(budget) is not None:
         return _within(planner, target, used, windows, budget, ceiling, reasons)
     assert target.ndcg10 is not None
     return _reaching(planner, target.ndcg10, used, windows, budget, ceiling, reasons)
@@ -79,7 +85,7 @@ def _against(budget: Budget) -> str:
         )
     return (
         f"the claim {budget.claim} holds against any accounts and queries, at delta {budget.delta} for {ACCOUNTS} "
-        f"accounts of {budget.n_max} queries; epsilon is the larger of unseen and return, and depends on neither number"
+        f"accounts of {budget.n_max} queries; its epsilon is unseen, which depends on neither number and on no answer"
     )
 
 
@@ -88,8 +94,7 @@ def _default(budget: Budget, ceiling: float) -> tuple[Target, str]:
     if budget.unseen is None:
         wanted = DEFAULT_SHARE * ceiling
         return Target(ndcg10=wanted), f"{DEFAULT_SHARE:.0%} of the noise-free nDCG@10, {wanted:.3f},"
-    limit = max(RETURN, budget.unseen)
-    return Target(epsilon=limit), f"epsilon {limit:g}, which limits the return, beside unseen {budget.unseen:g},"
+    return Target(returned=RETURN), f"return {RETURN:g} beside unseen {budget.unseen:g}"
 
 
 def _reaching(
@@ -99,9 +104,9 @@ def _reaching(
     found = planner.for_ndcg(wanted, used, windows, budget)
     sure = [point for point in (planner.confirmed(p, wanted) for p in found[:CONFIRMED]) if point]
     if sure:
-        best = min(sure, key=lambda p: p.epsilon)
+        best = min(sure, key=lambda p: p.bound)
         reasons.append(
-            f"epsilon {upward(best.epsilon)} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
+            f"{best.bound_in_words} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
         if _both_kinds(used, budget):
@@ -115,7 +120,7 @@ def _reaching(
     if budget.hidden and wanted <= ceiling:
         why += ", what the coin hides included"
     near = (
-        f"; the nearest is {nearest.quality.ndcg10:.3f} at epsilon {upward(nearest.epsilon)}: {describe(nearest)}"
+        f"; the nearest is {nearest.quality.ndcg10:.3f} at {nearest.bound_in_words}: {describe(nearest)}"
         if nearest
         else ""
     )
@@ -127,33 +132,27 @@ def _within(
     planner: Planner, target: Target, used: Sequence[Shape], windows: Sequence[Window], budget: Budget, ceiling: float,
     reasons: list[str],
 ) -> Advice:  # fmt: skip
-    limit = target.epsilon
+    limit, name = target.limit(budget), bound_name(budget)
     assert limit is not None
-    found = planner.for_epsilon(limit, used, windows, budget)
-    if not found and budget.unseen is not None and budget.unseen > limit:
-        reasons.append(
-            f"epsilon {limit:g} CANNOT be met with unseen {budget.unseen:g}, which alone is more: give --unseen "
-            f"{limit:g} or less, which hides more documents"
-        )
-        return Advice(None, None, tuple(reasons))
+    found = planner.for_bound(limit, used, windows, budget)
     if not found:
-        nearest = min(planner.least(used, windows, budget), key=lambda p: p.epsilon, default=None)
+        nearest = min(planner.least(used, windows, budget), key=lambda p: p.bound, default=None)
         reasons.append(
-            f"epsilon {limit:g} CANNOT be met: even the least gain{_or_prizes(used)} exceeds it in every class and "
-            "window" + (f"; the nearest is epsilon {upward(nearest.epsilon)}: {describe(nearest)}" if nearest else "")
+            f"{name} {limit:g} CANNOT be met: even the least gain{_or_prizes(used)} exceeds it in every class and "
+            "window" + (f"; the nearest is {nearest.bound_in_words}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))
     best = planner.again(found[0])
     if target.ndcg10 is not None and best.quality.ndcg10 < target.ndcg10:
         reasons.append(
-            f"epsilon {limit:g} and nDCG@10 {target.ndcg10:.3f} CANNOT be met together: within this epsilon the best "
+            f"{name} {limit:g} and nDCG@10 {target.ndcg10:.3f} CANNOT be met together: within this {name} the best "
             f"is nDCG@10 {best.quality.ndcg10:.3f}: {describe(best)}"
         )
         other = planner.for_ndcg(target.ndcg10, used, windows, budget)
         if other:
-            reasons.append(f"that nDCG@10 takes epsilon {upward(other[0].epsilon)}: {describe(other[0])}")
+            reasons.append(f"that nDCG@10 takes {other[0].bound_in_words}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
-    reasons.append(f"of {len(found)} ways to stay within epsilon {limit:g} these answers are best: {describe(best)}")
+    reasons.append(f"of {len(found)} ways to stay within {name} {limit:g} these answers are best: {describe(best)}")
     if _both_kinds(used, budget):
         reasons.append(_otherwise_within(planner, best, found, limit))
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
@@ -179,11 +178,11 @@ def _otherwise_within(planner: Planner, best: Point, found: Sequence[Point], lim
     kind = "law with noise" if _drawn(best) else "lottery"
     other = next((point for point in found if _drawn(point) != _drawn(best)), None)
     if other is None:
-        return f"no {kind} stays within epsilon {limit:g} in what was compared"
+        return f"no {kind} stays within {bound_name(best.budget)} {limit:g} in what was compared"
     q = planner.again(other).quality
     return (
-        f"the best {kind} within the same epsilon reaches nDCG@10 {q.ndcg10:.3f} +- {q.ndcg10_se:.3f}, measured under "
-        f"the same draws of coins: {describe(other)}"
+        f"the best {kind} within the same {bound_name(best.budget)} reaches nDCG@10 {q.ndcg10:.3f} +- "
+        f"{q.ndcg10_se:.3f}, measured under the same draws of coins: {describe(other)}"
     )
 
 
@@ -194,8 +193,8 @@ def _otherwise_reaching(planner: Planner, best: Point, found: Sequence[Point], w
     sure = [point for point in (planner.confirmed(p, wanted) for p in others) if point]
     if not sure:
         return f"no {kind} that was compared reaches nDCG@10 {wanted:.3f}"
-    other = min(sure, key=lambda p: p.epsilon)
-    return f"a {kind} takes epsilon {upward(other.epsilon)} for it: {describe(other)}"
+    other = min(sure, key=lambda p: p.bound)
+    return f"a {kind} takes {other.bound_in_words} for it: {describe(other)}"
 
 
 def in_words(point: Point) -> list[str]:
@@ -222,7 +221,7 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     if q.ndcg10 < USELESS_SHARE * ceiling:
         reasons.append(
             f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; {_cheaper(point)}"
-            "allow a larger epsilon, or plan with --ndcg to see what useful answers cost"
+            f"allow a larger {bound_name(point.budget)}, or plan with --ndcg to see what useful answers cost"
         )
     if not point.candidate.shape.available:
         cls = point.cls

@@ -22,6 +22,7 @@ from ragseal.embedder import Embedder, Quantised, quantise
 from ragseal.embedder.interface import Role
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import Document, open_corpus, read_beir_qrels, read_beir_queries
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.progress import Progress, nothing
 
 EMBED_BATCH = 256  #: texts between two progress reports
@@ -127,7 +128,9 @@ def embed(embedder: Embedder, texts: Sequence[str], role: Role, cache: Path | No
     if path is not None and path.exists():
         try:
             kept = np.load(path, allow_pickle=False)
-        except (OSError, ValueError):
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
+        except ValueError:
             raise ConfigurationError(f"{path} is damaged: remove it and plan again") from None
         if kept.dtype == np.int8 and kept.shape == (len(texts), embedder.dimension):
             return np.asarray(kept)
@@ -161,4 +164,4 @@ def _keep(path: Path, rows: Quantised) -> None:
             np.save(file, rows)
         os.replace(temporary, path)
     except OSError as error:
-        raise ConfigurationError(f"cannot keep embeddings in {path.parent}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot keep embeddings in {path.parent}: {why(error, path.parent)}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, Document, open_corpus
 from ragseal.prover.commitment.corpus_notes import Notes
-from ragseal.prover.sources.interface import Item
+from ragseal.prover.sources.interface import Item, Refused
 from ragseal.runtime.metadata import mapping_of
 
 
@@ -31,7 +31,7 @@ class CorpusSource:
     def identity(self) -> str:
         return self._identity
 
-    def snapshot(self) -> tuple[Iterator[Item], str]:
+    def snapshot(self) -> tuple[Iterator[Item | Refused], str]:
         found = open_corpus(self._spec, fields=self._fields, chunk_characters=self._chunk, notes=self._notes)
         return (_item(document) for document in found), ""
 

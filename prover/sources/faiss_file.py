@@ -10,7 +10,6 @@ which runs code when it is read: export its texts as JSONL instead.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ import numpy.typing as npt
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
-from ragseal.prover.commitment.corpus_files import lines_of, require_file
+from ragseal.prover.commitment.corpus_files import objects_of, require_file
 from ragseal.prover.commitment.corpus_notes import Notes
-from ragseal.prover.sources.interface import Item
-from ragseal.prover.sources.reading import driver_errors, read_row
+from ragseal.prover.sources.interface import Item, Refused
+from ragseal.prover.sources.reading import driver_errors, take_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, split
 
 FORM = "faiss:INDEX?texts=FILE.jsonl&key=MEMBER&id=MEMBER&text=MEMBER&metadata=MEMBER,..."
@@ -43,29 +42,30 @@ def open_at(location: str, vectors: bool, notes: Notes) -> FaissSource:
             )
     need_driver("faiss", "sources-faiss")
     columns = columns_of(options, vectors, Columns(), VECTOR)
-    return FaissSource(Path(place).absolute(), Path(texts).absolute(), options.get("key"), columns)
+    return FaissSource(Path(place).absolute(), Path(texts).absolute(), options.get("key"), columns, notes)
 
 
 class FaissSource:
     """Vectors of an index file and the texts beside it."""
 
-    def __init__(self, index: Path, texts: Path, key: str | None, columns: Columns) -> None:
-        self._index, self._texts, self._key, self._columns = index, texts, key, columns
+    def __init__(self, index: Path, texts: Path, key: str | None, columns: Columns, notes: Notes) -> None:
+        self._index, self._texts, self._key, self._columns, self._notes = index, texts, key, columns, notes
         self._identity = f"faiss:{index}?texts={texts}&{columns.told()}"
 
     def identity(self) -> str:
         return self._identity
 
-    def snapshot(self) -> tuple[Iterator[Item], str]:
+    def snapshot(self) -> tuple[Iterator[Item | Refused], str]:
+        self._notes.begin(self._columns.metadata)
         require_file(self._texts, DEFAULT_LIMITS)
         return self._read(), ""
 
-    def _read(self) -> Iterator[Item]:
+    def _read(self) -> Iterator[Item | Refused]:
         vectors, numbers = _vectors(self._index)
         key = self._key
         place = {int(number): at for at, number in enumerate(numbers)}
         count = 0
-        for count, (where, row) in enumerate(_rows(self._texts), 1):
+        for count, (where, row) in enumerate(objects_of(self._texts, DEFAULT_LIMITS), 1):
             at = count - 1
             if key is not None:
                 number = row.get(key)
@@ -74,7 +74,8 @@ class FaissSource:
                 at = place.pop(number)
             if at >= len(vectors):
                 raise EncodingError(f"{where}: {self._index} has {len(vectors)} vectors, and no more")
-            yield read_row(row, self._columns, where, vector=vectors[at])
+            own = {name: value for name, value in row.items() if name != key or name in self._columns.names()}
+            yield take_row(own, self._columns, where, self._notes, vector=vectors[at])
         if count != len(vectors):
             raise EncodingError(f"{self._texts} has {count} lines, {self._index} {len(vectors)} vectors")
 
@@ -108,15 +109,3 @@ def _vectors(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]
         if not isinstance(index, faiss.IndexFlat) or index.ntotal != len(numbers):
             raise EncodingError(f"{path} is no flat FAISS index: others keep approximations")
         return index.reconstruct_n(0, index.ntotal), numbers
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in lines_of(path, DEFAULT_LIMITS):
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise EncodingError(f"{where}: not a JSON object") from None
-        if not isinstance(row, dict):
-            raise EncodingError(f"{where}: not a JSON object but a {type(row).__name__}")
-        yield where, row

@@ -41,12 +41,20 @@ class Item:
             raise EncodingError(f"{self.where}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that cannot be a document.  Its source goes on behind it: what else the source has must be known."""
+
+    id: str | None  #: where the row has one
+    error: EncodingError  #: names the row
+
+
 class Source(Protocol):
     """A table, collection or corpus.  Reading blocks; one thread at a time.
 
     Every method may raise:
         ConfigurationError: a table, column or file that is not there, or no right to read it.
-        EncodingError: a row that is refused; names it.
+        EncodingError: a file or table that cannot be read.
         TransportError: the engine cannot be reached or was lost; trying again may help.
     """
 
@@ -54,7 +62,7 @@ class Source(Protocol):
         """Which rows these are, in one line without passwords: the same for the same ones."""
         ...
 
-    def snapshot(self) -> tuple[Iterator[Item], str]:
+    def snapshot(self) -> tuple[Iterator[Item | Refused], str]:
         """All rows, and the mark of this moment; the iterator reads as it advances."""
         ...
 
@@ -84,7 +92,7 @@ class Feed(Protocol):
         """
         ...
 
-    def changes(self, mark: str) -> tuple[Iterator[Item | Delete], str]:
+    def changes(self, mark: str) -> tuple[Iterator[Item | Refused | Delete], str]:
         """Rows that were put or deleted since ``mark``, as they are now, and the mark up to which they are.
 
         At most some thousand rows at a time; the same mark again where there is nothing new.

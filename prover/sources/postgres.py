@@ -9,10 +9,12 @@ table (or view).  Identifiers are quoted by the driver; ``where`` is SQL of the 
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
 
 import numpy as np
 import psycopg
@@ -25,9 +27,9 @@ from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Delete
 from ragseal.prover.postgres_uri import secrets_of
-from ragseal.prover.sources.interface import Item
+from ragseal.prover.sources.interface import Item, Refused
 from ragseal.prover.sources.postgres_outbox import Outbox, Position
-from ragseal.prover.sources.reading import read_row
+from ragseal.prover.sources.reading import refused, take_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, split
 
 FORM = (
@@ -48,7 +50,7 @@ def open_at(location: str, vectors: bool, notes: Notes) -> PostgresSource:
     place, options, rest = _take_options(location)
     conninfo = place + ("?" + rest if rest else "")
     columns = columns_of(options, vectors, Columns(), "embedding")
-    return PostgresSource(conninfo, need("table", options, FORM), columns, options.get("where"))
+    return PostgresSource(conninfo, need("table", options, FORM), columns, options.get("where"), notes)
 
 
 def _take_options(location: str) -> tuple[str, dict[str, str], str]:
@@ -70,15 +72,18 @@ class PostgresSource:
         table: its name, with its schema before a dot where it needs one.
         columns: which are read; the vector is of type vector, halfvec or an array of numbers.
         where: a condition in SQL, the operator's own.
+        notes: told which columns are not kept, and which are kept in the server's spelling.
 
     Raises:
         ConfigurationError: the server refuses: no such table or column, no right.
         TransportError: no connection.
     """
 
-    def __init__(self, conninfo: str, table: str, columns: Columns, where: str | None = None) -> None:
+    def __init__(
+        self, conninfo: str, table: str, columns: Columns, where: str | None = None, notes: Notes | None = None
+    ) -> None:
         self._secrets = secrets_of(conninfo, FORM)
-        self._columns = columns
+        self._columns, self._notes = columns, Notes() if notes is None else notes
         self._table = sql.Identifier(*table.split("."))
         self._where = where
         with self._errors():
@@ -100,6 +105,7 @@ class PostgresSource:
                 if missing:
                     raise ConfigurationError(f"table {table!r} has no column {missing[0]!r}")
                 self._select = self._selected()
+                self._rest = [name for name in self._outbox.types() if name not in columns.names()]
         except BaseException:
             self._db.close()
             raise
@@ -107,7 +113,8 @@ class PostgresSource:
     def identity(self) -> str:
         return self._identity
 
-    def snapshot(self) -> tuple[Iterator[Item], str]:
+    def snapshot(self) -> tuple[Iterator[Item | Refused], str]:
+        self._notes.begin(self._columns.metadata)
         with self._errors():
             self._begin()
             try:
@@ -115,13 +122,14 @@ class PostgresSource:
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
-        return self._read(self._select), mark
+        rows = cast(Iterator[Item | Refused], self._read(self._select))  # without deletions in front
+        return rows, mark
 
     def ready(self) -> None:
         with self._errors():
             self._outbox.require()
 
-    def changes(self, mark: str) -> tuple[Iterator[Item | Delete], str]:
+    def changes(self, mark: str) -> tuple[Iterator[Item | Refused | Delete], str]:
         since = Position.decode(mark)
         with self._errors():
             self._begin()
@@ -155,6 +163,7 @@ class PostgresSource:
 
     def _begin(self) -> None:
         self._db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._db.execute("SET LOCAL TIME ZONE 'UTC'")  # or a role's setting would be in the text of a time
 
     def _selected(self) -> sql.Composed:
         """The query, with every long value cut behind its limit by the server: a refused row is not carried here."""
@@ -169,47 +178,73 @@ class PostgresSource:
             parts.append(sql.SQL("{} AS vector").format(sql.Identifier(columns.vector)))
         kinds = self._outbox.types()
         for at, name in enumerate(columns.metadata):
-            alias = f"m{at}"
-            if kinds.get(name) in _PLAIN:
+            alias, kind = f"m{at}", _bare(kinds[name])
+            if kind in _PLAIN:
                 parts.append(sql.SQL("{} AS {}").format(sql.Identifier(name), sql.Identifier(alias)))
+            elif kind in _DATES:
+                iso = sql.SQL("to_json({}) #>> '{{}}' AS {}")  # ISO 8601, whatever the session's DateStyle
+                parts.append(iso.format(sql.Identifier(name), sql.Identifier(alias)))
             else:
                 parts.append(_cut(name, MAX_VALUE, alias))
+                if kind not in _TEXTS and kind != _DECIMAL:
+                    self._notes.as_written(name, kinds[name])
+        return self._from(sql.SQL(", ").join(parts))
+
+    def _from(self, columns: sql.Composed) -> sql.Composed:
         # the operator's own SQL, from the command line: it may do what its role may do
         condition = sql.SQL(self._where) if self._where is not None else sql.SQL("TRUE")
-        columns_read = sql.SQL(", ").join(parts)  # the line break ends a comment that the condition may end in
-        return sql.SQL("SELECT {} FROM {} WHERE ({}\n)").format(columns_read, self._table, condition)
+        # the line break ends a comment that the condition may end in
+        return sql.SQL("SELECT {} FROM {} WHERE ({}\n)").format(columns, self._table, condition)
 
-    def _read(self, query: sql.Composed) -> Iterator[Item]:
-        """Rows of a query inside the transaction that was begun, which ends with them."""
+    def _read(self, query: sql.Composed, rest: Callable[[], Iterator[Delete]] = lambda: iter(())) -> _Rows:
+        """Rows of a query inside the transaction that was begun, behind ``rest``; it ends with them."""
         own = self._columns
-        title, vector = own.title and "title", own.vector and "vector"
-        columns = Columns("id", "text", title, vector, own.metadata)
         kind = "" if own.vector is None else self._outbox.types()[own.vector].partition("(")[0].rpartition(".")[2]
         try:
+            with self._errors():
+                yield from rest()
             with self._errors(), self._db.cursor("ragseal") as cursor:
                 cursor.itersize = FETCH
                 cursor.execute(query, binary=True)
                 for number, row in enumerate(cursor, 1):
                     where = f"row {number} of table {self._table.as_string(None)}"
-                    metadata = {name: row[f"m{at}"] for at, name in enumerate(own.metadata)}
-                    found = None if vector is None else _vector_of(row["vector"], kind, where)
-                    yield read_row(row, columns, where, vector=found, metadata=metadata)
+                    yield self._taken(row, kind, where)
         finally:
             if not self._db.closed and not self._db.broken:
                 with self._errors():
                     self._db.execute("ROLLBACK")
 
-    def _as_they_are(self, names: list[str]) -> Iterator[Item | Delete]:
-        """The rows of these ids now; an id without a row that is meant is a deletion."""
+    def _taken(self, found: dict[str, Any], kind: str, where: str) -> Item | Refused:
+        """A row of the query by the table's own names, which errors use."""
+        own = self._columns
+        row = {name: found[f"m{at}"] for at, name in enumerate(own.metadata)}
+        if own.title is not None:
+            row[own.title] = found["title"]
+        row |= {own.text: found["text"], own.id: found["id"]}
+        vector = None
+        try:
+            for name in own.metadata:
+                if row[name] is not None and _bare(self._outbox.types()[name]) == _DECIMAL:
+                    row[name] = _decimal(row[name], name, where)
+            if own.vector is not None:
+                vector = _vector_of(found["vector"], kind, where)
+        except EncodingError as error:
+            return refused(row, own, error)
+        return take_row(row, own, where, self._notes, vector=vector, also=self._rest)
+
+    def _as_they_are(self, names: list[str]) -> _Rows:
+        """The rows of these ids now, behind the deletions: ids without a row that is meant."""
         kind = self._outbox.types()[self._columns.id]
-        query = sql.SQL("{} AND {} = ANY (CAST({} AS text[])::{}[])").format(
-            self._select, sql.Identifier(self._columns.id), sql.Literal(names), sql.SQL(kind)
+        chosen = sql.SQL(" AND {} = ANY (CAST({} AS text[])::{}[])").format(
+            sql.Identifier(self._columns.id), sql.Literal(names), sql.SQL(kind)
         )
-        missing = dict.fromkeys(names)
-        for item in self._read(query):
-            missing.pop(item.id, None)
-            yield item
-        yield from map(Delete, missing)
+
+        def gone() -> Iterator[Delete]:
+            id_text = _cut(self._columns.id, DEFAULT_LIMITS.id_characters, "id")
+            there = self._db.execute(self._from(id_text) + chosen).fetchall()
+            yield from map(Delete, sorted(set(names) - {row["id"] for row in there}))
+
+        return self._read(self._select + chosen, gone)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -218,6 +253,8 @@ class PostgresSource:
         except psycopg.Error as error:
             said = self._without_secrets(" ".join(str(error).split())[:300])
             state = error.sqlstate
+            if state is None and isinstance(error, psycopg.DataError):  # of a value: the next try ends the same
+                raise EncodingError(f"PostgreSQL: a value cannot be read: {said}") from None
             if state is None or state.startswith(_PASSING):
                 raise TransportError(f"PostgreSQL: {said or type(error).__name__}") from None
             raise ConfigurationError(f"PostgreSQL refuses ({state}): {said}") from None
@@ -228,12 +265,30 @@ class PostgresSource:
         return text
 
 
-#: Types of a metadata column that arrive as they are; any other is read as the server writes it, as text.
+_Rows = Iterator[Item | Refused | Delete]
+
+#: Types of a metadata column that arrive as they are, as ISO 8601, as numbers and as texts; of any other the server's
+#: own text is kept, and noted.
 _PLAIN = frozenset({"boolean", "smallint", "integer", "bigint", "real", "double precision"})
+_DATES = frozenset({"date", "timestamp without time zone", "timestamp with time zone"})
+_DECIMAL = "numeric"
+_TEXTS = frozenset({"text", "character varying", "character", "name", "citext", "uuid", '"char"'})
 
 #: How pgvector sends its types: two 16-bit numbers, the first of them the dimension, then the entries, all big-endian.
 _ENTRIES = {"vector": ">f4", "halfvec": ">f2"}
 _HEADER_BYTES = 4
+
+
+def _bare(kind: str) -> str:
+    """A type without its lengths."""
+    return re.sub(r"\([^)]*\)", "", kind)
+
+
+def _decimal(text: str, name: str, where: str) -> Decimal:
+    """A numeric value, which is exact.  EncodingError: cut, since it is longer than any number that is kept."""
+    if len(text) > MAX_VALUE:
+        raise EncodingError(f"{where}: metadata {name!r} has more than {MAX_VALUE} digits")
+    return Decimal(text)
 
 
 def _cut(name: str, limit: int, alias: str) -> sql.Composed:

@@ -17,9 +17,10 @@ from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpus_notes import Notes
-from ragseal.prover.sources.interface import Item
-from ragseal.prover.sources.reading import driver_errors, read_row
+from ragseal.prover.sources.interface import Item, Refused
+from ragseal.prover.sources.reading import driver_errors, take_row
 from ragseal.prover.sources.spec import Columns, columns_of, need, need_driver, require_no_password, split
+from ragseal.runtime.edges.proxy import go_straight_in_the_clear
 
 FORM = "qdrant:http://HOST:6333?collection=NAME&text=FIELD&id=FIELD&vector=NAME&metadata=FIELD,..."
 API_KEY = "QDRANT_API_KEY"
@@ -38,13 +39,13 @@ def open_at(location: str, vectors: bool, notes: Notes) -> QdrantSource:
         )
     require_no_password(url, f"the API key comes from {API_KEY}")
     need_driver("qdrant_client", "sources-qdrant")
+    go_straight_in_the_clear(url)
     from qdrant_client import QdrantClient
 
     with driver_errors("Qdrant"):
         client = QdrantClient(url=url, api_key=os.environ.get(API_KEY), timeout=SECONDS)
-    return QdrantSource(
-        client, url, need("collection", options, FORM), columns_of(options, vectors, Columns(id=POINT_ID), "")
-    )
+    columns = columns_of(options, vectors, Columns(id=POINT_ID), "")
+    return QdrantSource(client, url, need("collection", options, FORM), columns, notes)
 
 
 class QdrantSource:
@@ -56,8 +57,8 @@ class QdrantSource:
         columns: payload fields; the vector's name is empty for a collection that has one.
     """
 
-    def __init__(self, client: Any, place: str, collection: str, columns: Columns) -> None:
-        self._client = client
+    def __init__(self, client: Any, place: str, collection: str, columns: Columns, notes: Notes) -> None:
+        self._client, self._notes = client, notes
         self._collection = collection
         self._columns = columns
         self._identity = f"qdrant:{place}?collection={collection}&{columns.told()}"
@@ -65,27 +66,30 @@ class QdrantSource:
     def identity(self) -> str:
         return self._identity
 
-    def snapshot(self) -> tuple[Iterator[Item], str]:
+    def snapshot(self) -> tuple[Iterator[Item | Refused], str]:
+        self._notes.begin(self._columns.metadata)
         with driver_errors("Qdrant"):
             if not self._client.collection_exists(self._collection):
                 raise ConfigurationError(f"Qdrant has no collection {self._collection!r}")
         return self._read(), ""
 
-    def _read(self) -> Iterator[Item]:
+    def _read(self) -> Iterator[Item | Refused]:
         columns = self._columns
         named = columns.vector
         wanted: bool | list[str] = [named] if named else named is not None
-        fields = [name for name in columns.names() if name not in (POINT_ID, columns.vector)]
         offset: Any = None
         while True:
             with driver_errors("Qdrant"):
                 points, offset = self._client.scroll(
-                    self._collection, limit=FETCH, offset=offset, with_payload=fields, with_vectors=wanted
+                    self._collection, limit=FETCH, offset=offset, with_payload=True, with_vectors=wanted
                 )
             for point in points:
                 vector = point.vector.get(named) if isinstance(point.vector, dict) else point.vector
-                row = {POINT_ID: point.id, **(point.payload or {})}
-                yield read_row(row, columns, f"point {point.id} of collection {self._collection!r}", vector=vector)
+                row = {**(point.payload or {}), POINT_ID: point.id}
+                if columns.id != POINT_ID:
+                    del row[POINT_ID]
+                where = f"point {point.id} of collection {self._collection!r}"
+                yield take_row(row, columns, where, self._notes, vector=vector)  # all of the payload, to note the rest
             if offset is None:
                 return
 

@@ -2,7 +2,7 @@
 """From a row as a driver gives it to an :class:`Item`, refused where it cannot be a document.
 
 Drivers convert freely and databases hold anything: a row's types are looked at here, once, for every engine.  An error
-names the row, so that its owner finds it; nothing is skipped, cut or guessed.
+names the row, so that its owner finds it; nothing is skipped, cut or guessed.  Columns that are not read are noted.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import datetime
 import math
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ import numpy as np
 from ragseal.kernel.errors import AuditError, EncodingError, TransportError
 from ragseal.prover.commitment.corpora import check_document
 from ragseal.prover.commitment.corpus_files import Limits
-from ragseal.prover.sources.interface import Item, Vector
+from ragseal.prover.commitment.corpus_notes import Notes
+from ragseal.prover.sources.interface import Item, Refused, Vector
 from ragseal.prover.sources.spec import Columns
 from ragseal.runtime.metadata import Plain
 
@@ -29,6 +31,7 @@ SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  #: parts of
 SHORTEST_SECRET = 6  #: characters; masking what is shorter would garble words
 
 _MISSING = object()
+_EXACT = 1 << 53  #: integers below it are doubles
 
 
 def read_row(
@@ -67,6 +70,54 @@ def read_row(
     return Item(identifier, text, pairs, taken, where)
 
 
+def take_row(
+    row: Mapping[str, Any],
+    columns: Columns,
+    where: str,
+    notes: Notes,
+    *,
+    vector: Any = None,
+    also: Iterable[str] = (),
+) -> Item | Refused:
+    """The item of one row, or that it is none; what of the row is not kept is noted.
+
+    Args:
+        also: columns that are not read and not in ``row``.
+    """
+    try:
+        item = read_row(row, columns, where, vector=vector)
+    except EncodingError as error:
+        return refused(row, columns, error)
+    notes.unread([*unread(row, columns), *also])
+    notes.carried(item.metadata)
+    return item
+
+
+def refused(row: Mapping[str, Any], columns: Columns, error: EncodingError) -> Refused:
+    """A row that is no document, with its id where it has one."""
+    try:
+        return Refused(_identifier(pick(row, columns.id), columns.id, ""), error)
+    except EncodingError:
+        return Refused(None, error)
+
+
+def unread(row: Mapping[str, Any], columns: Columns) -> list[str]:
+    """Names of what a row has and nobody reads; of a nested mapping that is read in part, the rest of it."""
+    names = set(columns.names())
+
+    def rest(part: Mapping[str, Any], path: str) -> Iterator[str]:
+        for key, value in part.items():
+            name = f"{path}{key}"
+            if name in names:
+                continue
+            if isinstance(value, Mapping) and any(one.startswith(f"{name}.") for one in names):
+                yield from rest(value, f"{name}.")
+            else:
+                yield name
+
+    return list(rest(row, ""))
+
+
 def pick(row: Mapping[str, Any], name: str) -> Any:
     """A row's value under a name, or under its parts in nested mappings; ``_MISSING`` if there is none."""
     if name in row:
@@ -76,17 +127,24 @@ def pick(row: Mapping[str, Any], name: str) -> Any:
     return pick(inner, rest) if isinstance(inner, Mapping) else _MISSING
 
 
-def checked(items: Iterator[Item], limits: Limits) -> Iterator[Item]:
-    """A snapshot's items, each of a document that can be one, each id once.
+def checked(items: Iterator[Item | Refused], limits: Limits) -> Iterator[Item | Refused]:
+    """A snapshot's items, each of a document that can be one, each id once; other rows are refused.
 
     Raises:
-        EncodingError: what is refused; names the row.
+        EncodingError: more rows than a source may have.
     """
     seen: set[str] = set()
     for item in items:
-        check_document(item.where, item.document(), limits)
-        if item.id in seen:
-            raise EncodingError(f"{item.where}: this id occurs twice in the source")
+        if isinstance(item, Refused):
+            yield item
+            continue
+        try:
+            check_document(item.where, item.document(), limits)
+            if item.id in seen:
+                raise EncodingError(f"{item.where}: this id occurs twice in the source")
+        except EncodingError as error:
+            yield Refused(item.id, error)
+            continue
         if len(seen) >= limits.documents:
             raise EncodingError(f"{item.where}: more than {limits.documents} rows; split the source into tenants")
         seen.add(item.id)
@@ -103,6 +161,8 @@ def driver_errors(what: str) -> Iterator[None]:
         yield
     except AuditError:
         raise
+    except (UnicodeError, OverflowError, ArithmeticError) as error:  # of values: the next try ends the same
+        raise EncodingError(f"{what}: a value cannot be read: {_masked(str(error))[:200]}") from None
     except Exception as error:
         said = _masked(str(error)).strip().split("\n")[0][:300]
         raise TransportError(f"{what}: {type(error).__name__}: {said}") from None
@@ -139,6 +199,12 @@ def _value(value: Any, name: str, where: str) -> Plain:
         value = value.item()
     if isinstance(value, uuid.UUID):
         value = str(value)
+    if isinstance(value, Decimal):
+        value = _number(value, name, where)
+    if getattr(value, "nanosecond", 0):  # a time of pandas, where that is installed; elsewhere it cannot be read
+        raise EncodingError(f"{where}: metadata {name!r} is a time in nanoseconds: round it to microseconds")
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC)  # the same moment is the same text, whatever the session's zone
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date, too
         value = value.isoformat()
     if not isinstance(value, str | bool | int | float):
@@ -146,6 +212,21 @@ def _value(value: Any, name: str, where: str) -> Plain:
     if isinstance(value, float) and not math.isfinite(value):
         raise EncodingError(f"{where}: metadata {name!r} is {value}")
     return value
+
+
+def _number(value: Decimal, name: str, where: str) -> int | float:
+    """A decimal as the number that reads as it again.  EncodingError: it has too many digits for one."""
+    if not value.is_finite():
+        raise EncodingError(f"{where}: metadata {name!r} is {value}")
+    if value == value.to_integral_value() and abs(value) < _EXACT:
+        return int(value)
+    found = float(value)
+    if not math.isfinite(found) or Decimal(repr(found)) != value:
+        raise EncodingError(
+            f"{where}: metadata {name!r} has {len(value.as_tuple().digits)} digits, which no number keeps: read it as "
+            "text, from a view that casts it"
+        )
+    return found
 
 
 def _vector(value: Any, name: str, where: str) -> Vector:

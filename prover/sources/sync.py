@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,13 +13,13 @@ from itertools import islice
 from ragseal.embedder import Embedder
 from ragseal.kernel.errors import CommitmentError, EncodingError, TransportError
 from ragseal.prover.commitment import document_rows, documents
-from ragseal.prover.commitment.corpora import DEFAULT_LIMITS, check_document
+from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
 from ragseal.prover.commitment.corpus_files import Limits
 from ragseal.prover.commitment.document_rows import ChangedMeanwhile
 from ragseal.prover.commitment.documents import Applied, Change, Delete, Embed, Mark, Put
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.randomness import Draw
-from ragseal.prover.sources.interface import Feed, Item, Source, StaleMark, Versioned
+from ragseal.prover.sources.interface import Feed, Item, Refused, Source, StaleMark, Versioned
 from ragseal.prover.sources.reading import checked
 from ragseal.prover.sources.vectors import EMBED, VectorCheck, VectorRule
 from ragseal.prover.storage.state import State
@@ -48,7 +48,7 @@ class Target:
 
 
 def sync(target: Target, source: Source) -> Applied:
-    """Take in a snapshot of a source, all of it or nothing.
+    """Take in a snapshot of a source, all of it, or its deletions alone where a row is refused.
 
     New and changed documents are put; those that were last read from this source and that it no longer has are
     deleted.  What other sources or people put is left alone unless the source has the same id.
@@ -62,21 +62,18 @@ def sync(target: Target, source: Source) -> Applied:
     documents.check_name(target.tenant)
     owned = document_rows.of_source(target.state, target.tenant, identity)
     items, mark = source.snapshot()
-
-    def changes() -> Iterator[Change]:
-        seen: set[str] = set()
-        for put in _puts(target, _counted(_bounded(target, checked(items, target.limits)), target.reading)):
-            seen.add(put.document.id)
-            yield put
-        if not seen:
-            raise EncodingError(
-                f"{identity} has no rows: nothing was changed. If its documents are to go, delete them by id "
-                "(`documents delete`)"
-            )
-        if not target.keep_missing:
-            yield from map(Delete, sorted(owned - seen))
-
-    return _apply(target, changes(), identity, mark)
+    read = _Read()
+    for one in _counted(_bounded(target, checked(items, target.limits)), target.reading):
+        read.take(one)
+    if not read.ids:
+        raise read.refused or EncodingError(
+            f"{identity} has no rows: nothing was changed. If its documents are to go, delete them by id "
+            "(`documents delete`)"
+        )
+    if not target.keep_missing:
+        read.gone += map(Delete, sorted(owned - read.ids))
+    read.same = bool(owned & read.ids)
+    return _brought(target, read, identity, mark)
 
 
 def catch_up(target: Target, source: Source, stop: threading.Event | None = None) -> Applied:
@@ -105,7 +102,7 @@ def catch_up(target: Target, source: Source, stop: threading.Event | None = None
             return total + sync(target, source)
         if mark == kept:
             break
-        total += _apply(target, _fed(target, identity, found), identity, mark)
+        total += _brought(target, _fed(target, identity, found), identity, mark)
         kept = mark
     return total
 
@@ -116,6 +113,7 @@ def follow(
     stop: threading.Event,
     every: float,
     tell: Callable[[Applied], None] = lambda done: None,
+    missed: Callable[[str], None] = lambda why: None,
 ) -> None:
     """Keep a tenant's documents up to date until ``stop`` is set; a batch is taken whole or not at all.
 
@@ -126,6 +124,7 @@ def follow(
         open_source: opens it; called again after a loss.
         every: seconds between two looks at a source that has no feed, and the most between two looks at one that has.
         tell: told what each batch changed.
+        missed: told why the source is lost, and nothing once it is read again.
 
     Raises:
         As :func:`sync`; a source that cannot be reached only where it never could.
@@ -137,6 +136,7 @@ def follow(
                 while not stop.is_set():
                     done = catch_up(target, source, stop)
                     wait, reached = FIRST_WAIT, True
+                    missed("")
                     if done.any:
                         tell(done)
                     if isinstance(source, Feed):
@@ -149,11 +149,12 @@ def follow(
             if not reached:
                 raise
             log.warning("%s; trying again in %.0f s", error, wait)
+            missed(str(error))
             stop.wait(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
 
-def _apply(target: Target, changes: Iterable[Change], identity: str, mark: str) -> Applied:
+def _apply(target: Target, changes: Sequence[Change], identity: str, mark: Mark | None) -> Applied:
     return documents.apply(
         target.state,
         target.tenant,
@@ -162,7 +163,7 @@ def _apply(target: Target, changes: Iterable[Change], identity: str, mark: str) 
         target.draw,
         target.shape,
         source=identity,
-        mark=Mark(identity, mark),
+        mark=mark,
     )
 
 
@@ -179,28 +180,75 @@ def _puts(target: Target, items: Iterator[Item]) -> Iterator[Put]:
     check.finish()
 
 
-def _fed(target: Target, identity: str, found: Iterator[Item | Delete]) -> Iterator[Change]:
+@dataclass
+class _Read:
+    """What was read of a source."""
+
+    items: list[Item] = field(default_factory=list)
+    gone: list[Delete] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)  #: of all rows, refused ones too
+    refused: EncodingError | None = None  #: the first one
+    same: bool = True  #: whether the source has ids that it had before: one with other ids alone may be another table
+
+    def take(self, one: Item | Refused) -> None:
+        if one.id is not None:
+            self.ids.add(one.id)
+        if isinstance(one, Refused):
+            self.refused = self.refused or one.error
+        else:
+            self.items.append(one)
+
+
+def _fed(target: Target, identity: str, found: Iterator[Item | Refused | Delete]) -> _Read:
     """A feed's changes; the last state of an id counts, so puts and deletes need no common order."""
     owned = document_rows.of_source(target.state, target.tenant, identity)
-    gone: list[Delete] = []
+    read = _Read()
 
-    def taken() -> Iterator[Item]:
+    def puts() -> Iterator[Item | Refused]:
         for change in found:
-            if isinstance(change, Item):
-                check_document(change.where, change.document(), target.limits)
+            if isinstance(change, Delete):
+                if change.id in owned and not target.keep_missing:
+                    read.gone.append(change)
+            else:
                 yield change
-            elif change.id in owned and not target.keep_missing:
-                gone.append(change)
 
-    items = list(_bounded(target, taken()))
-    yield from gone
-    yield from _puts(target, _counted(iter(items), target.reading))
+    for one in _counted(_bounded(target, checked(puts(), target.limits)), target.reading):
+        read.take(one)
+    return read
 
 
-def _bounded(target: Target, items: Iterator[Item]) -> Iterator[Item]:
+def _brought(target: Target, read: _Read, identity: str, mark: str) -> Applied:
+    """All that was read is taken, or the deletions alone where something is refused.
+
+    What is deleted in a source must not go on being answered because another row of it is wrong.  The mark stays where
+    it was then, so that the rest is read again.
+
+    Raises:
+        As :func:`sync`.
+    """
+    try:
+        if read.refused is not None:
+            raise read.refused
+        return _apply(target, [*read.gone, *_puts(target, iter(read.items))], identity, Mark(identity, mark))
+    except ChangedMeanwhile:
+        raise
+    except (EncodingError, CommitmentError) as error:
+        if not read.gone or not read.same:
+            raise
+        deleted = _apply(target, read.gone, identity, None).deleted
+        raise type(error)(
+            f"{error}. Documents that the source no longer has were deleted all the same, {deleted} of them; nothing "
+            "else was changed"
+        ) from None
+
+
+def _bounded(target: Target, items: Iterator[Item | Refused]) -> Iterator[Item | Refused]:
     """Items as long as they can fit: nobody's database fills the memory of a provider that serves meanwhile."""
     places, held = target.shape.places, 0
     for count, item in enumerate(items, 1):
+        if isinstance(item, Refused):
+            yield item
+            continue
         held += len(item.text)
         if count > places:
             raise CommitmentError(
@@ -214,7 +262,7 @@ def _bounded(target: Target, items: Iterator[Item]) -> Iterator[Item]:
         yield item
 
 
-def _counted(items: Iterator[Item], reading: Callable[[int], None]) -> Iterator[Item]:
+def _counted(items: Iterator[Item | Refused], reading: Callable[[int], None]) -> Iterator[Item | Refused]:
     count = 0
     for count, item in enumerate(items, 1):
         if count % BATCH == 0:

@@ -8,7 +8,6 @@ Index and namespace may be left out where there is one.  Files are looked up ins
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from ragseal.prover.commitment.corpus_files import inside
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.parquet import ParquetSource, parquet_files
 from ragseal.prover.sources.spec import Columns, columns_of, need_driver, split
+from ragseal.runtime import texts
+from ragseal.runtime.json_text import parse_object
 
 FORM = "vdf:FOLDER?index=NAME&namespace=NAME&id=COLUMN&text=COLUMN&vector=COLUMN&metadata=COLUMN,..."
 META = "VDF_META.json"
@@ -42,22 +43,13 @@ def open_at(location: str, vectors: bool, notes: Notes) -> ParquetSource:
     default = vector[0] if isinstance(vector, list) and vector and isinstance(vector[0], str) else "vector"
     columns = columns_of(options, vectors, Columns(id=own if isinstance(own, str) and own else "id"), default)
     identity = f"vdf:{folder}?index={index}&namespace={part.get('namespace') or ''}&{columns.told()}"
-    return ParquetSource(found, columns, identity)
+    return ParquetSource(found, columns, identity, notes)
 
 
 def _meta(folder: Path) -> dict[str, Any]:
     path = inside(folder, META)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(META_BYTES + 1)
-        if len(raw) > META_BYTES:
-            raise EncodingError(f"{path} has more than {META_BYTES} bytes")
-        meta = json.loads(raw)
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise EncodingError(f"{path} is not JSON: {str(error)[:80]}") from None
-    if not isinstance(meta, dict) or not isinstance(meta.get("indexes"), dict) or not meta["indexes"]:
+    meta = parse_object(texts.read_text(path, str(path), most=META_BYTES, error=EncodingError), str(path))
+    if not isinstance(meta.get("indexes"), dict) or not meta["indexes"]:
         raise EncodingError(f"{path} names no indexes")
     return meta
 

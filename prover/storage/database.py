@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.storage.schema import SCHEMA, SCHEMA_VERSION
+from ragseal.runtime.edges.databases import why_database
+from ragseal.runtime.edges.filesystem import why
 
 DATABASE = "state.db"
 COPIED_PAGES = 1024  #: of the database, between which others get their turn
@@ -32,6 +34,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError: it cannot be had."""
+        self._path = path
         self._db = _open_reader(path)
         self.mutex = threading.Lock()  #: held while it reads
 
@@ -45,7 +48,8 @@ class Reader:
             try:
                 return self._db.execute(query, tuple(values)).fetchall()
             except sqlite3.Error as error:
-                raise ConfigurationError(f"the provider's database cannot be read: {error}") from None
+                said = why_database(error, self._path)
+                raise ConfigurationError(f"the provider's database cannot be read: {said}") from None
 
     def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a read, or None."""
@@ -80,6 +84,7 @@ class Database:
         self.path = path
         self._mutex = threading.RLock()  #: of the connection that writes
         self._failure: str | None = None
+        self.refused = ""  #: why the newest write was refused by disk or database; empty where it was taken
         self._db = open_database(path)
         self._reader = Reader(path)
         self._spare: Reader | None = Reader(path)  #: for a snapshot: no file is opened then
@@ -108,7 +113,10 @@ class Database:
                 self._commit()
             except sqlite3.Error as error:
                 self._roll_back()
-                raise ConfigurationError(f"the provider's database refuses: {error}; nothing was changed") from None
+                self.refused = why_database(error, self.path)
+                raise ConfigurationError(
+                    f"the provider's database refuses: {self.refused}; nothing was changed"
+                ) from None
             finally:
                 if not durable:
                     self._db.execute("PRAGMA synchronous=FULL")
@@ -116,13 +124,14 @@ class Database:
     def _commit(self) -> None:
         try:
             self._db.execute("COMMIT")
+            self.refused = ""
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_BUSY"):
                 raise  # SQLite has certainly rolled back
             self._roll_back()
             self._failure = (
-                f"the provider's database failed while it wrote ({error}): nobody can tell what is on disk. Check the "
-                "disk and start the provider again"
+                f"the provider's database failed while it wrote: {why_database(error, self.path)}; nobody can tell "
+                "what is on disk. Check the disk and start the provider again"
             )
             raise ConfigurationError(self._failure) from None
 
@@ -185,7 +194,8 @@ class Database:
                 copy.close()
             return found
         except sqlite3.Error as error:
-            raise ConfigurationError(f"the provider's database cannot be copied: {error}") from None
+            said = why_database(error, target)
+            raise ConfigurationError(f"the provider's database cannot be copied: {said}") from None
         finally:
             source.close()
 
@@ -209,7 +219,8 @@ class Database:
                     self._db.execute("PRAGMA busy_timeout=5000")
                 return not busy
             except sqlite3.Error as error:
-                raise ConfigurationError(f"the provider's database refuses to be rewritten: {error}") from None
+                said = why_database(error, self.path)
+                raise ConfigurationError(f"the provider's database refuses to be rewritten: {said}") from None
 
     def _vacuum(self) -> None:
         """Rewrite the database: a small one in memory, a larger one by a nameless temporary file in the state folder.
@@ -263,7 +274,7 @@ def _open_reader(path: Path) -> sqlite3.Connection:
         database.execute("SELECT 1 FROM sqlite_master").fetchall()  # opens its files now, not at the first question
         return database
     except sqlite3.Error as error:
-        raise ConfigurationError(f"cannot open {path}: {error}") from None
+        raise ConfigurationError(f"cannot open {path}: {why_database(error, path)}") from None
 
 
 def open_database(path: Path, new: bool = False) -> sqlite3.Connection:
@@ -288,5 +299,7 @@ def open_database(path: Path, new: bool = False) -> sqlite3.Connection:
             f"{path} is missing, and with it documents, accounts and the secrets of every window: restore it from a "
             "backup"
         ) from None
-    except (OSError, sqlite3.Error) as error:
-        raise ConfigurationError(f"cannot open {path}: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot open {path}: {why(error, path)}") from None
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"cannot open {path}: {why_database(error, path)}") from None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Versions of a live index that nobody needs any more leave the state folder.  SPEC A.12.12.
 
-No record names them and none can: records name one of the two newest versions, or are there already.  Salts and
+No record names them and none can: records name one of the newest versions, or are there already.  Salts and
 blinders go, and texts and vectors that no other version has; what is public stays, since every version is audited.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragseal.kernel.errors import CommitmentError
-from ragseal.kernel.versions import ANSWERING
+from ragseal.kernel.versions import nameable
 from ragseal.prover.storage import slots
 from ragseal.prover.storage.retirement import is_retired
 from ragseal.prover.storage.state import State
@@ -20,7 +20,8 @@ from ragseal.prover.storage.window import Stage, Window
 def needed(window: Window) -> set[int]:
     """Numbers of the updates of a window that answers and proofs may take: what records name, and what they may."""
     newest = len(window.updates)
-    answering = range(max(1, newest - ANSWERING + 1), newest + 1) if window.stage is Stage.OPEN else ()
+    first = max(1, newest - nameable(window.manifest.policy) + 1)
+    answering = range(first, newest + 1) if window.stage is Stage.OPEN else ()
     return {*window.named, *answering}
 
 

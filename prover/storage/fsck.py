@@ -78,7 +78,7 @@ def examine(provider: Provider, whole: bool, progress: Progress = nothing) -> Re
 
 
 def check_start(provider: Provider, progress: Progress = nothing) -> Report:
-    """What ``serve`` does before it takes a call.
+    """What ``serve`` does before it takes a call.  What it could not look at keeps it from nothing.
 
     Raises:
         ConfigurationError: something is wrong; serving could make it worse.
@@ -100,33 +100,45 @@ Assemble = Callable[[State, assembly.Progress], Backends]
 def examine_folder(
     directory: Path, whole: bool, progress: Progress = nothing, assemble: Assemble = assembly.assemble
 ) -> Report:
-    """A state folder that no provider is using; what keeps it from being opened is a finding like any other.
+    """A state folder that no provider is using; what keeps it from being opened is in the report like anything else.
 
-    Raises:
-        LedgerError: a provider is using it.
-        ConfigurationError: there is no provider.
+    A folder that another process uses, or where no provider's settings are to be seen, was not checked.
     """
     broken = Report()
     try:
         state = State(directory)
-    except LedgerError:
-        raise
+    except LedgerError as error:
+        broken.missed(str(error))
+        return broken
     except ConfigurationError as error:
         if not (directory / SETTINGS).exists():
-            raise
+            broken.missed(str(error))
+            return broken
         check_files(directory, broken)
-        broken.found(str(error))
+        broken.failed("", error)
         return broken
     try:
-        provider = Provider(state, assemble(state, lambda _: None))
+        tools = assemble(state, lambda _: None)
+    except AuditError as error:  # of what computes, which is no part of the folder
+        return _without_tools(state, whole, broken, error)
+    try:
+        provider = Provider(state, tools)
     except AuditError as error:
-        check_files(directory, broken)
-        with broken.guard(DATABASE):
-            check_database(state, whole, broken)
-        broken.found(str(error))
-        state.close()
+        broken = _without_tools(state, whole, broken, None)
+        broken.failed("", error)
         return broken
     try:
         return examine(provider, whole, progress)
     finally:
         provider.close()
+
+
+def _without_tools(state: State, whole: bool, report: Report, missing: AuditError | None) -> Report:
+    """What can be said of a folder whose provider cannot be put together; closes the state."""
+    check_files(state.directory, report)
+    with report.guard(DATABASE):
+        check_database(state, whole, report)
+    if missing is not None:
+        report.missed(f"ledger and windows: {missing}")
+    state.close()
+    return report

@@ -7,7 +7,7 @@ afterwards, so that a restart in the middle of a window continues exactly where 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import (
@@ -118,11 +118,14 @@ class History:
         if manifest.coins and manifest.coin.thrown_by:
             self.throw(manifest)
 
-    def carried(self, policy: Policy, auditors: Sequence[Seat]) -> Window | None:
-        """The window whose coins a next one of this policy and auditors carries on; None where it throws its own.
+    def carried(self, policy: Policy, auditors: Sequence[Seat], tenants: Collection[str]) -> Window | None:
+        """The window whose coins a next one of this policy, with these auditors and tenants, carries on.
 
         The newest throw of the budget period, if it was thinned by and hides as many: any other choice would cost a
         throw more.
+
+        Returns:
+            None where it throws its own.
         """
         for window in reversed(self.windows.values()):
             known = window.manifest
@@ -130,6 +133,7 @@ class History:
                 continue
             same = known.policy.hidden == policy.hidden and known.policy.period_start == policy.period_start
             same = same and same_coins(known.policy, policy)
+            same = same and {one.tenant for one in known.tenants}.issuperset(tenants)
             return window if same and window.thinning is not None and known.auditors == tuple(auditors) else None
         return None
 
@@ -161,8 +165,8 @@ class History:
             )
         if message.time < self.opening_time(window, message.time):
             raise CommitmentError("the window would open before its policy says, or before an earlier one was closed")
-        if message.time > window.manifest.policy.closes:
-            raise CommitmentError("the window's closing time has passed: commit a new one")
+        if message.time > window.manifest.policy.opens_by:
+            raise CommitmentError("it is too late for the window to open: commit a new one")
 
     def add(self, index: int, entry: bytes) -> Message:
         """Take in the ledger's entry number ``index``.

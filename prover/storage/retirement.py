@@ -50,7 +50,7 @@ def require_kept(state: State, manifest: bytes) -> None:
 
 def forgotten(window: Window, now: float) -> bool:
     """Whether a window's time was over a day ago and nobody has closed it, open or not."""
-    return window.close is None and now >= window.manifest.policy.closes + DAY
+    return window.close is None and now >= window.closes + DAY
 
 
 def over(history: History, window: Window, now: float) -> bool:
@@ -78,13 +78,13 @@ def due_at(history: History, window: Window, retain: int, on_pass: bool = False)
         return float(window.close.time + (min(retain, DAY) if on_pass and passed(window) else retain))
     if history.passed_over(window):
         return 0.0
-    return float(window.manifest.policy.closes + DAY) if window.beacon is None else None
+    return float(window.closes + DAY) if window.beacon is None else None
 
 
 def latest_at(history: History, window: Window, retain: int) -> float:
     """When a window is retired at the latest, by a provider that runs all the while: also of one that is open."""
     due = due_at(history, window, retain)
-    return float(window.manifest.policy.closes + DAY + retain) if due is None else due
+    return float(window.closes + DAY + retain) if due is None else due
 
 
 # --- the steps -------------------------------------------------------------------------------------------------------

@@ -41,6 +41,20 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What a transaction has written so far, to be read inside it."""
+
+    db: sqlite3.Connection
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.db.execute(query, values).fetchall()
+
+    def row(self, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self.db.execute(query, values).fetchone()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Slots:
     """The filled slots of an index, as the database has them.  One is made by a function below."""
 
@@ -65,6 +79,12 @@ class Slots:
         """Bytes of memory that it takes to hold what can be read."""
         found = self.source.row(f"SELECT TOTAL(LENGTH(text) + LENGTH(metadata) + {OVERHEAD}) {self._own}", self.values)
         return int(found[0]) if found else 0
+
+    def longest(self, count: int) -> list[tuple[str, int]]:
+        """Id and bytes of what can be read (id, text and metadata) of the longest ones, the longest first."""
+        length = "LENGTH(CAST(document AS BLOB)) + LENGTH(CAST(text AS BLOB)) + LENGTH(metadata) AS length"
+        query = f"SELECT document, {length} {self._own} ORDER BY length DESC, document LIMIT {self._slot}"
+        return [(str(name), int(size)) for name, size in self.source.rows(query, (*self.values, count))]
 
     @property
     def _own(self) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -26,7 +25,9 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.log_keys import LOG_KEY_FILE
 from ragseal.ledger.note import NoteSigner, check_name
 from ragseal.prover.storage.database import DATABASE, Database, open_database
+from ragseal.runtime import texts
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.shred import shred
 from ragseal.runtime.token_key import TokenKey
@@ -57,14 +58,11 @@ class Settings:
     @classmethod
     def load(cls, path: Path) -> Settings:
         """Raises ConfigurationError: missing or damaged file."""
-        try:
-            values = tomllib.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
+        if not path.exists():
             raise ConfigurationError(
                 f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise ConfigurationError(f"cannot read {path}: {error}") from None
+            )
+        values = texts.read_toml(path, str(path))
         kinds = {"origin": str, "class_name": str, "embedder": str, "shards": int}
         if set(values) != set(kinds) or any(type(values[key]) is not kind for key, kind in kinds.items()):
             raise ConfigurationError(
@@ -229,7 +227,7 @@ def create(
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(directory, 0o700)
     except OSError as error:
-        raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot make the state folder {directory}: {why(error, directory)}") from None
     try:
         for name in ("windows", "keys"):
             (directory / name).mkdir(mode=0o700, exist_ok=True)
@@ -242,5 +240,5 @@ def create(
         for made in () if was_there else directory.iterdir():  # what is half made is no provider, and in the way
             shutil.rmtree(made) if made.is_dir() else made.unlink()
         if isinstance(error, OSError):
-            raise ConfigurationError(f"cannot make the state folder {directory}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot make the state folder {directory}: {why(error, directory)}") from None
         raise

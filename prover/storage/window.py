@@ -30,7 +30,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.verdict import AuditVerdict
-from ragseal.kernel.versions import ANSWERING, IndexUpdate, tick_at
+from ragseal.kernel.versions import ANSWERING, IndexUpdate, nameable, tick_at
 
 
 class Stage(Enum):
@@ -81,9 +81,15 @@ class Window:
         return Stage.COMMITTED if self.seal is None else Stage.SEALED
 
     @property
+    def closes(self) -> int:
+        """When its time is over, in seconds since 1970; before it has opened, until when it may open."""
+        policy = self.manifest.policy
+        return policy.opens_by if self.beacon is None else policy.ends(self.opened_at)
+
+    @property
     def ends(self) -> int:
         """Until when the window blocks others, in seconds since 1970."""
-        return min(self.manifest.policy.closes, self.close.time) if self.close else self.manifest.policy.closes
+        return min(self.closes, self.close.time) if self.close else self.closes
 
     def missing(self) -> list[str]:
         """Sealed owners that have not opened, in the seal's order."""
@@ -127,6 +133,12 @@ class Window:
     def overdue(self, now: float) -> bool:
         """Whether the newest version is too old to answer from: the audit would hold that against this provider."""
         return bool(self.every) and (not self.updates or now >= self.updates[-1][1].time + ANSWERING * self.every)
+
+    def too_late(self, time: int) -> bool:
+        """Whether the newest version is so old that no record of this time may follow it."""
+        return bool(self.every) and (
+            not self.updates or time >= self.updates[-1][1].time + ANSWERING * self.every + COARSE_TIME
+        )
 
     def due(self, now: float) -> int | None:
         """The tick for which a new version is to be made; None while there is none."""
@@ -231,7 +243,7 @@ class Window:
         before = self.updates[-1][1].time if self.updates else -1
         if message.time <= before or message.time != tick_at(self.opened_at, self.every, message.time):
             raise CommitmentError(f"version {message.number} is of no later tick than the one before it")
-        if message.time > self.manifest.policy.closes:
+        if message.time > self.closes:
             raise CommitmentError("the window's closing time has passed")
         if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
             raise CommitmentError("the update is not of the manifest's tenants")
@@ -249,9 +261,10 @@ class Window:
         if message.seq != len(self.records) or message.time < self.time:
             raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
         version = self.numbers.get(request.index_digest, 0)  # 0 is no version's number
-        if self.every and version <= max(0, len(self.updates) - ANSWERING):
-            raise CommitmentError(f"record {message.seq} names none of the {ANSWERING} newest versions of an index")
-        if self.every and message.time >= self.updates[-1][1].time + ANSWERING * self.every + COARSE_TIME:
+        newest = nameable(self.manifest.policy)
+        if self.every and version <= max(0, len(self.updates) - newest):
+            raise CommitmentError(f"record {message.seq} names none of the {newest} newest versions of an index")
+        if self.too_late(message.time):
             raise CommitmentError(f"record {message.seq} is answered from a version that is long overdue")
         if request.ctr != self.counters.get(request.account, 0) + 1:
             raise CommitmentError(f"request {request.ctr} of {request.account} does not follow its last one")

@@ -12,7 +12,7 @@ from functools import partial
 from ragseal.groth16.keys import KeyView, ThinningView
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import UnavailableError
 from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.backends import Backends
@@ -70,9 +70,9 @@ def _version_of(provider: Provider, secrets: WindowSecrets, window: Window, reco
 
 
 def _thinning_key(tools: Backends, manifest: Manifest) -> ThinningView:
-    """The key under whose points a window with a coin places columns.  ConfigurationError: there is none."""
+    """The key under whose points a window with a coin places columns.  UnavailableError: there is none."""
     if tools.thinning_keys is None:
-        raise ConfigurationError("there are no keys of the thinning circuit: `ragseal-provider fetch-keys`")
+        raise UnavailableError("there are no keys of the thinning circuit: `ragseal-provider fetch-keys`")
     return tools.thinning_keys.view(manifest.coin.key_digest)
 
 

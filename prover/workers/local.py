@@ -18,6 +18,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError,
 from ragseal.kernel.printable import printable
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkersStatus, WorkResult
 from ragseal.prover.workers.process import receive, send
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.token_key import PIN_VARIABLE
 
 PROGRAM = (sys.executable, "-m", "ragseal.prover.workers.process")
@@ -50,7 +51,7 @@ class _Process:
             )
         except OSError as error:
             mine.close()
-            raise UnreachedError(f"no worker can be started: {error.strerror}") from None
+            raise UnreachedError(f"no worker can be started: {why(error)}") from None
         finally:
             its.close()
         mine.settimeout(limit)

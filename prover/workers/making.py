@@ -17,6 +17,7 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.thinning import thinning_class
 from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.workers.interface import MAX_FAILURE, Work, WorkResult
+from ragseal.runtime.edges.filesystem import why
 
 NICEST = 19  #: the lowest priority: whatever else runs on the machine comes first
 _THINNING = "thinning-"
@@ -66,7 +67,9 @@ class ProvingKeys:
         try:
             return sorted(entry.name for entry in os.scandir(self._directory) if entry.is_dir())
         except OSError as error:
-            raise ConfigurationError(f"cannot read the folder of keys {self._directory}: {error.strerror}") from None
+            raise ConfigurationError(
+                f"cannot read the folder of keys {self._directory}: {why(error, self._directory)}"
+            ) from None
 
     def prove(self, work: Work, worker: str) -> WorkResult:
         """A proof, or why this process cannot make it; never raises an AuditError."""

@@ -13,6 +13,7 @@ from ragseal.backends.native import available
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.workers.interface import HERE, Workers
 from ragseal.prover.workers.local import LocalWorkers
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.keyfile import load_shared
 
 FORMS = f'"{HERE}", "local:COUNT", "postgres://USER@HOST/DB" or "ray://HOST:PORT"'
@@ -33,12 +34,14 @@ def need_ray(address: str) -> None:
     Raises:
         ConfigurationError: no such address, no Ray here, or a channel to another machine that authenticates nobody.
     """
-    found = re.fullmatch(r"ray://(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}", address)
-    if found is None:
-        raise ConfigurationError('--prove takes a Ray cluster as "ray://HOST:PORT", of its Ray Client server (10001)')
+    try:
+        place = Address.parse(address.removeprefix(_RAY), unix=False)
+    except ConfigurationError as error:
+        form = '--prove takes a Ray cluster as "ray://HOST:PORT", of its Ray Client server (10001)'
+        raise ConfigurationError(f"{form}: {error}") from None
     if importlib.util.find_spec("ray") is None:
         raise ConfigurationError("this takes the package ray: pip install 'ragseal[workers-ray]'")
-    if found[1] not in ("127.0.0.1", "localhost", "[::1]") and os.environ.get("RAY_USE_TLS") != "1":
+    if not place.loopback and os.environ.get("RAY_USE_TLS") != "1":
         raise ConfigurationError(
             "whoever reaches a Ray cluster runs programs on it: set RAY_USE_TLS=1 with RAY_TLS_SERVER_CERT, "
             "RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT here and on every node (docs/how-to/workers.md), or reach it by a "

@@ -29,6 +29,8 @@ from ragseal.kernel.errors import AuditError
 from ragseal.prover.workers.interface import MOST_PLACES
 from ragseal.prover.workers.process import receive, send
 from ragseal.prover.workers.ray_worker import REFUSED, RayWorker
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.proxy import go_straight_to
 
 CPUS = 1  #: that an actor asks for: at the lowest priority it uses those that nobody else does
 LOOK = 2.0  #: seconds between two looks at the cluster's nodes
@@ -319,6 +321,7 @@ def main(worker: type[RayWorker] = RayWorker) -> None:
     late.start()
     try:
         refuse_pickled_names()
+        go_straight_to(Address.parse(address.removeprefix("ray://")).host)
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
         late.cancel()
         bridge.look()

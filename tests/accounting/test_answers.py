@@ -220,6 +220,7 @@ def policy(**changes: object) -> Policy:
         CLS.name, class_digest(CLS), build_table(CLS.law).digest(), 24, ANSWERS, 0, 0, 20, 4, 10, 2, "1/1000000", "9",
         "9/10",
         10, False, "slot", 1, 0, 0, 60, 0, vocabulary=b"v" * 32, words_max=2, participations=5, similarity=1,
+        answered_by=30,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 

@@ -64,7 +64,12 @@ def test_gain_window_queries_and_accounts_change_no_return() -> None:
     for changes in ({"gain": 1}, {"gain": 200}, {"lo": 0}, {"n_max": 10**6}):
         assert delivered_window(policy(**changes), TINY, 1000, DELTA).returned == least.returned
     assert delivered_window(policy(prizes=1), TINY, 1, DELTA).returned > least.returned
-    assert least.epsilon == least.returned == pytest.approx(math.log((1 - 13 / 256) * 256 / 3 + 13 / 256), rel=1e-12)
+    assert (
+        least.epsilon
+        == least.unseen
+        < least.returned
+        == pytest.approx(math.log((1 - 13 / 256) * 256 / 3 + 13 / 256), rel=1e-12)
+    )
 
 
 def test_delta_is_what_refusals_take_and_more_than_that_has_no_return() -> None:

@@ -39,7 +39,7 @@ def words(tools: Machine, first: str = "copper") -> Vocabulary:
 def answers_policy(tools: Machine, **changes: Any) -> Policy:
     own: dict[str, Any] = {
         "claim": ANSWERS, "lo": 0, "hi": 6, "gain": 12, "gate": False, "vocabulary": words(tools).root, "words_max": 2,
-        "participations": 2, "similarity": 1, "epsilon_account": "40",
+        "participations": 2, "similarity": 1, "answered_by": 30, "epsilon_account": "40",
     }  # fmt: skip
     return policy(tools, **{**own, **changes})
 

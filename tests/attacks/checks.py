@@ -19,6 +19,7 @@ from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.client import history
 from ragseal.client import witnesses as client_witnesses
+from ragseal.groth16 import relations
 from ragseal.groth16.views import EstimateView
 from ragseal.kernel import (
     attestation,
@@ -134,6 +135,9 @@ ELEMENTS_BELOW_R = Both(
 )
 RESPONSES_CANONICAL = Both((ELEMENTS_BELOW_R, Check(field, "to_bytes", _reduced)))
 
+KEY_POINTS_RELATED = Guard(relations, "check_relations", "small multiples of each other")
+KEY_POINTS_ALIKE = Guard(relations, "check_relations", "holds for other")
+
 # --- the provider's own: proofs by workers ---------------------------------------------------------------------------
 
 WORKER_PROOF = Check(statements.ShardProving, "check")
@@ -184,6 +188,7 @@ SEALED_FOR_BETTER = Both((SEALED_AGAIN, RELEASED_ONCE))
 MANIFEST_OF_THIS_LOG = Guard(manifest, "check_entered", "with another key than this one")
 AUDITORS_SEALED = Guard(beacon, "_check_order", "end with the auditors that had committed")
 AUDITORS_LAST = Guard(beacon, "_complete", "among the beacon's last entries")
+RELIED_HAD_A_PART = Guard(beacon, "check_part", "had a part in the beacon")
 AUDITORS_KEY = Check(beacon, "check_identity")
 
 # --- step 6: records -------------------------------------------------------------------------------------------------
@@ -299,6 +304,8 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in the one that it names": ENTERED_THERE,
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
+    "key: points that are multiples of each other": KEY_POINTS_RELATED,
+    "key: points that are equal or opposite": KEY_POINTS_ALIKE,
     "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,
@@ -345,6 +352,7 @@ CHECKS: dict[str, Removable] = {
     "beacon: every auditor that committed is sealed": AUDITORS_SEALED,
     "beacon: auditors open last": AUDITORS_LAST,
     "beacon: auditors have the manifest's keys": AUDITORS_KEY,
+    "beacon: whom an auditor relies on had a part": RELIED_HAD_A_PART,
     "account registered": REGISTERED,
     "records inside their window": RECORDS_INSIDE,
     "seq without gaps": SEQ_GAPLESS,

@@ -118,6 +118,7 @@ CARRIED_SHARE = Guard(coin_period, "check_continues", "which slots lie between")
 CARRIED_SHARDS = Guard(coin_period, "check_continues", "of other shards")
 CARRIED_PERIOD = Guard(coin_period, "check_continues", "only where it is counted")
 CARRIED_SEED = Guard(coin_period, "check_continues", "with another C_coin")
+CARRIED_TENANTS = Guard(coin_period, "check_continues", "had no part")
 CARRIED_AUDITOR = Guard(coin_period, "check_continues", "other auditors' nonces")
 CARRIED_IN_TIME = Guard(beacon, "check_throw", "were not thrown when")
 THROW_OF_THE_PERIOD = Check(
@@ -193,6 +194,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "carried coins: of shards of one size": CARRIED_SHARDS,
     "coin: carried on in the same budget period": CARRIED_PERIOD,
     "coin: carried on with the same seed": CARRIED_SEED,
+    "coin: carried on for the same tenants": CARRIED_TENANTS,
     "coin: carried on by the same auditor": CARRIED_AUDITOR,
     "coin: carried on once it was thrown": CARRIED_IN_TIME,
     "coin: whose beacon threw it": THROW_OF_THE_PERIOD,

@@ -39,7 +39,8 @@ from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import document
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.verification import audit
 from tests.attacks.machine import machine
 from tests.attacks.proxy import Proxy
@@ -301,7 +302,7 @@ def _audited(live: _live.Live, address: str, folder: Path, fails: Callable[[Call
         except ProofError as error:
             log.error("%s", error)
     values = document.build(verdict)
-    document.save(folder / "report", values, page.render(values), {})
+    document.save(folder / "report", reports_of(values))
     return verdict
 
 

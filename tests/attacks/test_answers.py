@@ -36,7 +36,8 @@ from tests.attacks.checks import (
 )
 from tests.attacks.machine import machine, policy
 from tests.attacks.world import AttackWorld, accepted, refused
-from tests.simulator.parties import Extra, slot_text
+from tests.simulator.parties import OPENS, Extra, slot_text
+from tests.verifier.test_report_pages import SPELLINGS, visible
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +46,9 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     world = window()
     verdict = accepted(world, receipts=world.receipts())
     line = verdict.line()
-    assert "claim=answers coalition=any answers=2 epsilon_filtered=" in line
-    assert "participations=2 filter=provider histograms=provider texts=provider vocabulary=provider" in line
+    assert "claim=answers coalition=any queries=any delta=" in line
+    assert "filter=provider histograms=provider texts=provider vocabulary=provider answers=2 epsilon_filtered=" in line
+    assert " participations=2 " in line
     budget = verdict.budget
     assert budget is not None
     assert budget.answers is not None
@@ -54,6 +56,7 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     assert budget.answers.plain.pure == pytest.approx(2 * one.absent)
     assert budget.epsilon <= 2 * one.pure * 1.000001
     assert budget.answers.filtered.epsilon <= budget.epsilon
+    assert not SPELLINGS.search(visible(build(verdict)))
 
 
 def test_a_document_in_the_answer_s_text_passes_as_the_provider_s_word() -> None:
@@ -346,6 +349,12 @@ def test_more_answers_than_an_account_may_have() -> None:
     refused(world, 6, "exceeds its 1 queries")
 
 
+EVERY: dict[str, Any] = {
+    "claim": EVERY_LIST, "gate": True, "vocabulary": NO_VOCABULARY, "words_max": 0, "participations": 0,
+    "similarity": 0,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -354,6 +363,11 @@ def test_more_answers_than_an_account_may_have() -> None:
         ({"participations": 0}, "needs a vocabulary"),
         ({"words_max": 0}, "needs a vocabulary"),
         ({"similarity": 0}, "needs a vocabulary"),
+        ({"answered_by": 0}, "from 1 to 300 s, not 0: the nearest is answered_by = 1"),
+        ({"answered_by": 301}, "the nearest is answered_by = 300"),
+        ({"answered_by": 61, "version_every": 60}, "the nearest is answered_by = 60"),
+        ({"answered_by": 61, "closes": OPENS + 60}, "no request could be answered"),
+        ({**EVERY, "answered_by": 30}, "answered_by are of the claim answers"),
         ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),
         ({"hidden": 3}, "has no coin"),
         ({"hi": 4000}, "overflow class"),

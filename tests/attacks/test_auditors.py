@@ -157,6 +157,18 @@ def test_an_auditor_without_a_part_names_whose_it_relies_on() -> None:
     assert f"<dt>beacon drawn with</dt><dd>{B}</dd>" in page.render(values)
 
 
+def test_an_auditor_relies_on_nobody_who_was_away_itself() -> None:
+    """Both are in the manifest, and neither in the beacon: B alone has seen that nothing was chosen."""
+    owners = ("provider", "observer-1", B)
+    world = drawn(*commits("observer-1", B), seal(*owners), *openings(*owners), opened(*owners))
+    relying = replace(world.auditor(), relies_on=public(C))
+    undecided(world, 5, f"nor one that it relies on had a part in the beacon of 'w1', but {B}", auditor=relying)
+    with without(checks.RELIED_HAD_A_PART):
+        accepted(world, auditor=relying)
+    undecided(world, 5, f"nor one that it relies on had a part in the beacon of 'w1', but {B}")
+    assert f" beacon={B} " in accepted(world, auditor=replace(relying, relies_on=public(B))).line()
+
+
 def test_an_auditor_whom_no_manifest_names_relies_on_one_that_it_does() -> None:
     world = honest()
     other = replace(world.auditor(), identity=public("another firm"), nonces={}, released={})

@@ -24,12 +24,13 @@ from tests.attacks.removal import Removable
 from tests.attacks.test_coins_of_a_period import HOUR, begun, coins_of, of_another_auditor, window
 from tests.attacks.test_thinning_order import replayed
 from tests.attacks.world import accepted, refused, undecided
-from tests.simulator import CLS, NOW, OPENS
+from tests.simulator import CLS, NOW, OPENS, Tenant
 from tests.simulator.coined import HIDDEN, CoinedWorld, policy, seed_of
 from tests.simulator.keys import thinning_backend
 
 pytestmark = pytest.mark.slow
 
+TENANTS = ["north", "south"]
 ONCE, TWICE = 1.4508, 2.9017  #: unseen of one throw and of two
 LATER = NOW + 100 * HOUR
 
@@ -63,7 +64,7 @@ def test_windows_that_carry_on_coins_count_them_once_and_say_so() -> None:
     carrying(world, 2, first)
     verdict = audited(world)
     assert coins_of(verdict) == (1, ONCE, [])
-    assert " late=unproven delta=" in verdict.line()
+    assert " late=unproven periods=" in verdict.line()
     epsilon = document.build(verdict)["epsilon"]
     assert epsilon["late"] == "unproven"
     assert [one["holds"] for one in epsilon["conditions"] if "known already" in one["condition"]] == [None]
@@ -134,11 +135,19 @@ def of_a_window_that_carries_on(world: CoinedWorld) -> None:
     carrying(world, 2, world.digest)
 
 
+def of_another_tenant(world: CoinedWorld) -> None:
+    """A tenant by a new name: its documents would have a second coin, and the throw counts once."""
+    first = world.digest
+    world.placed = {**world.placed, "west": Tenant.make("west", thinning_backend().key)}
+    carrying(world, 1, first)
+
+
 LIES: dict[str, tuple[Callable[[CoinedWorld], None], int, str, Removable]] = {
     "of no manifest": (of_no_manifest, 2, "does not hold before it", checks.CARRIED_OF_THE_LOG),
     "of another share": (of_another_share, 2, "which slots lie between", checks.CARRIED_SHARE),
     "of another period": (of_another_period, 2, "only where it is counted", checks.CARRIED_PERIOD),
     "of another seed": (of_another_seed, 2, "with another C_coin", checks.CARRIED_SEED),
+    "of another tenant": (of_another_tenant, 2, "'west' had no part", checks.CARRIED_TENANTS),
     "of a window that carries on": (of_a_window_that_carries_on, 2, "used by an earlier window", checks.COIN_ONCE),
 }
 
@@ -317,7 +326,7 @@ def test_a_provider_foresees_what_carrying_on_costs() -> None:
     history = replayed(world)
     start = OPENS + 2 * HOUR
     following = policy(opens=start, closes=start + HOUR)
-    carried = history.carried(following, world.manifest.auditors)
+    carried = history.carried(following, world.manifest.auditors, TENANTS)
     assert carried is not None
     assert carried.digest == first
     foreseen = spending(list(history.windows.values()), lambda _: CLS, following, len(world.registry), carried.digest)
@@ -333,7 +342,18 @@ def test_a_provider_throws_anew_where_it_may_not_carry_on(changes: dict[str, Any
     auditor = changes.pop("auditor", world.manifest.auditors)
     start = OPENS + 2 * HOUR
     following = policy(**{"opens": start, "closes": start + HOUR, **changes})
-    assert replayed(world).carried(following, auditor) is None
+    assert replayed(world).carried(following, auditor, TENANTS) is None
+
+
+def test_a_provider_throws_anew_once_a_tenant_came_and_not_when_one_left() -> None:
+    world = two()
+    following = policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
+    history, seats = replayed(world), world.manifest.auditors
+    assert history.carried(following, seats, [*TENANTS, "west"]) is None
+    for fewer in (TENANTS, TENANTS[:1]):
+        carried = history.carried(following, seats, fewer)
+        assert carried is not None
+        assert carried.digest == world.digest
 
 
 def test_the_newest_throw_is_the_one_that_is_carried_on() -> None:
@@ -342,7 +362,7 @@ def test_the_newest_throw_is_the_one_that_is_carried_on() -> None:
     window(world, 1)
     history = replayed(world)
     following = policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
-    carried = history.carried(following, world.manifest.auditors)
+    carried = history.carried(following, world.manifest.auditors, TENANTS)
     assert carried is not None
     assert carried.digest == world.digest
     assert carried.stage is Stage.CLOSED

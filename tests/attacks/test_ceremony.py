@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ from ragseal.kernel.errors import AttestationError, AuditError, ProofError
 from ragseal.verifier.ceremony import trusting
 from ragseal.verifier.ceremony.folder import ATTESTATION
 from ragseal.verifier.ceremony.trusting import Known, take_keys
+from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed.statement import PAYLOAD_TYPE
 from ragseal.verifier.state import State
 from tests.attacks import checks
 from tests.attacks.ceremony_folder import ONE, TWO, rewrite, round_of, sections
@@ -221,6 +224,15 @@ def of_another_key(path: Path) -> None:
     (path / "0001" / ATTESTATION).write_bytes(round_of(path, 1, "alice", bytes(32)).sign(scene.party("alice"), 0))
 
 
+def in_other_words(path: Path) -> None:
+    """Alice says round 1.0, which Python takes for 1 and another reader need not."""
+    made = round_of(path, 1, "alice").sign(scene.party("alice"), 0)
+    payload = base64.b64decode(json.loads(made)["payload"])
+    assert payload.count(b'"round": 1}') == 1
+    said = payload.replace(b'"round": 1}', b'"round": 1.0}')
+    (path / "0001" / ATTESTATION).write_bytes(envelope.seal(PAYLOAD_TYPE, said, scene.party("alice")))
+
+
 def nonsense(path: Path) -> None:
     (path / "0001" / ATTESTATION).write_bytes(b"[" * 100_000)
 
@@ -306,6 +318,7 @@ ATTACKS: dict[Callable[[Path], None], tuple[type[AuditError], str, Removable]] =
         r"round 0001 speaks of something else .*\(other: circuits\)",
         checks.CEREMONY_ATTESTED,
     ),
+    in_other_words: (AttestationError, "round 0001 speaks of something else", checks.CEREMONY_ATTESTED),
     nonsense: (AttestationError, "round 0001: not a DSSE envelope|does not name the key", checks.CEREMONY_SIGNED),
 }
 

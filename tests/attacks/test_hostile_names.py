@@ -24,7 +24,8 @@ from ragseal.runtime.statuses import status_of
 from ragseal.verifier import audit, verification
 from ragseal.verifier.audit import Target, Terms, read_receipts
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import document
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.state import State
 from ragseal.verifier.verdicts import Verdicts
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World
@@ -129,5 +130,5 @@ def test_a_report_with_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
     verdict = World.honest().audit(now=CLOSES + 60)
     verdict.set_aside += [audit.SetAside("\udcff", "no receipt")]
     values = document.build(replace(verdict))
-    document.save(tmp_path, values, page.render(values), {})
+    document.save(tmp_path, reports_of(values))
     assert json.loads((tmp_path / "report.json").read_text())["set_aside"]

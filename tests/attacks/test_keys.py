@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Verifying keys under which anything can be proven: gamma = delta, identities, points outside the subgroup.
+"""Verifying keys under which anything can be proven: points that are multiples of each other, identities, points
+outside the subgroup.
 
 Such a key is refused wherever a key is read.  What it would be good for is shown by an independent pairing.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,21 @@ import pytest
 from click.testing import CliRunner
 from py_ecc.optimized_bn128 import FQ, FQ2, FQ12, add, is_inf, multiply, neg, normalize, pairing
 
+from ragseal.backends.native import native_errors
+from ragseal.groth16 import relations
 from ragseal.groth16.keys import VKEY, load_key
+from ragseal.groth16.verifying_key import VerifyingKey
+from ragseal.groth16.views import View
+from ragseal.kernel import field
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.params import P
+from ragseal.kernel.params import P, R
 from ragseal.verifier.__main__ import main as verifier
+from tests.attacks import checks
+from tests.attacks.checks import without
 from tests.attacks.machine import machine
 from tests.attacks.world import outside_subgroup
+from tests.web.published import NODE
+from vectors.source.trapdoor import GROUP, Trapdoor, g2
 
 G1, G2 = 64, 128
 ALPHA, BETA = 0, G1
@@ -68,8 +79,20 @@ def coordinate_above_the_modulus(data: bytes) -> bytes:
     return _put(data, 0, x.to_bytes(32, "big"))
 
 
+def delta_is_minus_gamma(data: bytes) -> bytes:
+    y = (P - int.from_bytes(data[at : at + 32], "big") for at in (GAMMA + 64, GAMMA + 96))
+    return _put(data, DELTA, data[GAMMA : GAMMA + 64] + b"".join(one.to_bytes(32, "big") for one in y))
+
+
+def two_bases_are_opposite(data: bytes) -> bytes:
+    y = P - int.from_bytes(data[IC + 96 : IC + 128], "big")
+    return _put(data, IC + 2 * G1, data[IC + G1 : IC + G1 + 32] + y.to_bytes(32, "big"))
+
+
 KEYS: dict[Callable[[bytes], bytes], str] = {
     gamma_is_delta: "gamma equals delta",
+    delta_is_minus_gamma: "small multiples of each other",
+    two_bases_are_opposite: "equal or opposite",
     beta_outside_the_subgroup: "subgroup",
     delta_is_the_identity: "identity",
     a_base_is_the_identity: "identity",
@@ -125,3 +148,123 @@ def test_a_forged_proof_under_gamma_equal_delta() -> None:
     proof = data[: G1 + G2] + b"".join(int(c).to_bytes(32, "big") for c in point)
     with pytest.raises(ProofError):
         tools.key.verify(statement, tools.key.sum_y, tools.key.sum_y, proof)
+
+
+# --- relations of points, by keys whose trapdoors are known to nobody who forges -------------------------------------
+
+CLEAR = [3, 1, 4, 1]
+
+#: b, c, d of b beta = c gamma + d delta
+RELATIONS = [
+    (0, 1, 1), (0, 1, 16), (0, 16, 1), (0, 16, -15), (1, 1, 0), (1, -1, 0), (16, 1, 0), (-3, 7, 0), (1, 0, 1),
+    (1, 0, -16), (5, 0, 1), (1, 1, 1), (1, -1, 1), (-16, 15, 13), (2, 16, 16),
+]  # fmt: skip
+
+
+def kinds() -> list[Any]:
+    native = pytest.importorskip("ragseal_native")
+    return [native.VerifyingKey, VerifyingKey]
+
+
+def view(kind: Any, data: bytes) -> View:
+    with native_errors():
+        return View("toy", len(CLEAR), len(CLEAR), kind.from_bytes(data))
+
+
+def related(b: int, c: int, d: int) -> bytes:
+    """A key with b beta = c gamma + d delta, and no other relation."""
+    made = Trapdoor("related", len(CLEAR))
+    if b:
+        made.beta = (c * made.gamma + d * made.delta) * pow(b, -1, R) % R
+    else:
+        made.delta = -c * made.gamma * pow(d, -1, R) % R
+    return made.key[:BETA] + b"".join(map(g2, (made.beta, made.gamma, made.delta))) + made.key[IC - 4 :]
+
+
+def combined(points: bytes, *scalars: int) -> bytes:
+    return GROUP.msm(points, field.pack(x % R for x in scalars))
+
+
+def forged(key: bytes, b: int, c: int, d: int) -> bytes:
+    """A proof of any statement at all, by the key and its relation alone."""
+    alpha, beta = key[:BETA], key[BETA:GAMMA]
+    vk_x = combined(key[IC:], 1, *CLEAR)
+    if not b:
+        return alpha + beta + combined(vk_x, d * pow(c, -1, R))
+    inverse = pow(b, -1, R)
+    a = combined(vk_x + alpha, 1, c * inverse)
+    both = normalize(add(_g2(key[GAMMA:]), _g2(key[DELTA:])))
+    encoded = b"".join(int(x).to_bytes(32, "big") for pair in both for x in pair.coeffs[::-1])
+    return a + encoded + combined(a + alpha, 1, -d * inverse)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_made_up_statement_holds_under_related_points(relation: tuple[int, int, int]) -> None:
+    key = related(*relation)
+    proof = forged(key, *relation)
+    for kind in kinds():
+        with pytest.raises(ProofError, match="small multiples of each other"):
+            view(kind, key)
+        with without(checks.KEY_POINTS_RELATED):
+            view(kind, key).verify_points(CLEAR, b"", proof)
+            with pytest.raises(ProofError):
+                view(kind, Trapdoor("related", len(CLEAR)).key).verify_points(CLEAR, b"", proof)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_proof_under_equal_or_opposite_bases_holds_for_other_statements(sign: int) -> None:
+    made = Trapdoor("bases", len(CLEAR))
+    made.ic = made.ic[:128] + combined(made.ic[64:128], sign) + made.ic[192:]
+    key = made.key[:IC] + made.ic
+    proof, other = made.prove(CLEAR, b""), [CLEAR[0] + 1, CLEAR[1] - sign, *CLEAR[2:]]
+    for kind in kinds():
+        with pytest.raises(ProofError, match="equal or opposite"):
+            view(kind, key)
+        with without(checks.KEY_POINTS_ALIKE):
+            view(kind, key).verify_points(CLEAR, b"", proof)
+            view(kind, key).verify_points(other, b"", proof)
+
+
+def test_alpha_among_the_bases_gives_one_statement_for_nothing() -> None:
+    """vk_x = alpha: A = alpha, B = beta + gamma + delta, C = alpha."""
+    made = Trapdoor("alpha", len(CLEAR))
+    key = made.key[:IC] + made.key[:BETA] + made.key[IC + 64 :]
+    points = [_g2(key[at:]) for at in (BETA, GAMMA, DELTA)]
+    total = normalize(add(add(points[0], points[1]), points[2]))
+    b = b"".join(int(x).to_bytes(32, "big") for pair in total for x in pair.coeffs[::-1])
+    for kind in kinds():
+        with pytest.raises(ProofError, match="equal or opposite"):
+            view(kind, key)
+        with without(checks.KEY_POINTS_ALIKE):
+            view(kind, key).verify_points([0] * len(CLEAR), b"", key[:BETA] + b + key[:BETA])
+
+
+def test_keys_beside_related_ones_are_taken() -> None:
+    """The check ends at 16, and an honest key is far from it."""
+    for relation in ((0, 17, 1), (1, 0, 17), (17, 1, 1)):
+        for kind in kinds():
+            view(kind, related(*relation))
+    assert relations.MOST == 16
+
+
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+def test_the_page_draws_the_same_line() -> None:
+    bad = [related(*one) for one in RELATIONS]
+    good = [Trapdoor("related", len(CLEAR)).key, *(related(*one) for one in ((0, 17, 1), (1, 0, 17), (17, 1, 1)))]
+    data = good[0]
+    alike = [_put(data, IC + G1, data[IC : IC + G1]), two_bases_are_opposite(data), _put(data, IC, data[:BETA])]
+    script = """
+        const { Refusal, internals } = require(process.argv[1]);
+        for (const line of require("node:fs").readFileSync(0, "ascii").trim().split("\\n")) {
+          try { internals.VerifyingKey.decode(Uint8Array.from(Buffer.from(line, "hex"))); console.log("taken"); }
+          catch (error) { if (!(error instanceof Refusal)) throw error; console.log(error.message); }
+        }"""
+    command = [str(NODE), "-e", script, str(Path(__file__).parents[2] / "ledger" / "web" / "verify.js")]
+    lines = "".join(key.hex() + "\n" for key in (*good, *bad, *alike))
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=60)
+    said = done.stdout.splitlines()
+    assert said[: len(good)] == ["taken"] * len(good)
+    for line in said[len(good) : len(good) + len(bad)]:
+        assert "small multiples of each other" in line or "gamma equals delta" in line
+    assert all("equal or opposite" in line for line in said[len(good) + len(bad) :])
+    assert len(said) == len(good) + len(bad) + len(alike)

@@ -14,9 +14,11 @@ import pytest
 
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.evidence import TurnFile, Undecided
+from ragseal.verifier.evidence import Refused, TurnFile, Undecided
+from ragseal.verifier.participant import Participant
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import Forked
+from ragseal.verifier.steps.turns import read_log
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.test_log_keys import beside, fork_of_the_first, note_of, proof_of, says
@@ -109,3 +111,56 @@ def test_an_audit_of_a_thiefs_fork_keeps_no_turn_of_it() -> None:
     with without(checks.KEPT_BEHIND_AN_AUDITS_COMPARISON):
         fork.audit(auditor=auditor)
     assert kept
+
+
+def without_its_turn(world: Turning) -> Turning:
+    """The log of :meth:`Turning.turned` by a provider that has both keys, without the turn that an auditor knows."""
+    other = Turning()
+    other.commit()
+    for account in ("alice", "bob", "carol", "alice", "carol", "alice", "bob"):
+        other.ask(account)
+    other.close()
+    assert other.size > world.log_signer.log.turns[0].index
+    other.by = world.log_signer.note
+    return other
+
+
+def test_a_known_turn_that_is_not_in_the_log_convicts_its_provider() -> None:
+    """Both keys said where it stands, and the newer one signed a log that has something else there."""
+    world = Turning.turned()
+    other = without_its_turn(world)
+    auditor = replace(other.auditor(), log_key=world.log_signer.log)
+    verdict = other.audit(auditor=auditor)
+    says(verdict, "FAIL", "does not hold the turn of its key at entry 11, where both keys said that it is")
+    assert verdict.failure is not None
+    assert verdict.failure.number == 1
+    with without(checks.KNOWN_TURN_STANDS):
+        assert other.audit(auditor=auditor).verdict == "PASS"
+
+
+def test_a_participant_takes_no_part_in_a_log_without_a_turn_that_it_knows(tmp_path: Path) -> None:
+    world = Turning.turned()
+    other = without_its_turn(world)
+
+    def part(name: str) -> Participant:
+        state = State.create(tmp_path / name, world.auditor_key)
+        state.keep_turns(world.log_signer.log)
+        return participant(other, state)
+
+    missing = "does not hold the turn of its key at entry 11"
+    with pytest.raises(Refused, match=missing):
+        part("one")._read()
+    with pytest.raises(Refused, match=missing):
+        read_log(part("two").link, world.log_signer.log)
+    with without(checks.KNOWN_TURN_STANDS):
+        part("three")._read()
+        read_log(part("four").link, world.log_signer.log)
+
+
+def test_an_old_key_alone_that_signs_a_log_without_the_turn_convicts_nobody() -> None:
+    """A thief of the old key can sign whatever it likes."""
+    world = Turning.turned()
+    other = without_its_turn(world)
+    other.by = lambda point: point.sign(world.signer)
+    verdict = other.audit(auditor=replace(other.auditor(), log_key=world.log_signer.log))
+    says(verdict, "NO VERDICT", "no signature by a known key")

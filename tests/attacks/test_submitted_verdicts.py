@@ -32,6 +32,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.outcome import CHANGED, PASS, Ending, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as verdict_log
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.signed.log import VerdictLog, entry_of
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.state import State
@@ -43,6 +44,7 @@ from tests.attacks.removal import Removable
 from tests.attacks.test_who_gets_what import Stage
 from tests.simulator import ORIGIN, SimulatedEvidence, World
 from tests.simulator import provider as scene
+from tests.simulator.claims import claimed
 from tests.simulator.entries import signed_manifest
 from tests.simulator.live import live
 from tests.verifier import test_verdict_log as own_log
@@ -50,8 +52,8 @@ from tests.verifier import test_verdict_log as own_log
 OTHER = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
 
 
-def verdict(manifest: bytes, log_key: str, digest: bytes = bytes(32), **words: str) -> AuditVerdict:
-    said = {"outcome": "PASS", "epsilon": "85.8", **words}
+def verdict(manifest: bytes, log_key: str, digest: bytes = bytes(32), **words: Any) -> AuditVerdict:
+    said = {"outcome": "PASS", "claimed": (claimed(),), **words}
     key = scene.AUDITOR_KEY
     made = AuditVerdict(manifest, log_digest(log_key), signature.public_bytes(key), digest, signature=bytes(64), **said)
     return made.signed(key)
@@ -76,8 +78,8 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     for lie, words in (
         (replace(good, auditor=signature.public_bytes(OTHER)).signed(OTHER), "no other auditor's signature"),
         (good.signed(OTHER), "signature does not hold"),
-        (replace(good, outcome="FAIL", epsilon=""), "signature does not hold"),  # the old digest, another word
-        (replace(good, epsilon="0.1"), "signature does not hold"),
+        (replace(good, outcome="FAIL", claimed=()), "signature does not hold"),  # the old digest, another word
+        (replace(good, claimed=(claimed("0.1"),)), "signature does not hold"),
         (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log of another key"),
     ):
         with pytest.raises(AttestationError, match=words):
@@ -100,9 +102,9 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     submit(stage, good)
     assert ledger.size == size + 1
     with pytest.raises(CommitmentError, match="is in the ledger already"):
-        submit(stage, verdict(stage.manifest, key, outcome="NO-VERDICT", epsilon=""))
+        submit(stage, verdict(stage.manifest, key, outcome="NO-VERDICT", claimed=()))
     for number in range(1, MOST_VERDICTS):
-        submit(stage, verdict(stage.manifest, key, bytes([number]) * 32, outcome="FAIL", epsilon=""))
+        submit(stage, verdict(stage.manifest, key, bytes([number]) * 32, outcome="FAIL", claimed=()))
     with pytest.raises(CommitmentError, match="as many as it takes"):
         submit(stage, verdict(stage.manifest, key, b"\xff" * 32))
     assert ledger.size == size + MOST_VERDICTS == size + len(window.verdicts)
@@ -112,7 +114,7 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
     shown = describe(ledger.entry(size))
     by = signature.public_bytes(scene.AUDITOR_KEY).hex()
     claim = "(a claim under that key: compare it with the window's auditors)"
-    assert shown["says"] == f"audited: PASS epsilon 85.8 by {by} {claim}"
+    assert shown["says"] == f"audited: PASS {claimed().text()} by {by} {claim}"
     assert shown["says"] in entry_lines({"index": 0, **shown})
     stage.live.restart()
     again = stage.live.provider.journal.history.window(stage.manifest)
@@ -136,14 +138,14 @@ def test_a_provider_may_refuse(tmp_path: Path) -> None:
 def test_a_forged_claim_is_not_shown_as_one() -> None:
     good = verdict(bytes(32), "log")
     assert "says" in describe(good.encode())
-    shown = describe(replace(good, outcome="FAIL", epsilon="").encode())
+    shown = describe(replace(good, outcome="FAIL", claimed=()).encode())
     assert "says" not in shown
     assert "signature does not hold" in shown["problem"]
     for text in ("<img src=x>", "\x1b[2K", "NO VERDICT"):
         with pytest.raises(EncodingError):
             AuditVerdict.decode(replace(good, outcome=text).encode())
         with pytest.raises(EncodingError):
-            AuditVerdict.decode(replace(good, epsilon=text[:24]).encode())
+            AuditVerdict.decode(replace(good, claimed=(claimed(text[:24]),)).encode())
 
 
 def entered(world: World, made: AuditVerdict, at: int) -> World:
@@ -153,7 +155,7 @@ def entered(world: World, made: AuditVerdict, at: int) -> World:
 
 def about(world: World, auditor: Ed25519PrivateKey = OTHER) -> AuditVerdict:
     log = log_digest(world.signer.verifier.vkey())
-    made = AuditVerdict(world.digest, log, signature.public_bytes(auditor), bytes(32), "FAIL", "", bytes(64))
+    made = AuditVerdict(world.digest, log, signature.public_bytes(auditor), bytes(32), "FAIL", (), bytes(64))
     return made.signed(auditor)
 
 
@@ -294,7 +296,9 @@ def test_nobody_takes_the_place_of_anothers_verdict() -> None:
     seats = (world.manifest.auditors[0], Seat("auditor-b", signature.public_bytes(OTHER)))
     two = replace(world.manifest, auditors=seats)
     log = world.manifest.log
-    squat = replace(own(world), auditor=signature.public_bytes(OTHER), outcome="PASS", epsilon="1").signed(OTHER)
+    squat = replace(own(world), auditor=signature.public_bytes(OTHER), outcome="PASS", claimed=(claimed("1"),)).signed(
+        OTHER
+    )
     late = own(world)
     known = {(squat.auditor, squat.digest): squat}
     assert squat.digest == late.digest
@@ -330,7 +334,7 @@ def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_pat
         verdict_log.check_entered(data, found, log.proof(1).to_text(), None)
 
     verdict, values = own_log._honest()
-    theirs = signed_verdict(verdict, values, document.to_json(values), own_log.LOG, own_log.NOW, OTHER, log.verifier())
+    theirs = signed_verdict(verdict, values, reports_of(values), own_log.LOG, OTHER, log.verifier())
     strange = read_verdict(theirs, signature.public_bytes(OTHER))
     proof = own_log._alone(log, entry_of(theirs, strange)).to_text()
     with pytest.raises(AttestationError, match="is not that of the auditor"):
@@ -347,12 +351,10 @@ def test_an_auditor_hands_its_verdict_to_the_provider(tmp_path: Path) -> None:
         log = VerdictLog(state.directory, state.public_key)
 
         def issued(about: tuple[str, bytes] | None) -> Path:
-            verdict = Verdict(origin=made.log.name, about=about)
+            verdict = Verdict(auditor=state.public_key, at=own_log.NOW, origin=made.log.name, about=about)
             verdict.end(Ending(2, "the window is still open", {}, "audit it after it was closed"))
             values = document.build(verdict)
-            data = signed_verdict(
-                verdict, values, document.to_json(values), made.log, own_log.NOW, state.identity, log.verifier()
-            )
+            data = signed_verdict(verdict, values, reports_of(values), made.log, state.identity, log.verifier())
             log.enter(data)
             (tmp_path / "verdict").write_bytes(data)
             return tmp_path / "verdict"

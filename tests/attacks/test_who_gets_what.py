@@ -42,6 +42,7 @@ from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import admin_pb2, admin_pb2_grpc, ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 from tests.simulator import provider as scene
+from tests.simulator.claims import claimed
 from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live, live
 
@@ -171,7 +172,13 @@ def _close(stage: Stage, caller: str) -> Any:
 def _verdict(stage: Stage, caller: str) -> Any:
     named = stage.live.window.manifest.auditors[0].public_key
     made = AuditVerdict(
-        stage.manifest, log_digest(stage.live.log_key), named, secrets.token_bytes(32), "PASS", "3", bytes(64)
+        stage.manifest,
+        log_digest(stage.live.log_key),
+        named,
+        secrets.token_bytes(32),
+        "PASS",
+        (claimed("3"),),
+        bytes(64),
     )
     return provider_pb2.SubmitVerdictRequest(canonical=made.signed(stage.key(caller)).encode())
 

@@ -21,7 +21,7 @@ from ragseal.verifier.evidence import TurnFile
 from ragseal.verifier.steps import manifest, pin, receipts, shown_turns
 from ragseal.verifier.steps import turns as auditor_turns
 from ragseal.verifier.steps.log import LogView
-from tests.attacks.removal import Check, Guard, Removable
+from tests.attacks.removal import Both, Check, Guard, Removable
 
 TURN_OLD_SIGNED = Check(rotation.Rotation, "verify_old")
 TURN_NEW_SIGNED = Guard(rotation.Rotation, "verify", "by its new key")
@@ -35,6 +35,9 @@ TURNED_ONCE = Check(turns, "refuse_contradiction")
 OLD_KEY_ALONE = Check(auditor_turns, "_check_counted")
 ONE_KEY_A_SIZE = Check(LogKey, "at", lambda key, size: key.newest)
 NO_ANSWER_BESIDE_THE_LOG = Check(receipts, "_refuse_off_the_log")
+KNOWN_TURN_STANDS = Both((
+    Check(findings, "check_held"), Check(participant, "check_held"), Check(auditor_turns, "check_held")
+))  # fmt: skip
 PIN_IN_TURNS = Check(auditor_turns, "refuse_later_pin")
 PIN_IN_MANIFEST = Check(manifest, "refuse_later_pin")
 GOES_BY_ITS_NAME = Check(pin, "_goes_by", lambda tree, name: False)
@@ -107,6 +110,7 @@ TURN_CHECKS: dict[str, Removable] = {
     "turn: one key counts for one size": ONE_KEY_A_SIZE,
     "turn: no answer beside the log, signed by its provider": NO_ANSWER_BESIDE_THE_LOG,
     "turn: a later key that was pinned convicts nobody": PIN_IN_TURNS,
+    "turn: a known one stands in the log": KNOWN_TURN_STANDS,
     "turn: a later key that was pinned convicts nobody by a manifest": PIN_IN_MANIFEST,
     "turn: a log goes by the name that its manifests have": GOES_BY_ITS_NAME,
     "turn: a log that was read before it is known by the note that counts": CACHED_NOTE_IS_VOID,

@@ -11,7 +11,7 @@ from ragseal.backends.group import NativeGroup
 from ragseal.backends.scores import NativeScores, NumpyScores, commit_scores
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.params import R
 
 
@@ -56,7 +56,7 @@ def test_commitment_of_scores_agrees_with_the_kernel() -> None:
     for e, rho in (([-128, 127] * 12, R - 1), ([0] * 24, 1), (list(range(-12, 12)), 12345 << 200)):
         both = [commit_scores(group, columns, bases, e, rho) for group in (NativeGroup(), PurePythonGroup())]
         assert both[0] == both[1]
-    with pytest.raises(ProofError, match="23 entries of e, 24 expected"):
+    with pytest.raises(AttestationError, match="23 entries of e, 24 expected"):
         commit_scores(NativeGroup(), columns, bases, [1] * 23, 5)
     with pytest.raises(ProofError, match="identity"):
         commit_scores(NativeGroup(), bytes(64) + columns[64:], bases, [1] * 24, 5)

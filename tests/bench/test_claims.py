@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -38,7 +39,7 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
     gain = (192 << SHAPE.cls.s) // 2000
     assert with_coin["gain"] == without["gain"] == gain
     budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
-    assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon <= 6
+    assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon == pytest.approx(math.log(2))
     assert without["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, replace(budget, unseen=None)).epsilon > 20
     assert (budget.hidden, with_coin["hidden"], without["hidden"]) == (128, 128, 0)
     for row, whose in ((with_coin, budget), (without, replace(budget, unseen=None))):

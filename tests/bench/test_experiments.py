@@ -131,13 +131,21 @@ def test_hnsw_candidates_are_nearly_the_best() -> None:
 
 def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     rng = np.random.default_rng(1)
-    ours, naive = (
-        table2.measure(c, rng) for c in ({"circuit": "ours", "class": "tiny"}, {"circuit": "naive", "slots": 2})
+    one, two, naive = (
+        table2.measure(c, rng)
+        for c in (
+            {"circuit": "ours", "class": "ranked-tiny-two", "shards": 1},
+            {"circuit": "ours", "class": "sharded-tiny-two", "shards": 2},
+            {"circuit": "naive", "slots": 2},
+        )
     )
-    for found in (ours, naive):
+    for found in (one, naive):
         assert found["domain"] > found["rows"]
         assert found["prove_s"] > 0
         assert found["key_bytes"] > 64 * found["rows"]
+    assert two["slots"] == 2 * one["slots"]
+    assert two["rows"] > 2 * one["rows"], "a shard is a proof of its own, with a row more for the common threshold"
+    assert len(two["shard_samples_s"]) == 2
     assert naive["rows"] / naive["slots"] > 384, "every document costs its products"
 
 

@@ -27,7 +27,7 @@ from ragseal.circuits.circuit import (
 from ragseal.circuits.packages import node_modules
 from ragseal.circuits.search import complete, count_rows
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.errors import ConfigurationError, PolicyError
+from ragseal.kernel.errors import ConfigurationError, PolicyError, UnavailableError
 from ragseal.kernel.estimate_class import CLASSES as SIZES
 from ragseal.kernel.params import CircuitClass
 from tests.circuits.drafts import Setting
@@ -154,8 +154,25 @@ def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.Monk
         building.find_compiler()
     (tmp_path / "ragseal" / "Makefile").parent.mkdir()
     (tmp_path / "ragseal" / "Makefile").touch()
-    with pytest.raises(ConfigurationError, match="npm ci --prefix circuits"):  # in a checkout
+    with pytest.raises(ConfigurationError, match=f"npm ci --prefix {tmp_path}/ragseal/circuits"):  # in a checkout
         building.find_compiler()
+    monkeypatch.setenv("RAGSEAL_NODE_MODULES", str(tmp_path / "empty"))
+    with pytest.raises(UnavailableError, match=f"RAGSEAL_NODE_MODULES names {tmp_path}/empty, which lacks it"):
+        building.find_compiler()
+
+
+def test_what_is_compiled_serves_without_its_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build(CLASSES["tiny"], CACHE)
+    monkeypatch.setattr(building.shutil, "which", lambda name: None)
+    assert build(CLASSES["tiny"], CACHE) == before
+    renamed = shutil.copytree(before.folder, tmp_path / f"tiny-{'0' * 16}")  # made of something else, says its name
+    with pytest.raises(UnavailableError, match=r"Node\.js"):
+        build(CLASSES["tiny"], tmp_path)
+    about = json.loads((renamed / "class.json").read_text())
+    for garbled in ({**about, "compiler": "another"}, {**about, "compiler": 7}, [], {}):
+        (renamed / "class.json").write_text(json.dumps(garbled))
+        with pytest.raises(UnavailableError):
+            build(CLASSES["tiny"], tmp_path)
 
 
 def test_npm_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,11 @@ class Provider:
         commits = [self.commit(owner) for owner in owners if owner != "provider"]
         return [*commits, self.sealed(owners), *opened, WindowOpen(self.manifest.digest(), value, NOW // 60 * 60)]
 
+    @property
+    def closes(self) -> int:
+        """When the newest window is over."""
+        return self.manifest.policy.ends(NOW // 60 * 60)
+
     def commit(self, owner: str, key: Ed25519PrivateKey | None = None) -> BeaconCommit:
         """A participant's commitment, signed by its key or by another."""
         return beacon_commit(self.manifest.digest(), owner, NONCE_OF[owner], key or key_of(owner))
@@ -255,7 +260,7 @@ class Provider:
         out: bytes = self.tamper(reply).encode()
         return out
 
-    def retrieve(self, canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
+    def retrieve(self, canonical: bytes, signed: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         self._call("retrieve", canonical, signed)
         request = SignedRequest.decode(canonical)
         account = self.called(request.request.account)

@@ -373,7 +373,7 @@ def test_a_spent_budget_says_when_it_renews(bench: Any) -> None:
             assert window == "w1"
             with pytest.raises(BudgetError) as spent:
                 [one async for one in client.ask_many(["json"] * 9)]
-            assert spent.value.renews_at == bench.provider.manifest.policy.closes
+            assert spent.value.renews_at == bench.provider.closes
 
     asyncio.run(run())
 

@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import json
 import shlex
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,7 +207,7 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
     assert "embedding NOT checked by this client" in said
     told = json.loads(run(*common, "--json"))
     assert (told["ctr"], told["checked"], len(told["returned_slots"])) == (2, False, 3)
-    assert run("resume", *common[2:]) == "no answer is owed\n"
+    assert run("resume", *common[2:]).startswith("no answer is owed;")
     bench.provider.tamper = lambda m: dataclasses.replace(m, **_bad(m))
     refused = run(*common, fails=True)
     assert "Traceback" not in refused
@@ -227,7 +228,7 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
 
     bench.provider.on_call = lambda call: refuse(call) if call == "retrieve" else None
     run("ask", "json", *common, fails=True)
-    over = bench.provider.manifest.policy.closes
+    over = bench.provider.closes
     bench.provider.on_call = refuse
     clock = {"now": over - 1.0}
     defaults = {**(Client.__init__.__kwdefaults__ or {}), "clock": lambda: clock["now"]}
@@ -240,7 +241,7 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
     assert "its window is over: ask again, which costs a query of the present window" in ended
     assert str(bench.state / "windows") in ended
     later = run("resume", *common)
-    assert "no answer is owed\n" in later
+    assert "no answer is owed;" in later
     assert "given up before: 1; `resume --again` asks for these answers too" in later
     told = json.loads(run("resume", "--again", "--json", *common, fails=True))
     assert (told["window"], told["ctr"], told["given_up"]) == ("w1", 1, True)
@@ -270,9 +271,7 @@ def test_ask_says_that_the_noise_returned_no_document(
     monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: empty.provider_class)
     vkey = empty.provider.log_signer.verifier.vkey()
     common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
-    assert "0 of 3 returned slots came with a text, the others by the noise alone: see `ragseal-provider plan`" in run(
-        *common
-    )
+    assert "none of the 3 returned slots came with a text, all by the noise alone: no document scores" in run(*common)
     told = json.loads(run(*common, "--json"))
     assert (told["documents"], told["texts"]) == (0, [])
 
@@ -308,14 +307,14 @@ def _bad(message: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ranked", [False, True])
 def test_texts_cannot_steer_the_terminal(bench: Any, capsys: pytest.CaptureFixture[str], ranked: bool) -> None:
-    from ragseal.client.__main__ import _show
     from ragseal.client.result import Opened, Ranked
+    from ragseal.client.showing import show
 
     result = bench.client().ask("json")
     text = "é\n\tz\x1b[2Jb\u202e"
     said_of = {"id": f"id {text}", "text": text, "metadata": {f"key {text}": f"value {text}", "draft": True}}
     place = (Ranked(slot=0, score=1, **said_of),) if ranked else None
-    _show(dataclasses.replace(result, opened=(Opened(slot=0, **said_of),), ranked=place), as_json=False)
+    show(dataclasses.replace(result, opened=(Opened(slot=0, **said_of),), ranked=place), as_json=False)
     said = capsys.readouterr().out
     assert "é\n\tz\\x1b[2Jb\\u202e" in said
     for one in ("[id", "key", "value"):
@@ -416,6 +415,20 @@ def test_an_offline_check_names_what_is_wrong(bench: Any, tmp_path: Path) -> Non
     assert "no such receipts" in run(
         "receipts", "export", "--state", bench.state, "--out", lone, "--window", "none", fails=True
     )
+
+
+def test_a_folder_that_lost_its_windows_says_so(bench: Any, tmp_path: Path) -> None:
+    """ "No receipts yet" was said of an account whose paid answers were gone."""
+    assert "no receipts yet" in run("receipts", "list", "--state", bench.state)
+    bench.client().ask("json")
+    shutil.rmtree(bench.state / "windows")
+    said = " ".join(run("receipts", "list", "--state", bench.state).split())
+    assert "no receipts are left" in said
+    assert "Restore it from a copy" in said
+    assert "no receipts are left" in run("receipts", "export", "--state", bench.state, "--out", tmp_path, fails=True)
+    bench.provider.open("w2")
+    bench.client().ask("csv")
+    assert "w2 query 1" in run("receipts", "list", "--state", bench.state)
 
 
 def test_an_account_with_other_records_signature(bench: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.client.filters import MAX_DEPTH, MAX_PARTS, MAX_VALUES, parse_filter
+from ragseal.client.filters import MAX_DEPTH, MAX_PARTS, MAX_VALUES, noting, parse_filter
 from ragseal.kernel.errors import EncodingError
 
 DOCUMENT = {"source": "notes", "year": 2020, "score": 0.5, "draft": True}
@@ -68,3 +68,26 @@ def test_what_is_no_filter(given: Any) -> None:
 def test_the_deepest_and_the_widest() -> None:
     assert parse_filter(nested(MAX_DEPTH))(DOCUMENT)
     assert parse_filter({"type": "or", "filters": [nested(0)] * (MAX_PARTS - 1)})(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "notes"),
+    [
+        ("gt", "9", 1), ("eq", "11", 1), ("ne", "11", 1), ("in", ["11", "12"], 1), ("nin", ["11"], 1), ("eq", True, 1),
+        ("gt", 9, 0), ("eq", 11.0, 0), ("in", ["11", 12], 0), ("in", [], 0),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_counted(kind: str, value: object, notes: int) -> None:
+    keep = parse_filter({"type": kind, "key": "price", "value": value})
+    with noting() as found:
+        for price in (11, 12):
+            keep({"price": price})
+        keep({})
+    assert len(found) == notes
+    assert set(found.values()) <= {2}
+    assert all(said.startswith("'price' is a number in documents, and the filter compares it with ") for said in found)
+
+
+def test_outside_of_a_gateway_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    assert not parse_filter({"type": "gt", "key": "price", "value": 5})({"price": "11"})
+    assert "'price' is text in documents, and the filter compares it with a number" in caplog.text

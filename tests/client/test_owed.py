@@ -154,7 +154,7 @@ def test_an_answer_that_was_given_up_may_come_after_all(bench: Any, outage: Any)
         raise AttestationError("no such request")
 
     bench.provider.on_call = deny
-    bench.now = float(bench.provider.manifest.policy.closes)
+    bench.now = float(bench.provider.closes)
     assert client.resume().owed[0].given_up
     bench.provider.on_call = lambda _: None
     (result,) = client.resume(again=True).results
@@ -168,7 +168,7 @@ def test_only_a_denial_after_the_end_is_for_good(bench: Any, outage: Any) -> Non
     bench.provider.on_call = outage("retrieve")
     with pytest.raises(TransportError):
         client.ask("json")
-    over = float(bench.provider.manifest.policy.closes)
+    over = float(bench.provider.closes)
     for now, error in (
         (over - 1, AttestationError("this window takes no queries")),  # it may yet
         (over, BudgetError("too many old windows at once: try again")),  # of an answer that is owed
@@ -202,7 +202,7 @@ def test_a_full_disk_hides_no_refusal_and_gives_nothing_up(
         raise ConfigurationError("cannot write: No space left on device")
 
     bench.provider.on_call = deny
-    bench.now = float(bench.provider.manifest.policy.closes)
+    bench.now = float(bench.provider.closes)
     with monkeypatch.context() as patch:
         patch.setattr(WindowState, "give_up", full)
         for _ in range(2):
@@ -225,7 +225,7 @@ def test_a_kept_answer_is_not_counted_as_given_up(bench: Any, outage: Any, monke
         raise AttestationError("no such request")
 
     bench.provider.on_call = deny
-    bench.now = float(bench.provider.manifest.policy.closes)
+    bench.now = float(bench.provider.closes)
     assert client.resume().owed[0].given_up
     assert client.resume() == Resumed((), (), given_up=1)
     bench.provider.on_call = lambda _: None

@@ -162,7 +162,7 @@ def test_what_was_signed_is_finished_after_a_crash_over_the_version_that_it_name
     class Lost(ProviderOverGrpc):
         """The answer does not come."""
 
-        def retrieve(self, canonical: bytes, signature: bytes, known_size: int) -> object:  # type: ignore[override]
+        def retrieve(self, *sent: object) -> object:  # type: ignore[override]
             raise TransportError("the connection was lost")
 
     with ticking(tmp_path, gain=2, n_max=6) as live:

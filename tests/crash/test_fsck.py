@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -19,13 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.link_list import SignedLinks, pack_links
 from ragseal.prover import fsck_command
 from ragseal.prover.attestation.retrieval import query_key
+from ragseal.prover.backends import Backends
 from ragseal.prover.storage import fsck
-from ragseal.prover.storage.check_report import Report
+from ragseal.prover.storage.check_report import WRONG, Report, could_not_look
 from ragseal.prover.storage.record_check import commitments, request_digest
+from ragseal.prover.storage.state import State
 from tests.crash.crash_scene import examine, open_copy, tools
 
 pytestmark = pytest.mark.slow
@@ -195,7 +198,6 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "signature of links": (unsigned_links, "links of window 'w1'.*signature", True),
     "other links": (other_links, "not the one that the window's records make", False),
     "key": (changed_key, "key of window|another key|not a", True),
-    "no key": (no_key, "does not hold the key", True),
     "mark": (sql("state.db", "UPDATE ledger_mark SET size = size + 1"), "was rolled back", True),
     "other mark": (sql("state.db", "UPDATE ledger_mark SET size = size - 1"), "not those that this provider", True),
     "open database": (lambda d: (d / "state.db").chmod(0o644), "open to other users", True),
@@ -231,6 +233,86 @@ def test_every_damage_is_named(copy: Copy, name: str) -> None:
             start(directory)
     else:
         assert start(directory).findings == []
+
+
+def unreadable(directory: Path) -> None:
+    """What stands in the way of an index matrix is no file: reading it fails, whatever the disk holds."""
+    with sqlite3.connect(directory / "state.db") as con:
+        query = "SELECT matrix FROM versions v JOIN windows w USING (manifest) WHERE name = 'w2' AND tenant = 'acme'"
+        ((name,),) = con.execute(query).fetchall()
+    con.close()
+    (directory / "windows" / name).unlink()
+    (directory / "windows" / name).symlink_to("/proc/self/mem")  # read from its beginning: EIO
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [(no_key, "does not hold the key.*fetch-keys"), (unreadable, "Input/output error")],
+)
+def test_what_cannot_be_looked_at_is_not_wrong(
+    copy: Copy, cause: Damage, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = copy()
+    cause(directory)
+    report = examine(directory)
+    assert report.findings == []
+    assert re.search(says, " | ".join(report.unchecked)), report.unchecked
+    assert start(directory).findings == [], "serve goes on, and says itself what it cannot load"
+    sql("state.db", f"DELETE FROM queries WHERE {of('bob')}")(directory)
+    assert examine(directory).outcome == WRONG, "what was looked at is wrong all the same"
+
+
+def test_missing_tools_and_busy_folders_have_a_status_of_their_own(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing embedder, a busy lock, a folder that is not there: nobody has looked, so nothing is called wrong."""
+
+    def missing(state: State, progress: object) -> Backends:
+        raise UnavailableError("the embedder is not installed")
+
+    real = fsck.examine_folder
+    monkeypatch.setattr(fsck_command, "examine_folder", lambda d, whole, told: real(d, whole, told, missing))
+    directory = copy()
+
+    def run(path: Path, status: int, *says: str) -> None:
+        words = CliRunner().invoke(fsck_command.fsck, ["--state", str(path)])
+        found = CliRunner().invoke(fsck_command.fsck, ["--state", str(path), "--json"])
+        told = json.loads(found.stdout.splitlines()[-1])
+        assert (words.exit_code, found.exit_code) == (status, status), words.output
+        assert (told["ok"], told["outcome"]) == (False, "not checked" if status == 4 else "wrong")
+        for part in says:
+            assert part in words.stdout
+        assert ("do not serve" in words.stdout) == (status == 1)
+
+    run(directory, 4, "NOT CHECKED: ledger and windows: the embedder is not installed")
+    with State(directory):
+        run(directory, 4, "in use by another process")
+    run(directory / "nowhere", 4, "holds no provider")
+    page_of_state(directory)
+    run(directory, 1, "NOT CHECKED: ledger", "WRONG")
+
+
+def test_an_error_is_of_what_was_looked_at_or_of_what_stood_in_the_way() -> None:
+    def made_of(cause: BaseException) -> AuditError:
+        try:
+            try:
+                raise cause
+            except type(cause):
+                raise ConfigurationError("cannot be read") from None
+        except ConfigurationError as error:
+            return error
+
+    def sqlite_says(path: str, query: str) -> sqlite3.Error:
+        try:
+            sqlite3.connect(path).execute(query)
+        except sqlite3.Error as error:
+            return error
+        raise AssertionError
+
+    away = [OSError(number, "x") for number in (errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOLCK, errno.ETIMEDOUT)]
+    for cause in [*away, ImportError("x"), sqlite_says("file:/nowhere/x", "SELECT 1"), UnavailableError("x")]:
+        assert could_not_look(made_of(cause)), cause
+    for cause in (OSError(errno.ENOENT, "x"), sqlite_says(":memory:", "SELECT 1 FROM lost"), ValueError("x")):
+        assert not could_not_look(made_of(cause)), cause
+    assert not could_not_look(ProofError("it does not hold"))
 
 
 def test_a_refused_start_says_how_to_learn_more(copy: Copy) -> None:

@@ -111,7 +111,8 @@ const signature = fixed(64);
 // Curve25519 and Ed25519 are one curve, u = (1 + y) / (1 - y).  A point (X : Z) of order 1, 2, 4 or 8 is the neutral one,
 // Z = 0, after three doublings (RFC 7748, A = 486662); nothing here is a list that was copied.
 export const P = (1n << 255n) - 19n;
-export const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`) & ((1n << 255n) - 1n);
+export const littleEndian = (data) => BigInt(`0x${hex(Uint8Array.from(data).reverse())}`);
+export const withoutSign = (number) => number & ((1n << 255n) - 1n);
 export const smallOrder = (x, z) => {
   for (let i = 0; i < 3; i++) {
     const [square, product] = [x * x - z * z, x * z];
@@ -121,7 +122,7 @@ export const smallOrder = (x, z) => {
 };
 const publicKey = (cursor) => {
   const data = cursor.take(32);
-  const y = littleEndian(data);
+  const y = withoutSign(littleEndian(data));
   if (y >= P) refuse("a public key is canonical");
   if (smallOrder(1n + y, 1n - y)) refuse("a public key is no point of small order");
   return hex(data);
@@ -152,21 +153,38 @@ const increasing = (names) => {
   for (let i = 1; i < names.length; i++) if (!(names[i - 1] < names[i])) refuse("tenants are sorted and distinct");
 };
 
-function verdict(outcome, epsilon) {
+const WORD = ["late", "filter", "histograms", "texts", "vocabulary", "embeddings", "neighbours"];
+
+function verdict(outcome, claimed) {
   const passed = outcome === "PASS" || outcome === "SAMPLED-PASS";
   if (!passed && outcome !== "FAIL" && outcome !== "NO-VERDICT") refuse("one of four outcomes");
-  if (!passed && epsilon !== "") refuse("only a pass has an epsilon");
+  if (claimed.length !== (passed ? 1 : 0)) refuse("a pass claims something, and nothing else does");
+}
+
+function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut, whole, word]) {
   const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/;
-  if (passed && !bound.test(epsilon)) refuse("epsilon is a plain number or inf");
+  if (!["every-list", "until-delivered", "answers"].includes(claim)) refuse("an unknown claim");
+  if (!bound.test(epsilon) || !bound.test(delta)) refuse("bounds are plain numbers or inf");
+  if (claim === "until-delivered" ? !bound.test(back) : back !== "") refuse("a return goes with until-delivered");
+  const counts = claim === "every-list";
+  for (const one of [coalition, queries]) {
+    if (counts ? !/^[1-9][0-9]{0,19}$/.test(one) : one !== "any") refuse("whom it holds against");
+  }
+  if (BigInt(from) % 60n !== 0n || BigInt(from) > 253402300740n) refuse("a period begins with a minute");
+  if ((BigInt(leftOut) > 0n) !== (whole !== "")) refuse("the whole log and what was left out go together");
+  if (whole !== "" && whole !== "unknown" && !bound.test(whole)) refuse("the whole log's epsilon");
+  const ordered = WORD.filter((one) => word.includes(one));
+  if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
 }
 
 const rules = {
   "audit-verdict": (f) => verdict(f[4], f[5]),
   "verdict-entry": (f) => verdict(f[6], f[7]),
+  claimed,
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
-    const [chunks, start, opens, closes, every, guard, rho, formula, vocabulary, words, participations, similarity, shards] =
-      f.slice(17);
+    const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
+    const [vocabulary, words, participations, similarity, shards, by] = f.slice(25);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     if (!within(rational(delta), false)) refuse("delta");
     if (rational(epsilon)[0] <= 0n) refuse("epsilon");
@@ -176,6 +194,9 @@ const rules = {
     } else if (coin !== 0n || !(claim === "answers" || (claim === "every-list" && gate))) refuse("claim");
     const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
     if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
+    if (claim === "answers" ? BigInt(by) < 1n || BigInt(by) > 300n : BigInt(by) !== 0n) refuse("answered_by");
+    if (BigInt(every) !== 0n && BigInt(by) > BigInt(every)) refuse("answered_by above version_every");
+    if (BigInt(opens) + BigInt(by) > BigInt(closes)) refuse("answered_by is longer than the window");
     if (claim === "answers" && BigInt(lo) !== 0n) refuse("counts begin at 0");
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
@@ -190,6 +211,7 @@ const rules = {
       if (rho !== "0" || formula !== "none") refuse("no guard");
     } else if (guard !== "returned" || !within(about, false) || !["precise", "paper"].includes(formula)) refuse("guard");
     if (!(BigInt(start) <= BigInt(opens) && BigInt(opens) < BigInt(closes))) refuse("times");
+    if (BigInt(closes) - BigInt(opens) > 366n * 86400n) refuse("length");
   },
   thinning(f) {
     increasing(f[1].map((tenant) => tenant.fields[0]));
@@ -221,7 +243,8 @@ const rules = {
     for (let i = 1; i < keys.length; i++) if (Buffer.compare(keys[i - 1], keys[i]) >= 0) refuse("unsorted metadata");
   },
   request(f) {
-    if (smallOrder(littleEndian(Buffer.from(f[12], "hex")), 1n)) refuse("nothing can be sealed to a key of small order");
+    const u = littleEndian(Buffer.from(f[12], "hex"));
+    if (u >= P || smallOrder(u, 1n)) refuse("nothing can be sealed to a key of small order, or in a second form");
   },
   record(f) {
     const [manifest, , { fields: [request] }, , , time, mode] = f;
@@ -271,7 +294,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -302,8 +325,9 @@ const MESSAGES = {
   "window-open": [hash, element, u64],
   "window-close": [hash, u64, u64],
   // phase D
-  "audit-verdict": [hash, hash, publicKey, hash, name, text(24), signature],
-  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, text(24), u64],
+  "audit-verdict": [hash, hash, publicKey, hash, name, list(message("claimed"), 1), signature],
+  claimed: [name, text(24), text(24), text(24), text(24), text(24), u64, u64, text(24), list(name, 7)],
+  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, list(message("claimed"), 1), u64],
   // the log's own
   "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
   "kept-turns": [list(message("log-rotation"), 64)],

@@ -9,7 +9,7 @@ import {
 } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
-import { Cursor, P, R, Refusal, decode, decodeWhole, littleEndian, refuse, smallOrder } from "./decode.mjs";
+import { Cursor, P, R, Refusal, decode, decodeWhole, littleEndian, refuse, smallOrder, withoutSign } from "./decode.mjs";
 
 const bytes = (hex) => Buffer.from(hex, "hex");
 const sha256 = (...parts) => createHash("sha256").update(Buffer.concat(parts)).digest();
@@ -39,7 +39,7 @@ const LABELS = {
 const ED25519 = bytes("302a300506032b6570032100");
 const publicKey = (key) => {
   if (key.length !== 32) refuse("32 bytes");
-  const y = littleEndian(key);
+  const y = withoutSign(littleEndian(key));
   if (y >= P) refuse("not canonical");
   if (smallOrder(1n + y, 1n - y)) refuse("small order");
   return createPublicKey({ key: Buffer.concat([ED25519, key]), format: "der", type: "spki" });
@@ -363,7 +363,8 @@ const OPERATIONS = {
   "public-key": ({ key }) => publicKey(bytes(key)) && {},
   "seal-key": ({ key }) => {
     const data = bytes(key);
-    if (data.length !== 32 || smallOrder(littleEndian(data) % P, 1n)) refuse("small order");
+    const u = littleEndian(data);
+    if (data.length !== 32 || u >= P || smallOrder(u, 1n)) refuse("small order, or a second form");
     return {};
   },
   "log-key": ({ vkey }) => {

@@ -64,7 +64,7 @@ def test_a_vocabulary_is_taken_in_and_the_demos_policy_names_it(tmp_path: Path) 
         (b"", "is no keyword"),
         (b" a\n", "is no keyword"),
         (b"a\n\nb\n", "is no keyword"),
-        (b"\xff\n", "no UTF-8"),
+        (b"\xff\n", "not UTF-8"),
         (b"x" * 65 + b"\n", "is no keyword"),
         (b"\n".join(b"w%d" % i for i in range(127)), "1 to 126 words"),
     ],

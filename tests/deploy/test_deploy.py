@@ -158,6 +158,7 @@ def test_every_number_that_is_watched_is_told() -> None:
     pytest.importorskip("ragseal.prover.metrics", reason="this tree has no numbers for Prometheus yet")
     source = (ROOT / "prover/metrics.py").read_text()
     told = {f"ragseal_{name}" for name in re.findall(r"gauge\(\s*\"([a-z_]+)\"", source)}
+    told |= set(re.findall(r"GaugeMetricFamily\(\s*\"(ragseal_[a-z_]+)\"", source))
     told |= {f"ragseal_{name}_total" for name in re.findall(r"counter\(\s*\"([a-z_]+)\"", source)}
     told |= {f"{name}_bucket" for name in re.findall(r"HistogramMetricFamily\(\s*\"([a-z_]+)\"", source)}
     watched = {name for one in expressions() for name in re.findall(r"\bragseal_[a-z_]+", one)}

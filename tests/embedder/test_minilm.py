@@ -96,6 +96,18 @@ def test_first_use_by_several_threads_loads_one_model(cache: Path) -> None:
     assert all(np.abs(result - results[0]).max() < 1e-6 for result in results)
 
 
+def test_texts_that_are_read_in_part_are_told(embedder: MiniLM) -> None:
+    texts = ["short", "a " * 254, "a " * 255, "\uac01" * 300, "x" * 100_000, "a " * 1000]
+    found = embedder.cut(texts)
+    assert {2, 5} <= set(found) <= {2, 3, 5}
+    assert embedder.most_tokens == 256
+    for at in (2, 5):
+        beginning, longer = embedder.embed(["a " * 254, texts[at]])
+        assert np.array_equal(beginning, longer), "the rest makes no difference"
+    with pytest.raises(EncodingError, match="lone surrogate"):
+        embedder.cut(["\ud800"])
+
+
 def test_a_client_needs_one_call(cache: Path, embedder: MiniLM) -> None:
     e = embed_query(TEXTS[1], cache_dir=cache)
     assert e.shape == (384,)

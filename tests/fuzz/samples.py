@@ -32,6 +32,7 @@ from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import (
     ANSWERS,
     CLAIMS,
+    EVERY_LIST,
     FORMULAS,
     GUARDS,
     NO_FORMULA,
@@ -45,7 +46,16 @@ from ragseal.kernel.policy import (
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.verdict import OUTCOMES, PASSED, AuditVerdict, VerdictEntry
+from ragseal.kernel.verdict import (
+    ANY,
+    NOT_KNOWN,
+    OUTCOMES,
+    PASSED,
+    WORD_OF_THE_PROVIDER,
+    AuditVerdict,
+    Claimed,
+    VerdictEntry,
+)
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 from ragseal.prover.workers.interface import PROOF_BYTES, Work, WorkResult
 
@@ -155,6 +165,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         participations=1 + rng.randrange(9) if answers else 0,
         similarity=1 + rng.randrange(9999) if answers else 0,
         shards=rng.choice((1, 2, MAX_SHARDS)),
+        answered_by=1 + rng.randrange(60) if answers else 0,
     )
 
 
@@ -212,8 +223,24 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
 
 def _verdict(made: Any, rng: random.Random) -> Any:
     outcome = rng.choice(OUTCOMES)
-    epsilon = rng.choice(["0", "85.7712", "1e-09", "1.23457e+08", "inf"]) if outcome in PASSED else ""
-    return replace(made, outcome=outcome, epsilon=epsilon)
+    return replace(made, outcome=outcome, claimed=(_claimed(None, rng),) if outcome in PASSED else ())
+
+
+def _claimed(made: Any, rng: random.Random) -> Claimed:
+    claim = rng.choice(CLAIMS)
+    counted, left_out = claim == EVERY_LIST, rng.choice((0, 3))
+    return Claimed(
+        claim=claim,
+        epsilon=rng.choice(["0", "85.7712", "1e-09", "1.23457e+08", "inf"]),
+        returned="5.96317" if claim == UNTIL_DELIVERED else "",
+        delta="1e-06",
+        coalition="2" if counted else ANY,
+        queries=str(1 + rng.randrange(1 << 40)) if counted else ANY,
+        period_from=60 * rng.randrange(1 << 32),
+        left_out=left_out,
+        epsilon_log=rng.choice((NOT_KNOWN, "inf", "99.5")) if left_out else "",
+        word=tuple(name for name in WORD_OF_THE_PROVIDER if rng.random() < 0.3),
+    )
 
 
 _RESULTS: list[dict[str, Any]] = [
@@ -245,5 +272,6 @@ FITTED: dict[type[Message], Callable[[Any, random.Random], Any]] = {
     WorkResult: lambda made, rng: replace(made, **rng.choice(_RESULTS)),
     AuditVerdict: _verdict,
     VerdictEntry: _verdict,
+    Claimed: _claimed,
     Rotation: _rotation,
 }

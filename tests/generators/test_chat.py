@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ragseal.generators import ChatGenerator
+from ragseal.generators import ChatGenerator, within
 from ragseal.generators.chat import MAX_ANSWER, MAX_REPLY, SYSTEM, seed_of
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from tests.embedder.embedding_server import KEY, Reply
@@ -195,3 +196,29 @@ def test_a_server_that_trickles_is_hung_up_on(server: ChatServer) -> None:
     server.replies.append(Reply(body=b"x" * 1000, drip=0.05))
     with pytest.raises(TransportError, match=r"within 0\.2 s"):
         server.generator(seconds=0.2, attempts=1).answer("q", [])
+
+
+def test_a_call_that_is_told_when_to_give_up_counts_its_repetitions(server: ChatServer) -> None:
+    """Somebody who takes no answer any more lets the server go: the attempt under way, and those that would follow."""
+    server.replies.append(Reply(body=b"x" * 1000, drip=0.05))
+    began = time.monotonic()
+    with pytest.raises(TransportError, match=r"did not answer within 0\.[23]\d* s: ask again later"):
+        within(server.generator(attempts=5), 0.3).answer("q", [])
+    assert time.monotonic() - began < 2
+    assert len(server.asked) == 1
+    server.replies.append(Reply(503, headers={"Retry-After": "30"}))
+    with pytest.raises(TransportError, match="status 503: ask again later"):
+        within(server.generator(attempts=5), 5.0).answer("q", [])
+    assert len(server.asked) == 2
+    assert within(server.generator(), 5.0).answer("q", []) == server.generator().answer("q", [])
+
+
+def test_a_generator_that_cannot_be_told_is_itself() -> None:
+    class Plain:
+        name = "plain"
+
+        def answer(self, question: str, contexts: Any, keywords: Any = ()) -> str:
+            return "yes"
+
+    plain = Plain()
+    assert within(plain, 1.0) is plain

@@ -57,6 +57,7 @@ from ragseal.ledger.merkle import MerkleTree
 from tests import apart
 from tests.apart import be, canonical, element, h, wide
 from tests.simulator import CLS, World
+from tests.simulator.claims import claimed
 
 R = apart.ORDER
 GROUPS = {"native where it is installed": default_group(), "plain": PurePythonGroup()}
@@ -135,19 +136,19 @@ def test_what_is_signed() -> None:
 
 
 def test_an_auditors_verdict_is_signed_whole() -> None:
-    """D.20: window, log, auditor, envelope, word and epsilon."""
+    """D.20: window, log, auditor, envelope, word and claim."""
     key = Ed25519PrivateKey.from_private_bytes(digest("auditor"))
     public = signature.public_bytes(key)
     log = log_digest("log+1+AQ==")
-    made = AuditVerdict(digest("m"), log, public, digest("e"), "PASS", "3.5", bytes(64)).signed(key)
+    made = AuditVerdict(digest("m"), log, public, digest("e"), "PASS", (claimed("3.5"),), bytes(64)).signed(key)
     assert made.log == hashlib.sha256(b"log+1+AQ==").digest()
-    body = h("audit-verdict-body", digest("m"), made.log, public, digest("e"), b"PASS", b"3.5")
+    body = h("audit-verdict-body", digest("m"), made.log, public, digest("e"), b"PASS", canonical(claimed("3.5")))
     key.public_key().verify(made.signature, h("sign/audit-verdict", body))
     made.verify()
     for changed in ("manifest", "log", "digest"):
         with pytest.raises(AttestationError):
             replace(made, **{changed: digest("another")}).verify()
-    for words in ({"outcome": "SAMPLED-PASS"}, {"epsilon": "0.1"}, {"outcome": "FAIL", "epsilon": ""}):
+    for words in ({"outcome": "SAMPLED-PASS"}, {"claimed": (claimed("0.1"),)}, {"outcome": "FAIL", "claimed": ()}):
         with pytest.raises(AttestationError):
             replace(made, **words).verify()
 

@@ -272,6 +272,7 @@ def test_the_law_goes_with_no_claim_but_until_delivered(claim: str) -> None:
     own: dict[str, object] = {"claim": claim, "hidden": 0, "gate": claim == EVERY_LIST}
     if claim == ANSWERS:
         own |= {"lo": 0, "hi": 9, "vocabulary": b"v" * 32, "words_max": 1, "participations": 1, "similarity": 1}
+        own |= {"answered_by": 30}
     with pytest.raises(PolicyError, match="bounds one return and nothing else"):
         check_policy(policy(**own), TINY, bytes(32))
 

@@ -63,6 +63,7 @@ def test_good_policy_and_round_trip() -> None:
         ({"tau": 0}, "tau must be at least 1"),
         ({"unit": "user"}, "unit"),
         ({"closes": 10}, "opens < closes"),
+        ({"closes": 10 + 366 * 86400 + 1}, "longer than .*366 days"),
         ({"period_start": 11}, "period_start"),
         ({"class_digest": b"d" * 32}, "another circuit class"),
         ({"table_digest": b"d" * 32}, "noise table"),

@@ -28,7 +28,8 @@ BASE_NONCE = bytes.fromhex("5c4d98150661b848853b547f")
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 # u of all points of order 1, 2, 4 and 8 on Curve25519 and its twist, from https://cr.yp.to/ecdh.html#validate, in every
-# form that 32 bytes have for them: reduced or not, with the top bit (which RFC 7748 masks) or without.
+# form that 32 bytes have for them: reduced or not, with the top bit (which RFC 7748 masks) or without.  Of any other
+# key, too, only the first of these forms is one.
 LOW_U = [
     0, 1, FIELD_PRIME - 1, FIELD_PRIME, FIELD_PRIME + 1,
     325606250916557431795983626356110631294008115727848805560023387167927233504,
@@ -92,10 +93,28 @@ def test_keys_of_small_order_are_refused(key: bytes) -> None:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
     with pytest.raises(AttestationError, match="fresh X25519 key"):
         check_seal_key(key)
-    with pytest.raises(AttestationError, match="fresh X25519 key"):
-        seal(key, IKM_E, INFO, b"text")
-    with pytest.raises(AttestationError, match="fresh X25519 key"):
-        Request.decode(request(key))
+    refused(key, "fresh X25519 key")
+
+
+def refused(key: bytes, why: str) -> None:
+    for call in (check_seal_key, lambda k: seal(k, IKM_E, INFO, b"text"), lambda k: Request.decode(request(k))):
+        with pytest.raises(AttestationError, match=why):
+            call(key)
+
+
+@pytest.mark.parametrize("u", [2, 9, 18])
+def test_a_second_form_of_a_key_is_refused(u: int) -> None:
+    """The library takes p + u and the top bit for u: one key, whose requests would differ."""
+    plain = u.to_bytes(32, "little")
+    check_seal_key(plain)
+    private = X25519PrivateKey.generate()
+    for other in (u | 1 << 255, u + FIELD_PRIME, u + FIELD_PRIME | 1 << 255):
+        key = other.to_bytes(32, "little")
+        same = [private.exchange(X25519PublicKey.from_public_bytes(form)) for form in (plain, key)]
+        assert same[0] == same[1]
+        refused(key, "not in canonical form")
+    for form in (FIELD_PRIME + 0, 2**256 - 1, 2**255 - 1, 1 << 255 | int.from_bytes(PK_R, "little")):
+        refused(form.to_bytes(32, "little"), "not in canonical form")
 
 
 def request(seal_key: bytes) -> bytes:
@@ -107,7 +126,7 @@ def request(seal_key: bytes) -> bytes:
 def test_keys_beside_those_of_small_order_are_taken() -> None:
     """The check refuses no more than the library does: a second reader must draw the line at the same keys."""
     for u in {near + step for near in LOW_U for step in (-2, -1, 1, 2)}:
-        if not 0 <= u < 1 << 255:
+        if not 0 <= u < FIELD_PRIME:
             continue
         key = u.to_bytes(32, "little")
         try:

@@ -75,6 +75,18 @@ def test_unknown_keys_are_ignored_but_a_failing_known_key_rejects() -> None:
         verify_note(Note(text, (good,)), [])
 
 
+def test_a_note_of_another_key_names_both_keys() -> None:
+    """Of one name above all: the names alone would be the same twice."""
+    log, other = signer(1, "example.org/rag"), signer(2, "example.org/rag")
+    wanted, seen = (f"example.org/rag+{one.verifier.key_id.hex()}" for one in (log, other))
+    with pytest.raises(LedgerError) as caught:
+        verify_note(Note("text\n", (other.sign("text\n"),)), [log.verifier])
+    assert f"by a known key ({wanted}); it is signed by {seen}: the name is right, the key another" in str(caught.value)
+    named = signer(3, "other.example/log")
+    with pytest.raises(LedgerError, match=r"signed by other\.example/log\+[0-9a-f]{8}: is that the log that you mean"):
+        verify_note(Note("text\n", (named.sign("text\n"),)), [log.verifier])
+
+
 def test_a_cosignature_binds_time_and_kind() -> None:
     witness = signer(2, "witness.example", COSIGNATURE)
     line = witness.sign("text\n", 1000)

@@ -130,6 +130,7 @@ async def test_mistakes_are_answered_in_words(provider: Provider, tmp_path: Path
     ):
         result, _, err = await observer(*arguments)
         assert (result, words in err, "Traceback" in err) == (code, True, False), (arguments, err)
+        assert "Error: " in err
 
 
 @pytest.mark.asyncio

@@ -127,7 +127,7 @@ async def test_a_verdict_that_no_window_names_is_shown_as_such(world: World) -> 
     """In the files and as it is served: the log has no manifest that could name whoever signed."""
     key = Ed25519PrivateKey.from_private_bytes(b"x" * 32)
     auditor = key.public_key().public_bytes_raw()
-    about = AuditVerdict(bytes(32), log_digest(LOG.verifier.vkey()), auditor, bytes(32), "FAIL", "", bytes(64))
+    about = AuditVerdict(bytes(32), log_digest(LOG.verifier.vkey()), auditor, bytes(32), "FAIL", (), bytes(64))
     world.log.append_now([lambda index: about.signed(key).encode()])
     await world.publish()
     served = await world.site.file("entries-0.json")

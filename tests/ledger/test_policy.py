@@ -178,7 +178,10 @@ def test_what_is_refused_in_which_line(text: str, line: int, said: str, tmp_path
     assert said in str(caught.value)
     path = tmp_path / "policy"
     path.write_bytes(text.encode())
-    with pytest.raises(ConfigurationError, match=f"policy, line {line}: "):
+    if text in ("quorum none\r\n", "\ufeffquorum none"):  # what editors add to a file is no part of the policy
+        assert Policy.load(path).asks_nobody
+        return
+    with pytest.raises(ConfigurationError, match=f"policy, line {line}: |policy has more than"):
         Policy.load(path)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import struct
@@ -98,7 +99,8 @@ def test_documents_are_deleted_listed_and_kept_beside_a_source_while_the_provide
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     before = names()
-    assert run(serving, "documents delete", "--tenant", "acme", "--id", "acme-1") == {"tenant": "acme", "deleted": 1}
+    deleted = run(serving, "documents delete", "--tenant", "acme", "--id", "acme-1")
+    assert (deleted["deleted"], [one["ids"] for one in deleted["still_answered"]]) == (1, [["acme-1"]])
     assert names() == before - {"acme-1"}
     write("one", "two", "three")
     sync = ("documents sync", "--tenant", "acme", "--source", "jsonl:source.jsonl", "--metadata-fields", "page")
@@ -178,6 +180,22 @@ def test_a_source_that_never_answers_does_not_keep_the_provider_from_ending(serv
     serving.restart_after_stop()
 
 
+def test_texts_that_no_embedder_reads_whole_are_told_to_who_asks_from_outside(
+    serving: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(scene.TrigramEmbedder, "most_tokens", 20, raising=False)
+    monkeypatch.setattr(scene.TrigramEmbedder, "cut", lambda _, texts: list(range(len(texts))), raising=False)
+    (tmp_path / "b.txt").write_text("another text")
+    reading = Reading("lengths", f"text:{tmp_path}", strict=True)
+    with Remote(folder_of(serving)) as there:
+        with pytest.raises(EncodingError, match="1 texts are longer"):
+            there.put_documents("lengths", [Document("a", "a text")], silent, strict=True)
+        with pytest.raises(EncodingError, match="1 texts are longer"):
+            there.sync_documents(reading, silent, threading.Event())
+        (note,) = there.put_documents("lengths", [Document("a", "a text")], silent).values["notes"]
+        assert note.startswith("1 texts are longer than the embedder reads, 20 word pieces; they are 'a': ")
+
+
 def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
     """All or nothing, with the reason; nothing that was sent is half there."""
     with Remote(folder_of(serving)) as there:
@@ -187,7 +205,7 @@ def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
         key = scene.signature.public_bytes(scene.account_key("dora"))
         with pytest.raises(CommitmentError, match="is registered with another key"):
             there.add_accounts([Registration("dora", "acme", key), Registration("alice", "acme", key)])
-        with pytest.raises(CommitmentError, match=r"places are unused.*Nothing was changed"):
+        with pytest.raises(CommitmentError, match=r"places are unused.*None of them was put"):
             there.put_documents("acme", [Document(f"d{i}", f"text {i}") for i in range(500)], silent)
         with pytest.raises(CommitmentError, match="fits no slot"):
             there.put_documents("acme", [Document("fresh", "one"), Document("", "another")], silent)
@@ -292,3 +310,26 @@ def timed(client: Any, count: int) -> list[float]:
         client.ask(f"report about topic {number}")
         found.append(time.monotonic() - began)
     return found
+
+
+def test_what_was_stopped_unheard_is_not_said_to_have_changed_nothing() -> None:
+    """The other process may have done all of it before it heard that it should end."""
+
+    class Unheard:
+        def __init__(self) -> None:
+            self._over = asyncio.Event()
+
+        def __aiter__(self) -> Unheard:
+            return self
+
+        async def __anext__(self) -> Any:
+            await self._over.wait()
+            raise asyncio.CancelledError
+
+        def cancel(self) -> None:
+            self._over.set()
+
+    stop = threading.Event()
+    stop.set()
+    told = asyncio.run(Remote._followed(lambda _: Unheard(), None, lambda *_: None, stop))
+    assert told.text == "stopped; `documents list` shows what there is now"

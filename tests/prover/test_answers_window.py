@@ -12,17 +12,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ragseal.client import Client
 from ragseal.generators.named import named_generator
 from ragseal.kernel.attestation import MAX_ANSWER_BYTES
-from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.statement import Returned
-from ragseal.prover.answers.attested import without_documents, written
+from ragseal.prover.answers.attested import cannot_write, written
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.prover.limits import UNWRITTEN
 from ragseal.prover.metrics import ANSWERED
+from ragseal.runtime.timer import Timer
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build
 from ragseal.verifier.report.page import render
@@ -155,13 +157,13 @@ def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixtur
     with chatting() as server:
         generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
         server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
-        with pytest.raises(TransportError):
-            without_documents(generator, QUESTION)
+        with pytest.raises(EncodingError) as refused:
+            generator.answer(QUESTION, ())
+        cannot_write(refused.value, QUESTION)
     assert "status 400" in caplog.text
     assert QUESTION not in caplog.text
     caplog.clear()
-    with pytest.raises(TransportError):
-        without_documents(Failing(fault=TransportError(f"what about {QUESTION}")), QUESTION)
+    cannot_write(TransportError(f"what about {QUESTION}"), QUESTION)
     assert "does not answer: TransportError" in caplog.text
     assert QUESTION not in caplog.text
 
@@ -197,7 +199,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         live.end_window()
         verdict = live.audited()
         assert verdict.verdict == "PASS", verdict.line()
-        assert "claim=answers coalition=any answers=2 epsilon_filtered=" in verdict.line()
+        assert "vocabulary=provider answers=2 epsilon_filtered=" in verdict.line()
         assert verdict.budget is not None
         assert verdict.budget.answers is not None
         report = build(verdict)
@@ -211,5 +213,15 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         page = render(report)
         assert "any number of accounts, over the budget period" in page
         assert "if the provider keeps its word on its filter" in page
+    finally:
+        live.end()
+
+
+def test_a_client_s_time_out_begins_when_an_answer_is_due(tmp_path: Path) -> None:
+    live = AnsweringLive(tmp_path, answered_by=6, timer=Timer())
+    try:
+        own = live.address, live.account(), live.log_key, TrigramEmbedder()
+        with Client(*own, timeout=4.0) as client:
+            assert client.ask(QUESTION, answer=True).record.seq == 0
     finally:
         live.end()

@@ -30,7 +30,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving import ServeOptions, Serving
 from tests.simulator.provider import (
     DIMENSION,
     NOW,
@@ -40,7 +40,10 @@ from tests.simulator.provider import (
     TrigramEmbedder,
     account_key,
     embed_with,
+    make_policy,
     newest,
+    open_provider,
+    open_window,
     opened,
     retrieved,
     window_on,
@@ -328,6 +331,31 @@ def test_a_client_that_goes_away_finds_its_answer_later(tmp_path: Path) -> None:
     play(scene, tmp_path / "p")
 
 
+@pytest.mark.parametrize("late", [9, 200])
+def test_a_window_lasts_its_duration_from_its_opening_on(tmp_path: Path, late: int) -> None:
+    """Two minutes that were counted from the minute of the commit lasted one, or none at all."""
+    clock = Clock(NOW + 43.0)
+    provider = open_provider(tmp_path / "p", clock)
+    provider.commit(make_policy(duration=120), "w1")
+    clock.now += late
+
+    async def run() -> None:
+        serving = Serving(provider, ServeOptions(False, 0.0, publish=0.0))
+        await serving.start()
+        window = await open_window(serving)
+        opened_at, alice = clock.now, Asker("alice", serving)
+        await alice.ask("first")
+        clock.now = opened_at + 119
+        await alice.ask("second")
+        clock.now = opened_at + 181
+        await refused(AttestationError, "ended at", alice.prepare(alice.message("third")))
+        assert opened_at + 120 <= window.closes <= opened_at + 180
+        await serving.stop()
+
+    asyncio.run(run())
+    provider.close()
+
+
 def test_a_window_takes_queries_in_its_time_only(tmp_path: Path) -> None:
     clock = Clock()
 
@@ -336,7 +364,7 @@ def test_a_window_takes_queries_in_its_time_only(tmp_path: Path) -> None:
         message = alice.message("first")
         signed = alice.request(message, await alice.prepare(message)).encode()
         window = newest(serving)
-        clock.now = window.manifest.policy.closes + 60
+        clock.now = window.closes + 60
         await refused(AttestationError, r"takes queries from .* on|ended at", retrieved(serving, signed))
         await refused(AttestationError, r"takes queries from .* on|ended at", alice.prepare(alice.message("second")))
         clock.now = NOW - 1

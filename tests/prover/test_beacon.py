@@ -210,13 +210,13 @@ def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_
         await serving.start()
         try:
             first = await open_window(serving)
-            clock.now = policy.closes + 240
+            clock.now = first.closes + 240
             await serving.close_window(first.digest, signature.sign(provider.state.key, "close", first.digest))
         finally:
             await serving.stop()
         assert first.close is not None
         clock.now -= 235
-        provider.commit(replace(policy, opens=policy.closes, closes=policy.closes + 3600), "w2")
+        provider.commit(replace(policy, opens=first.closes, closes=first.closes + 3600), "w2")
         serving = Serving(provider, ServeOptions(False, 0.0, BeaconRules()))
         await serving.start()
         try:
@@ -230,7 +230,8 @@ def test_a_clock_that_was_set_back_opens_no_window_before_the_one_before_it_was_
 
 
 @pytest.mark.parametrize(
-    ("edge", "shift", "why"), [("opens", -60, "before its policy says"), ("closes", 60, "closing time has passed")]
+    ("edge", "shift", "why"),
+    [("opens", -60, "before its policy says"), ("opens_by", 60, "too late for the window to open")],
 )
 def test_an_opening_that_an_auditor_would_refuse_is_not_entered(
     provider: Provider, edge: str, shift: int, why: str

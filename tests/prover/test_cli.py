@@ -74,6 +74,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
         "unchanged": 0,
         "erased": 0,
         "notes": told,
+        "still_answered": [],
     }
     with State(state) as opened:
         kept = index.current(opened, "acme", TINY.N, load_embedder().dimension)[1].values()
@@ -111,6 +112,8 @@ def _public(name: str) -> str:
 def test_status_tells_what_there_is(prepared: Path) -> None:
     found = answer("status", "--state", prepared)
     assert found["tenants"] == {"acme": 12}
+    assert (found["wrong"], found["still_answered"]) == ([], [])
+    assert run("status", "--state", prepared, "--check").exit_code == 0
     assert [(w["window"], w["stage"], w["records"]) for w in found["windows"]] == [("w1", "committed", 0)]
 
 
@@ -178,8 +181,11 @@ def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_
     corpus.write_text('{"id": "d0", "text": "changed"}\n{"id": "e", "text": "new"}\n')
     tenant = ("--state", state, "--tenant", "acme")
     done = answer("documents", "put", *tenant, "--corpus", f"jsonl:{corpus}")
-    assert done == {"tenant": "acme", "added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "erased": 0, "notes": []}
-    assert answer("documents", "delete", *tenant, "--id", "d1", "--id", "d2") == {"tenant": "acme", "deleted": 2}
+    waits = {"window": "w1", "stage": "committed", "tenant": "acme", "until": None, "tick": False}
+    counts = {"added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "erased": 0}
+    assert done == {"tenant": "acme", **counts, "notes": [], "still_answered": [{**waits, "ids": ["d0"]}]}
+    done = answer("documents", "delete", *tenant, "--id", "d1", "--id", "d2")
+    assert done == {"tenant": "acme", "deleted": 2, "still_answered": [{**waits, "ids": ["d1", "d2"]}]}
     listed = answer("documents", "list", *tenant)["documents"]
     assert len(listed) == 11
     assert listed[0] == {"id": "d0", "bytes": 7, "source": ""}
@@ -195,6 +201,9 @@ def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_
     answer("documents", "put", "--state", fresh, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
     answer("documents", "delete", "--state", fresh, "--tenant", "acme", "--id", "e")
     assert answer("documents", "new-period", "--state", fresh, "--tenant", "acme") == {"tenant": "acme", "placed": 1}
+    checked = run("status", "--state", fresh, "--check")
+    assert checked.exit_code == 1
+    assert checked.stdout.startswith("WRONG (auditor): no proving key")
 
 
 def test_help_teaches(prepared: Path) -> None:
@@ -298,7 +307,9 @@ def test_a_mistyped_account_is_taken_out_again(prepared: Path, tmp_path: Path) -
     copy = tmp_path / "copy"
     shutil.copytree(prepared, copy, symlinks=True)
     os.chmod(copy, 0o700)
-    said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acmee", "--key", _public("dora")).output
+    said = run(
+        "accounts", "add", "dora", "--state", copy, "--tenant", "acmee", "--key", _public("dora"), "--new-tenant"
+    ).output
     assert "tenant acmee has no documents yet" in said
     said = run("accounts", "add", "dora", "--state", copy, "--tenant", "acme", "--key", _public("dora")).output
     assert "accounts remove" in said

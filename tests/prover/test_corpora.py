@@ -20,6 +20,7 @@ from ragseal.prover.commitment.corpora import (
     open_corpus,
     read_beir_qrels,
     read_beir_queries,
+    read_csv,
     read_jsonl,
     read_text_folder,
 )
@@ -64,7 +65,7 @@ def test_jsonl_fields_are_configurable(tmp_path: Path) -> None:
         (b'{"a":' * 70 + b"1" + b"}" * 70, "nested deeper"),
         (b'"\\"[' + b'\\"[' * 100_000, "not a JSON object"),
         (b'{"id": ' + b"9" * 5000 + b', "text": "t"}', "not a JSON object"),
-        (b"\xef\xbb\xbf" + GOOD.strip(), "BOM"),
+        (b"\xef\xbb\xbf" + GOOD.strip(), "byte order mark"),
         (b'{"text": "t"}', "no member 'id' or '_id'"),
         (b'{"id": "b"}', "no member 'text'"),
         (b'{"id": "b", "text": null}', "NoneType"),
@@ -245,6 +246,16 @@ def test_csv_yields_documents(tmp_path: Path) -> None:
         (b"id,text\na,b\na,c\n", "line 3: identifier 'a' is already taken"),
         (b'id,text\na,"b\nc"\nb,\xff\n', "line 4: not UTF-8"),
         (b"id,text\n", "holds no documents"),
+        (b"id;text\na;b\n", "line 1: no column 'text'; semicolons stand between its columns"),
+        (b'"id";"text"\n"a";"b"\n', "line 1: not CSV (semicolons stand between its columns"),
+        (b"id\ttext\na\tb\n", "line 1: no column 'text'; tabs stand between its columns"),
+        (b"sep=;\nid;text\n", "line 1: no column 'text'; it begins with a spreadsheet's line sep="),
+        (b"id, text\na,b\n", "line 1: no column 'text'; it has ' text': write the name alone"),
+        (b"Id,text\na,b\n", "line 1: no column 'id' or '_id'; it has 'Id'"),
+        ("id,\u200btext\na,b\n".encode(), "it has '\\u200btext'"),
+        (b"id,text\ra,b\r", "line 1: not CSV (its lines end in carriage returns alone"),
+        (b"id,text\na,b\n\xef\xbb\xbfid,text\nb,c\n", "line 3: begins with a byte order mark"),
+        (b"id,text\na," + "\u00e9".encode() * 600_000 + b"\n", "line 2: document 'a' fits no slot: slot-text.text"),
     ],
 )
 def test_bad_csv_is_named(tmp_path: Path, table: bytes, why: str) -> None:
@@ -261,3 +272,25 @@ def test_standard_input_is_a_corpus(monkeypatch: pytest.MonkeyPatch, kind: str, 
     assert next(documents) == Document("a", "é")
     with pytest.raises(EncodingError, match=r"standard input, line [23]"):
         next(documents)
+
+
+def test_a_first_name_in_quotes_is_read_behind_a_mark(tmp_path: Path) -> None:
+    path = _file(tmp_path, b'\xef\xbb\xbf"title","id","text"\r\n"Rotation of logs","1","hello"\r\n', "c.csv")
+    notes = Notes()
+    assert list(read_csv(path, notes=notes)) == [Document("1", "Rotation of logs\nhello")]
+    assert notes.lines() == []
+
+
+def test_a_column_without_a_name_is_noted(tmp_path: Path) -> None:
+    notes = Notes()
+    list(read_csv(_file(tmp_path, b",id,text,\n0,a,b,\n", "c.csv"), notes=notes))
+    assert notes.lines() == [
+        "not kept, as they are not named as metadata: 'column 1 (no name)' (in 1 documents), 'column 4 (no name)' "
+        "(in 1 documents)"
+    ]
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_named(tmp_path: Path) -> None:
+    path = _file(tmp_path, b'{"id": "a", "text": "t"}\r{"id": "b", "text": "t"}\r')
+    with pytest.raises(EncodingError, match=r"line 1: its lines end in carriage returns alone: .*tr "):
+        list(read_jsonl(path))

@@ -102,7 +102,7 @@ def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_
     comments = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     assert f"comes back in {made.at_hi:.0%}" in comments
     assert "1 document in 20 is not found this period" in comments
-    assert "to at most 95.2 against 4.8 that it is not there" in comments
+    assert "may become 95.2 % sure that a document which they were not handed is absent" in comments
     assert ("THESE ANSWERS ARE OF LITTLE USE" in comments) == (not made.useful)
     assert max(map(len, text.splitlines())) <= 180
 
@@ -130,8 +130,10 @@ def test_a_class_that_is_too_coarse_for_the_return_says_so() -> None:
 def test_what_a_return_bounds_depends_on_the_class() -> None:
     cls = CLASSES["small-geo"]
     limit = math.log((1 - 13 / 256) * cls.N / cls.K)
-    assert "does not bound reading" in return_in_words(limit + 0.01, 13 / 256, cls)
+    assert "no promise about reading" in return_in_words(limit + 0.01, 13 / 256, cls)
     assert "no document is handed over in more than 9" in return_in_words(limit - 0.01, 13 / 256, cls)
+    assert "no promise about reading" not in return_in_words(limit - 0.01, 13 / 256, cls)
+    assert "is returned at most 404 times as often as that of an empty slot" in return_in_words(6.0, 13 / 256, cls)
     assert "not bounded" in return_in_words(math.inf, 13 / 256, cls)
     assert gain_of_return(cls, 4839, 8064, 6.0, BUDGET) == (192 << cls.step_bits) // (8064 - 4839)
     assert Budget(25, 2, Fraction(1, 10**6), 3.0) == BUDGET
@@ -196,13 +198,13 @@ def test_terms_of_until_delivered_say_unseen_return_and_what_is_hidden() -> None
     assert spent["queries"] == 7 * policy.n_max
     found = consent.terms(policy, cls, spent)
     assert found["unseen"] == pytest.approx(math.log(256 / 13))
-    assert found["epsilon"] == max(found["unseen"], found["return"])
+    assert found["epsilon"] == found["unseen"] < found["return"]
     assert found["hidden_share"] == 13 / 256
     assert found["presence_odds"] == (95.2, 4.8)
     assert "attacker_guess" not in found
     text = " ".join(consent.lines(found, policy, cls))
-    for said in ("at cosine 0.5 or above comes back", "1 document in 20 is not found", "95.2 against 4.8", "return ",
-                 "chance 0: noise alone"):  # fmt: skip
+    for said in ("at cosine 0.5 or above comes back", "1 document in 20 is not found", "may become 95.2 % sure",
+                 "return ", "chance 0: noise alone"):  # fmt: skip
         assert said in text
 
 
@@ -210,10 +212,11 @@ def test_a_large_epsilon_of_until_delivered_needs_its_number_too() -> None:
     policy, cls = _coined(), CLASSES["tiny"]
     spent = {"epsilon": 20.9, "unseen": 20.9, "return": 6.0, "chance": 0.0, "listed_by_chance": 0.1}
     values = consent.terms(policy, cls, spent)
-    with pytest.raises(PolicyError, match=r"the larger of unseen 20.9 and return 6, .*--yes-epsilon-is 20.9"):
+    with pytest.raises(PolicyError, match=r"which is unseen, is 20.9: .*--yes-epsilon-is 20.9"):
         consent.require(values, None)
     consent.require(values, 20.9)
     consent.require(consent.terms(policy, cls, {**spent, "epsilon": 20.0}), None)
+    consent.require(consent.terms(policy, cls, {**spent, "epsilon": 2.0, "unseen": 2.0, "return": 25.0}), None)
     with pytest.raises(PolicyError, match=r"no epsilon follows for this budget period .because of that."):
         consent.require(consent.terms(policy, cls, {"error": "because of that"}), 1e9, "because of that")
 

@@ -30,6 +30,7 @@ from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
 from ragseal.prover.remote import fetch_key
+from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -130,6 +131,22 @@ def test_the_announced_key_is_kept(sender: Sender, ring: AttestationKeys, tiny: 
     assert ring.view(keys.digest).digest == keys.digest
     fetch(sender, ring, tiny, keys.digest)  # again: replaced, not doubled
     assert leftovers(ring) == [paths.directory.name]
+
+
+def test_a_key_that_is_fetched_again_onto_a_full_disk_stays(
+    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows are proven under it."""
+    paths, _ = fetch(sender, ring, tiny)
+
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(durable, "sync_directory", fails)
+    with pytest.raises(ConfigurationError, match=r"cannot keep the key in .*: Input/output error"):
+        fetch(sender, ring, tiny)
+    assert leftovers(ring) == [paths.directory.name]
+    assert paths.zkey.read_bytes() == sender.data
 
 
 def test_what_is_not_the_announced_key_leaves_nothing_behind(

@@ -28,6 +28,7 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.prover import metrics as module
+from ragseal.prover.administration.health import WHATS
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.metrics import ANSWERED, FAILED, GONE, LIMITED, REFUSED, UNPROVABLE, Metrics
 from ragseal.prover.readiness import Readiness
@@ -168,7 +169,11 @@ def test_a_window_in_numbers_and_whether_it_answers(tmp_path: Path) -> None:
             for word in (*names, QUERY, window.manifest.window, window.digest.hex(), "/a/file"):
                 assert word not in text
             labels = {key for samples in found.values() for pairs in samples for key, _ in pairs}
-            assert labels == {"outcome", "le", "version"}
+            assert labels == {"outcome", "le", "version", "what"}
+            assert one(found, "proofs_failing") == 0
+            assert one(found, "disk_free_bytes") % (1 << 26) == 0
+            told = {dict(pairs)["what"]: value for pairs, value in found["ragseal_wrong"].items()}
+            assert told == {what: float(what in ("keys",)) for what in WHATS}
             assert await get(where, "/other") == (404, "there are /metrics, /livez, /readyz and /readyz/answers\n")
             assert (await get(where, "/metrics", "POST"))[0] == 405
             provider.journal._failure = "the disk is full"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -169,7 +170,7 @@ def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
 ) -> None:
     best = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", law)["recommended"]
     cls = CLASSES[best["class"]]
-    assert (best["law"], best["return"], best["epsilon"]) == (law, 6.0, 6.0)
+    assert (best["law"], best["return"], best["epsilon"]) == (law, 6.0, best["unseen"])
     width = best["gain"] * (best["hi"] - best["lo"])
     assert cls.shift_of(width) == 96
     assert cls.shift_of(width + best["hi"] - best["lo"]) > 96  # no gain was left unused
@@ -194,7 +195,7 @@ def test_until_delivered_is_the_default_and_its_policy_is_one_that_commit_accept
     found = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", "geometric")
     best = found["recommended"]
     assert (best["claim"], best["law"]) == ("until-delivered", "geometric")
-    assert best["epsilon"] == max(best["unseen"], best["return"])
+    assert best["epsilon"] == best["unseen"]
     assert 4 < best["return"] <= 6  # one more step of gain is a whole nat here
     assert best["unseen"] == pytest.approx(math.log(256 / 13))
     assert best["hidden_share"] == 13 / 256
@@ -215,12 +216,12 @@ def test_until_delivered_is_the_default_and_its_policy_is_one_that_commit_accept
 def test_what_unseen_return_and_chance_mean_is_said(beir: Path, tmp_path: Path) -> None:
     reasons = made(beir, tmp_path, *DELIVERED, "--law", "geometric")["reasons"]
     text = " ".join(reasons)
-    assert "no target was given: epsilon 6, which limits the return, beside unseen 3, is taken" in text
+    assert "no target was given: return 6 beside unseen 3 is taken" in text
     assert any(reason.startswith("1 document in 20 is not found this period") for reason in reasons)
-    assert "even odds to 95.2 against 4.8 that it is not there" in text
-    assert "does not bound reading, as only a return below ln((1 - hidden) N / K) = 3.69 does" in text  # 126 / 3
+    assert "any number of queries, may become 95.2 % sure, from even odds, that a document" in text
+    assert "no promise about reading, as only a return below ln((1 - hidden) N / K) = 3.69 is" in text  # 126 / 3
     assert any(reason.startswith("chance 0: noise alone hands over no text") for reason in reasons)
-    bounded = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--epsilon", "3")
+    bounded = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--return", "3")
     assert bounded["recommended"]["bounds_reading"]
     assert any("no document is handed over in more than" in reason for reason in bounded["reasons"])
 
@@ -232,21 +233,23 @@ def test_under_until_delivered_epsilon_knows_no_accounts_and_no_queries(beir: Pa
     assert few["recommended"]["epsilon"] == many["recommended"]["epsilon"]
 
 
-def test_a_smaller_unseen_hides_more_and_a_target_below_unseen_is_refused(beir: Path, tmp_path: Path) -> None:
-    found = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--unseen", "0.7", "--epsilon", "40")
+def test_a_smaller_unseen_hides_more_and_an_epsilon_beside_it_is_refused(beir: Path, tmp_path: Path) -> None:
+    found = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--unseen", "0.7", "--return", "40")
     assert found["recommended"]["hidden_share"] == pytest.approx(0.5, abs=0.01)
     assert found["recommended"]["ndcg10"] < 0.65
     assert "unseen = 0.7\n" in found["recommended"]["policy"]
-    none = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--epsilon", "2")
-    assert none["recommended"] is none["nearest"] is None
-    assert any("epsilon 2 CANNOT be met with unseen 3" in reason for reason in none["reasons"])
+    for more, said in (("--epsilon", "is unseen, whatever is answered: give --unseen"), ("--return", "has no return")):
+        claim = DELIVERED if more == "--epsilon" else ("--claim", "every-list", *WINDOW)
+        refused = run(beir, tmp_path, *claim, more, "2")
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.output.split())
     reach = made(beir, tmp_path, *DELIVERED, "--law", "geometric", "--unseen", "0.7", "--ndcg", "0.9")
     assert reach["recommended"] is None  # the coin alone takes half
     assert any("what the coin hides included" in reason for reason in reach["reasons"])
 
 
 def test_both_claims_are_compared_in_one_plan(beir: Path, tmp_path: Path) -> None:
-    found = made(beir, tmp_path, "--claim", "both", *WINDOW, "--law", "geometric", "--epsilon", "40")
+    found = made(beir, tmp_path, "--claim", "both", *WINDOW, "--law", "geometric", "--epsilon", "40", "--return", "40")
     assert {row["claim"] for row in found["frontier"]} == {"until-delivered", "every-list"}
     assert found["recommended"]["claim"] == "until-delivered"
     assert any(reason.startswith("under the claim every-list, for 2 accounts of 5") for reason in found["reasons"])
@@ -254,7 +257,10 @@ def test_both_claims_are_compared_in_one_plan(beir: Path, tmp_path: Path) -> Non
         assert (row["unseen"] is None) == (row["claim"] == "every-list")
     page = (tmp_path / "plan" / "plan.html").read_text()
     assert "until it is delivered to them: unseen" in page
-    assert "<td>any</td>" in page
+    assert ">any</td>" in page
+    assert "Any number of accounts may become 95.2 % sure, from even odds, that a document" in page
+    assert "epsilon 5.9" not in page
+    assert "no promise about reading" in page
 
 
 @pytest.mark.usefixtures("two_scales")
@@ -328,6 +334,10 @@ def test_files_of_a_plan_stand_alone(beir: Path, tmp_path: Path, monkeypatch: py
     assert (folder / "plan.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "plan.html").read_text()
     assert 'src="data:image/png;base64,' in page
+    light, dark = re.search(r'<img [^>]*src="([^"]*)"', page), re.search(r'scheme: dark\)" srcset="([^"]*)"', page)
+    assert light is not None
+    assert dark is not None
+    assert light[1] != dark[1], "a white chart glares on a dark page"
     assert "://" not in page  # nothing from elsewhere
     assert found["recommended"]["policy"].splitlines()[2] in page
     monkeypatch.setattr(planpage, "has_plot", lambda: False)

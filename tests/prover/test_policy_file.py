@@ -13,6 +13,8 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.prover import assembly
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.storage.history import coarse
+from tests.simulator.answered import answers_policy
 from tests.simulator.provider import DIMENSION, NOW, make_policy
 
 pytestmark = pytest.mark.slow
@@ -31,6 +33,9 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     assert policy.opens == NOW
     assert policy.closes % 60 == 0
     assert policy.closes >= NOW + 86400
+    opening = coarse(NOW + 3000.0)  # its beacon took a while
+    assert policy.ends(opening) >= opening + 60 + 86400, "counted from the end of the minute that the opening states"
+    assert policy.ends(opening) <= opening + 120 + 86400
     assembly.check_promises(policy, tiny)
     assert Fraction(policy.epsilon_account) > 0
 
@@ -56,6 +61,10 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
         {"opens": NOW, "closes": NOW - 60},
         {"period_start": NOW + 60},
         {"duration": -1},
+        {"duration": "soon"},
+        {"duration": 366 * 86400 + 1},
+        {"duration": (1 << 63) - 1 - NOW - 120},
+        {"opens": NOW + 367 * 86400},
     ],
 )
 def test_policies_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
@@ -85,3 +94,13 @@ def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
         assembly.check_promises(make_policy(gain=1 << 14, epsilon_account=1), tiny)
     with pytest.raises(PolicyError, match="no finite epsilon"):
         make_policy(gain=8, lo=0.0, hi=1.0, n_max=10**6)
+
+
+def test_answers_leave_half_a_minute_after_their_request_unless_the_file_says_otherwise() -> None:
+    assert answers_policy(answered_by=None).answered_by == 30
+    assert answers_policy(answered_by="2m").answered_by == 120
+    assert make_policy().answered_by == 0
+    with pytest.raises(PolicyError, match="answered_by are of the claim answers"):
+        make_policy(answered_by="30s")
+    with pytest.raises(PolicyError, match="answered_by = 'soon' is no length of time"):
+        answers_policy(answered_by="soon")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import threading
 import time
@@ -19,6 +20,7 @@ from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import status
+from ragseal.prover.administration.health import Running
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.proofs import Proofs
@@ -173,10 +175,10 @@ def test_a_provider_whose_engine_is_unreachable_answers_and_says_so(tmp_path: Pa
             assert answer.openings.slots
             while not serving.proofs.backlog.status(0.0)["trouble"]:
                 await asyncio.sleep(0.02)
-            told = status.status(provider, proving=serving.proofs.backlog.status(0.0))
-            assert told.text.startswith(
-                "NO PROOFS ARE MADE BY WORKERS: the database of proofs at postgres://127.0.0.1/"
-            )
+            told = status.status(provider, Running(proving=serving.proofs.backlog.status(0.0)))
+            said = "WRONG (workers): no proofs are made by workers: the database of proofs at postgres://127.0.0.1/"
+            assert said in told.text
+            assert {"workers"} <= {one["what"] for one in told.values["wrong"]}
             assert told.values["proving"]["left"] == 1
             assert told.values["proving"]["done_by"] is None
             assert "hunter2" not in told.text + str(told.values)
@@ -323,7 +325,7 @@ def test_the_backlog_says_how_fast_it_goes_and_when_it_is_done() -> None:
     queue = Backlog(prove, None)
     assert queue.status(1000.0) == {
         "engine": "here", "workers": 0, "dropped": [], "trouble": "", "left": 0, "proofs_per_hour": 0.0,
-        "done_by": 1000.0,
+        "done_by": 1000.0, "failing": 0, "causes": {}, "last_failure": "",
     }  # fmt: skip
     queue.start([(b"m", 0), (b"m", 1)])
     assert queue.status(1000.0)["done_by"] is None, "nothing is known of its speed yet"
@@ -340,21 +342,37 @@ def test_the_backlog_says_how_fast_it_goes_and_when_it_is_done() -> None:
     queue.stop()
 
 
-def test_a_backlog_goes_on_after_what_cannot_be_proven() -> None:
+def test_what_cannot_be_proven_is_counted_by_cause_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others are proven meanwhile; the log tells a cause once, not once a record; a mended cause is forgotten."""
+    monkeypatch.setattr(backlog, "AGAIN", 0.05)
     done: list[int] = []
+    mended = threading.Event()
 
     def prove(_: bytes, seq: int) -> None:
-        if seq == 0:
-            raise ProofError("no")
-        if seq == 1:
-            raise ZeroDivisionError
+        if seq < 4 and not mended.is_set():
+            raise ProofError("no compiler")
+        if seq == 4:
+            raise ZeroDivisionError("with a secret")
         done.append(seq)
 
+    def until(condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
     queue = Backlog(prove, None)
-    queue.start([(b"m", seq) for seq in range(3)])
-    end = time.monotonic() + 20
-    while queue.status(0.0)["left"]:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert done == [2]
+    with caplog.at_level(logging.INFO, "ragseal.provider"):
+        queue.start([(b"m", seq) for seq in range(6)])
+        until(lambda: done == [5] and queue.status(0.0)["failing"] == 5)
+        told = queue.status(0.0)
+        assert (told["left"], told["causes"]) == (5, {"no compiler": 4, "ZeroDivisionError": 1})
+        assert told["last_failure"] in told["causes"]
+        mended.set()
+        until(lambda: sorted(done) == [0, 1, 2, 3, 5])
+        assert queue.status(0.0)["causes"] == {"ZeroDivisionError": 1}
     queue.stop()
+    assert sum("no compiler" in one.getMessage() for one in caplog.records) == 1
+    assert "secret" not in caplog.text

@@ -31,6 +31,7 @@ from tests.attacks.removal import Both, Check, Guard
 from tests.prover import erasure_scene
 from tests.prover.erasure_scene import examine_coined, folder_of, looked, retire, silent
 from tests.simulator import provider as scene
+from tests.simulator.claims import claimed
 from tests.simulator.live import Live, live
 from tests.simulator.marked import MARK, found_in, marks, texts
 
@@ -179,9 +180,9 @@ def test_a_window_is_retired_a_day_after_its_closing_once_all_of_its_auditors_ha
         assert closed is not None
 
         def handed_in(key: Ed25519PrivateKey, outcome: str, number: int) -> None:
-            auditor, epsilon = signature.public_bytes(key), "85.8" if outcome == "PASS" else ""
+            auditor, said_of = signature.public_bytes(key), (claimed(),) if outcome == "PASS" else ()
             said = AuditVerdict(
-                digest, log_digest(made.log_key), auditor, bytes([number]) * 32, outcome, epsilon, bytes(64)
+                digest, log_digest(made.log_key), auditor, bytes([number]) * 32, outcome, said_of, bytes(64)
             )
             made.call(serving.verdicts.submit(said.signed(key).encode()))
 
@@ -255,7 +256,7 @@ def test_a_window_that_never_opened_is_purged_a_day_after_its_end_and_another_on
         made.open()
         with made.client(name="alice") as client:
             assert client.ask("report about topic 5").record.signed.request.window == "w2"
-        assert "passed before its beacon was complete: commit a new window" in caplog.text
+        assert "until when it could open: commit a new window" in caplog.text
         assert "retired" not in caplog.text
 
 

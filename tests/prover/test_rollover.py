@@ -14,7 +14,7 @@ import pytest
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.administration import status
+from ragseal.prover.administration import health, status
 from ragseal.prover.rollover import Schedule, name_of, seconds_of
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime.keyfile import save_key
@@ -106,8 +106,8 @@ def test_nothing_is_committed_above_the_epsilon_that_was_named(
                     await asyncio.sleep(0.05)
             await scene.Asker("alice", server.serving).ask("report about topic 3")
             assert "--yes-epsilon-is" in server.rollover.trouble
-            told = status.status(provider, server.rollover.status())
-            assert told.text.startswith("NO WINDOW FOLLOWS: ")
+            told = status.status(provider, health.Running(following=server.rollover.status()))
+            assert "WRONG (next): no window follows: " in told.text.partition("\nstate ")[0], "before all else"
             assert told.values["next"]["trouble"]
             assert list(provider.journal.history.windows.values()) == [window]
             clock.now += 200  # beyond the window's end

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -67,7 +68,8 @@ def test_the_provider_foresees_what_the_auditor_certifies() -> None:
     assert foreseen["epsilon"] == verdict.budget.epsilon
     assert foreseen["coalition_queries"] == verdict.budget.queries == 4 * 6
     text = " ".join(lines(foreseen))
-    assert "are spent, up to window w0" in text
+    assert "up to window w0: epsilon" in text
+    assert "12 queries that a coalition may ask; 0 were asked" in text
     assert "an auditor will certify epsilon" in text
 
     now = spending(history(world), classes)
@@ -140,9 +142,9 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     assert [row["coin_periods"] for row in found["windows"]] == [1, 2]
     assert found["windows"][-1]["return"] == pytest.approx(found["return"], rel=0.03)  # more queries share delta
     text = " ".join(lines(found))
-    assert "2 coin periods and" in text
+    assert "2 coin periods, unseen" in text
     assert "will certify epsilon" in text
-    assert "over 3 coin periods, return" in text
+    assert "which is unseen over 3 coin periods; beside it stands return" in text
 
 
 def test_a_window_that_never_opened_counts_once_its_coins_are_known() -> None:
@@ -227,3 +229,17 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     assert foreseen["epsilon"] == answers_period(windows, Fraction(1, 1000)).plain.epsilon
     fewer = [replace(windows[0], allowed=spent.manifest.accounts * own.n_max), windows[1]]
     assert foreseen["epsilon"] > answers_period(fewer, Fraction(1, 1000)).plain.epsilon
+
+
+def test_what_a_period_costs_is_said_without_a_program_s_spelling() -> None:
+    """Epsilon that does not follow was "inf", and the period began in seconds since 1970."""
+    rows = [{"window": "w1", "coin_periods": 1, "queries": 4, "unseen": 2.98022981, "return": "inf", "epsilon": "inf"}]
+    values = {
+        "period_start": 1_800_000_060, "claim": UNTIL_DELIVERED, "windows": rows, "epsilon": "inf",
+        "unseen": 2.98022981, "return": 5.999999966666666, "coin_periods": 1, "queries": 8,
+    }  # fmt: skip
+    text = " ".join(lines(values))
+    assert "budget period since 2027-01-15 08:01 UTC" in text
+    assert "return no bound" in text
+    assert "return 6" in text
+    assert not re.search(r"\binf\b|\d\.\d{7,}|1800000060", text)

@@ -59,7 +59,7 @@ def test_chunks_lose_no_word(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(b"", "empty"), (b" \n", "empty"), (b"fine\n\xff", "line 2: not UTF-8"), (b"\0" * 99, "99")]
+    ("content", "why"), [(b"", "empty"), (b" \n", "empty"), (b"fine\n\xff", "line 2: not UTF-8"), (b"x" * 99, "99")]
 )
 def test_a_bad_text_file_is_named(tmp_path: Path, content: bytes, why: str) -> None:
     _file(tmp_path, b"fine", "a.txt")
@@ -102,3 +102,14 @@ def test_documents_survive_a_round_trip(tmp_path: Path) -> None:
     documents = [Document(f"id {i}", f"text {i} “quoted” \u2028 line") for i in range(50)]
     content = "".join(json.dumps({"id": d.id, "text": d.text}, ensure_ascii=False) + "\n" for d in documents)
     assert list(open_corpus(f"jsonl:{_file(tmp_path, content.encode())}")) == documents
+
+
+def test_files_that_are_no_texts_are_said(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.MD", "c.pdf", "d", "e/f.docx", ".hidden"):
+        _file((tmp_path / name).parent, b"fine", Path(name).name)
+    notes = Notes()
+    for _ in range(2):  # a source that is followed is read again and again
+        assert [d.id for d in open_corpus(f"text:{tmp_path}", notes=notes)] == ["a.txt", "b.MD"]
+    assert sorted(notes.others) == [".hidden", "c.pdf", "d", "e/f.docx"]
+    (line,) = notes.lines()
+    assert line.startswith("not read, as their names end otherwise: ")

@@ -17,7 +17,7 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import backup, status
+from ragseal.prover.administration import backup, health, status
 from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
@@ -263,7 +263,7 @@ def test_the_operator_is_told_which_version_is_in_force_and_what_waits(tmp_path:
         told = serving.ticks.status()
         assert told is not None
         assert (told["number"], told["waiting"]) == (2, 0)
-        assert "version 2 is in force" in status.status(serving.provider, None, told).text
+        assert "version 2 is in force" in status.status(serving.provider, health.Running(ticks=told)).text
 
     run(tmp_path, action)
 

@@ -41,8 +41,9 @@ def test_three_pages_one_sheet() -> None:
         assert 'class="plain"' in text  # five sentences come first
     for text in (planned, index_html().decode()):
         assert text.index('class="plain"') < text.index("<h2")
-    order = [audited.index(part) for part in ('class="grade"', 'class="limits"', 'class="plain"', "<h2>Checklist")]
-    assert order == sorted(order), "of a verdict what its number means, and what it does not say, come before them"
+    parts = ('class="claimed"', 'class="plain"', 'class="limits"', 'class="grade"', "<h2>Checklist")
+    order = [audited.index(part) for part in parts]
+    assert order == sorted(order), "of a verdict the claim comes before them"
     assert planned.count("<li>") >= 5
     assert "no &lt;reason&gt;" in planned
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.runtime import settings
+from ragseal.runtime import settings, texts
 from ragseal.runtime.settings import Configured, logs_for_people, only_checked, read_again
 from ragseal.runtime.terminal import Teaching
 
@@ -94,9 +94,9 @@ def test_what_a_file_may_not_say_is_refused_by_name(run: Any, tmp_path: Path) ->
         assert said in done.output, (text, done.output)
         assert not seen
     file.write_bytes(b"\xff")
-    assert "is not UTF-8" in CliRunner().invoke(main, ["serve", "--config", str(file)]).output
-    file.write_bytes(b"#" * (settings.MAX_FILE + 1))
-    assert "no file of options" in CliRunner().invoke(main, ["serve", "--config", str(file)]).output
+    assert "line 1: not UTF-8" in CliRunner().invoke(main, ["serve", "--config", str(file)]).output
+    file.write_bytes(b"#" * (texts.MAX_FILE + 1))
+    assert "more than 1048576 bytes" in CliRunner().invoke(main, ["serve", "--config", str(file)]).output
 
 
 def test_a_flag_counts_before_the_environment_and_that_before_the_file(run: Any, tmp_path: Path) -> None:

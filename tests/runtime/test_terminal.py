@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from ragseal.runtime.terminal import named_bars, stderr_console, tell_result, telling
+from ragseal.runtime import terminal
+from ragseal.runtime.terminal import named_bars, progress_bars, stderr_console, tell_result, telling
 
 LONG = "a message of [bold]square[/bold] brackets that is longer than any terminal " + "and longer " * 20
 
@@ -35,9 +36,28 @@ def test_other_lines_are_not_wrapped_off_a_terminal(capsys: pytest.CaptureFixtur
 
 def test_names_of_tasks_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """A tenant's name is whatever an operator typed."""
-    with named_bars() as tell:
-        tell("embedding for [red]acme[/red]", 1, 2)
+    with progress_bars() as bars:
+        bars.add_task("embedding for [red]acme[/red]", completed=1, total=2)
     assert "[red]acme[/red]" in capsys.readouterr().err
+
+
+def test_long_work_says_a_line_now_and_then_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,000 documents were put in 27 minutes without a word; what is done at once says nothing."""
+    now = 100.0
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now)
+    with named_bars() as tell:
+        for step in range(1, 62):
+            tell("embedding for acme", step, 2000)
+            now += 1
+        tell("entering the manifest", 0, 0)
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding for acme: 3 of 2000", "embedding for acme: 33 of 2000", "entering the manifest",
+    ]  # fmt: skip
+    with named_bars() as tell:
+        tell("embedding for acme", 1, 2)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_takes_long_is_told_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,9 +149,9 @@ def test_the_ledger_is_followed_over_mutual_tls(scene: Scene, tmp_path: Path) ->
         done("client", "keygen", "--state", tmp_path / "a", "--account", "alice")
         ask = ("client", "ask", "q", "--state", tmp_path / "a", "--embedder", "none", "--timeout", "5", *where)
         for command in (follow, audit, ask):
-            refused(run(*command), *OUT_OF_REACH, "error:")
-            refused(run(*command, "--ca", scene.ours.path), *OUT_OF_REACH, "error:")
-            refused(run(*command, *_own(scene, "stranger", of=scene.theirs)))
+            refused(run(*command), *OUT_OF_REACH, "Error:")
+            refused(run(*command, "--ca", scene.ours.path), *OUT_OF_REACH, "Error:")
+            refused(run(*command, *_own(scene, "stranger", of=scene.theirs)), *OUT_OF_REACH)
             refused(run(*command, *_own(scene, "misled", trust=scene.theirs)), "TLS", "CERTIFICATE")
         # with the right ones all three are let in and hear what the provider has to say: nothing is there yet
         for command, said in ((follow, "0 entries"), (audit, "no opened window"), (ask, "window")):

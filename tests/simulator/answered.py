@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -29,11 +30,14 @@ from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.provider import Provider
+from ragseal.prover.randomness import Draw
 from ragseal.prover.serving import Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
+from ragseal.runtime.timer import Timer
 from ragseal.verifier.evidence import Auditor, ConfiguredKey
 from tests.simulator.auditing import configured, sealed
+from tests.simulator.instants import Instants
 from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live
 from tests.simulator.provider import (
@@ -91,7 +95,8 @@ def answers_policy(**changes: object) -> Policy:
     """``changes`` as in a policy file."""
     values = {
         "class": NAME, "claim": "answers", "lo": 0, "hi": 20, "gain": 12, "n_max": 4, "k_max": 2, "delta": "1/1000000",
-        "estimate": "report", "vocabulary": WORDS.root.hex(), "words_max": 3, "participations": 3, "similarity": 1,
+        "estimate": "report", "vocabulary": WORDS.root.hex(), "words_max": 3, "participations": 3, "similarity": 6e-5,
+        "answered_by": "30s",
     }  # fmt: skip
     binding = Binding(CLASS, class_digest(CLASS), DIMENSION, NOW)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
@@ -103,8 +108,15 @@ def answering_provider(
     generator: Generator | None = None,
     words: Vocabulary = WORDS,
     estimate: bool = False,
+    timer: Timer | None = None,
+    draw: Draw = secrets.token_bytes,
 ) -> Provider:
-    """A provider on a state folder, which is made where it is missing; ``estimate``: with a key of that circuit."""
+    """A provider on a state folder, which is made where it is missing.
+
+    Args:
+        estimate: with a key of that circuit.
+        timer: of its answers; by default no instant is waited for.
+    """
     if not (directory / "provider.toml").exists():
         own, log = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         create(directory, Settings(ORIGIN, NAME, "trigrams"), own, log)
@@ -127,15 +139,19 @@ def answering_provider(
         rings = assembly.open_estimate_keys(state, lambda _: None)
         install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
         tools = replace(tools, estimate_keys=rings)
-    return Provider(state, tools, Environment(clock=clock or Clock()))
+    return Provider(state, tools, Environment(draw, clock or Clock(), timer or Instants().timer))
 
 
 @asynccontextmanager
 async def answering_on(
-    directory: Path, clock: Clock | None = None, generator: Generator | None = None, **policy: object
+    directory: Path,
+    clock: Clock | None = None,
+    generator: Generator | None = None,
+    timer: Timer | None = None,
+    **policy: object,
 ) -> AsyncIterator[Serving]:
     """A provider that has just opened a window of answers and serves it."""
-    provider = answering_provider(directory, clock, generator)
+    provider = answering_provider(directory, clock, generator, timer=timer)
     provider.commit(answers_policy(**policy), "w1")
     async with serving_on(provider) as serving:
         await open_window(serving)
@@ -145,12 +161,15 @@ async def answering_on(
 class AnsweringLive(Live):
     """A provider of answers behind gRPC, whose window is open."""
 
-    def __init__(self, folder: Path, **policy: object) -> None:
+    def __init__(self, folder: Path, *, timer: Timer | None = None, **policy: object) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.clock, self.folder, self._publish = Clock(), folder, 0.0
-        self.provider = answering_provider(folder / "provider", self.clock, estimate=True)
+        self.instants, self.generator = Instants(), Counted()
+        self.provider = answering_provider(
+            folder / "provider", self.clock, self.generator, estimate=True, timer=timer or self.instants.timer
+        )
         self.provider.commit(answers_policy(**policy), "w1")
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()

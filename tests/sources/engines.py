@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.sources.interface import Source
 from ragseal.prover.sources.opening import open_source
 from ragseal.prover.sources.qdrant import QdrantSource
@@ -115,7 +116,7 @@ class Qdrant(Engine):
 
     def open(self, vectors: bool = True) -> Source:
         columns = Columns("name", vector="" if vectors else None, metadata=("meta.source", "meta.page"))
-        source = QdrantSource(self.client, "memory", "chunks", columns)
+        source = QdrantSource(self.client, "memory", "chunks", columns, Notes())
         source.close = lambda: None  # type: ignore[method-assign]
         return source
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragseal.prover.commitment import document_rows, index
-from ragseal.prover.sources.interface import Item, Source
+from ragseal.prover.sources.interface import Item, Refused, Source
 from ragseal.prover.sources.sync import Target
 from ragseal.prover.sources.vectors import EMBED, VectorRule
 from ragseal.prover.storage.state import State
@@ -62,7 +62,12 @@ def sources_of(state: State) -> set[str]:
 
 
 def read_all(source: Source) -> list[Item]:
-    return list(source.snapshot()[0])
+    """Its rows; raises the first refusal."""
+    found = list(source.snapshot()[0])
+    for one in found:
+        if isinstance(one, Refused):
+            raise one.error
+    return [one for one in found if isinstance(one, Item)]
 
 
 class Rows:

@@ -62,9 +62,9 @@ def test_a_row_group_that_would_fill_the_memory_is_refused(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("meta", "said"),
     [
-        ("[1]", "names no indexes"),
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[1]", "not a JSON object but a list"),
+        ("{", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
         ('{"indexes": {}}', "names no indexes"),
         ('{"indexes": {"a": [], "b": []}}', "say which with index="),
         ('{"indexes": {"a": [{"namespace": "x"}, {"namespace": "y"}]}}', "2 namespaces"),
@@ -118,7 +118,7 @@ def test_faiss_texts_and_vectors_go_together_one_to_one(tmp_path: Path) -> None:
         read_all(engine.open())
     for line in ("[1]", "{", "", "[" * 100_000):
         (tmp_path / "texts.jsonl").write_text(line + "\n")
-        with pytest.raises(EncodingError, match="line 1: not a JSON object"):
+        with pytest.raises(EncodingError, match=r"line 1: (not a JSON object|empty line)"):
             read_all(engine.open())
 
 

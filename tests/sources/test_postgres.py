@@ -15,10 +15,11 @@ from urllib.parse import quote
 import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
+from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Applied
 from ragseal.prover.sources import sync as syncing
 from ragseal.prover.sources.opening import open_source
-from ragseal.prover.sources.sync import Target, sync
+from ragseal.prover.sources.sync import Target, catch_up, sync
 from tests.sources import postgres_scene
 from tests.sources.postgres_scene import connected, opened, run, terminate
 from tests.sources.scene import TEXTS, everything, held, matrix_is_right, read_all
@@ -73,7 +74,7 @@ def test_columns_ids_and_metadata_of_many_types(uri: str) -> None:
             assert found.id == "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
             assert found.text == "Head\nbody"
             assert found.metadata == {
-                "yes": True, "f": 0.25, "n": "1.50", "day": "2027-01-02", "j": '{"a": 1}',
+                "yes": True, "f": 0.25, "n": 1.5, "day": "2027-01-02", "j": '{"a": 1}',
                 "text": "a column called text",
             }  # fmt: skip
             source.install_trigger()
@@ -106,7 +107,7 @@ def test_a_snapshot_is_of_one_moment(uri: str) -> None:
     [
         ("UPDATE chunks SET id = NULL WHERE page = 7", "row .* of table \"chunks\": it has no 'id'"),
         ("UPDATE chunks SET id = 'doc-3' WHERE page = 7", r"\(id 'doc-3'\): this id occurs twice"),
-        ("UPDATE chunks SET body = NULL WHERE page = 7", r"\(id 'doc-7'\): it has no 'text'"),
+        ("UPDATE chunks SET body = NULL WHERE page = 7", r"\(id 'doc-7'\): it has no 'body'"),
         ("UPDATE chunks SET body = repeat('x', 1048577) WHERE page = 7", r"\(id 'doc-7'\): the text has 1048577"),
         ("UPDATE chunks SET body = repeat('x', 90000000) WHERE page = 7", r"\(id 'doc-7'\): the text has 1048577"),
         ("UPDATE chunks SET id = repeat('x', 9000) WHERE page = 7", "513 characters"),
@@ -121,14 +122,80 @@ def test_a_snapshot_is_of_one_moment(uri: str) -> None:
         ("ALTER TABLE chunks ALTER embedding TYPE text", "no vector of numbers"),
     ],
 )  # fmt: skip
-def test_a_hostile_row_changes_nothing_and_is_named(uri: str, target: Target, statement: str, said: str) -> None:
+def test_a_hostile_row_is_named_and_holds_up_no_deletion(uri: str, target: Target, statement: str, said: str) -> None:
     with closing(opened(uri)) as source:
         sync(target, source)
-    before = everything(target.state)
     run(uri, "DELETE FROM chunks WHERE page = 20", statement)
-    with closing(opened(uri)) as source, pytest.raises(EncodingError, match=said):
+    with closing(opened(uri)) as source, pytest.raises(EncodingError, match=f"{said}.*deleted all the same"):
         sync(target, source)
-    assert everything(target.state) == before
+    gone = {"doc-20", "doc-7"} if "SET id" in statement else {"doc-20"}  # doc-7 is no id of the table any more
+    assert held(target.state) == {name: text for name, text in TEXTS.items() if name not in gone}
+
+
+def test_a_refused_row_of_the_outbox_holds_up_no_deletion(uri: str, target: Target) -> None:
+    with closing(opened(uri)) as source:
+        source.install_trigger()
+        sync(target, source)
+        run(uri, "UPDATE chunks SET body = NULL WHERE page = 7", "DELETE FROM chunks WHERE page IN (5, 20)")
+        for _ in range(2):  # the second time nothing is left to delete, and the row is refused again
+            with pytest.raises(EncodingError, match=r"\(id 'doc-7'\): it has no 'body'"):
+                catch_up(target, source)
+            assert set(held(target.state)) == set(TEXTS) - {"doc-5", "doc-20"}
+        run(uri, f"UPDATE chunks SET body = '{TEXTS['doc-7']}' WHERE page = 7")
+        assert catch_up(target, source) == Applied(unchanged=1)
+
+
+KINDS = [
+    ("numeric", "11", 11), ("numeric", "11.10", 11.1), ("numeric(12,4)", "0.0001", 0.0001), ("numeric", "1e20", 1e20),
+    ("date", "'2027-01-02'", "2027-01-02"), ("timestamp", "'2027-01-02 03:04:05'", "2027-01-02T03:04:05"),
+    ("timestamptz(3)", "'2027-01-02 03:04:05.25+02'", "2027-01-02T01:04:05.25+00:00"),
+    ("timestamptz", "'12027-01-02 03:04:05+00'", "12027-01-02T03:04:05+00:00"),
+    ("timestamptz", "'infinity'", "infinity"), ("date", "'0044-03-15 BC'", "0044-03-15 BC"),
+    ("varchar(9)", "'a'", "a"), ("bigint", "7", 7), ("boolean", "true", True),
+    ("uuid", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'", "6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value", "kept"), KINDS)
+def test_metadata_is_kept_as_what_it_is_whatever_the_role_has_set(
+    uri: str, kind: str, value: str, kept: object
+) -> None:
+    run(uri, f"ALTER TABLE chunks ADD extra {kind}", f"UPDATE chunks SET extra = {value}")
+    own = "&options=-c%20datestyle%3DGerman%20-c%20timezone%3DAsia/Kabul"
+    notes = Notes()
+    with closing(open_source(f"postgres:{uri}{own}&table=chunks&text=body&metadata=extra", notes=notes)) as source:
+        first = read_all(source)[0]
+    assert first.metadata == {"extra": kept}
+    assert type(first.metadata["extra"]) is type(kept)
+    assert not notes.written
+
+
+@pytest.mark.parametrize(("kind", "value"), [("jsonb", "'[1]'"), ("text[]", "'{a,b}'"), ("interval", "'1 day'")])
+def test_metadata_in_the_servers_own_spelling_is_noted(uri: str, kind: str, value: str) -> None:
+    run(uri, f"ALTER TABLE chunks ADD extra {kind}", f"UPDATE chunks SET extra = {value}")
+    notes = Notes()
+    with closing(open_source(f"postgres:{uri}&table=chunks&text=body&metadata=extra", notes=notes)) as source:
+        read_all(source)
+    assert notes.lines() == [
+        "not kept, as they are not named as metadata: 'embedding' (in 30 documents), 'source' (in 30 documents), "
+        "'page' (in 30 documents)",
+        f"kept as text in the database's own spelling, which filters compare as text: 'extra' ({kind})",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("'NaN'", r"\(id 'doc-0'\): metadata 'price' is NaN"),
+        ("0.12345678901234567890", "metadata 'price' has 20 digits, which no number keeps"),
+        ("1e600", "metadata 'price' has more than 512 digits"),
+    ],
+)
+def test_a_decimal_that_no_number_keeps_is_refused(uri: str, value: str, said: str) -> None:
+    run(uri, "ALTER TABLE chunks ADD price numeric", f"UPDATE chunks SET price = {value}")
+    source = open_source(f"postgres:{uri}&table=chunks&text=body&metadata=price")
+    with closing(source), pytest.raises(EncodingError, match=said):
+        read_all(source)
 
 
 @pytest.mark.parametrize(

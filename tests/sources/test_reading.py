@@ -62,7 +62,11 @@ def test_a_row_is_read_by_its_columns() -> None:
         ({"vector": [1.0, [2.0]]}, "no vector of numbers"),
         ({"m": [1]}, "metadata 'm' is a list"),
         ({"m": b"x"}, "metadata 'm' is a bytes"),
-        ({"m": decimal.Decimal(1)}, "metadata 'm' is a Decimal"),
+        ({"m": decimal.Decimal("NaN")}, "metadata 'm' is NaN"),
+        ({"m": decimal.Decimal("Infinity")}, "metadata 'm' is Infinity"),
+        ({"m": decimal.Decimal("0.12345678901234567890")}, "metadata 'm' has 20 digits, which no number keeps"),
+        ({"m": decimal.Decimal("1e400")}, "which no number keeps"),
+        ({"m": decimal.Decimal(2**53 + 1)}, "which no number keeps"),
         ({"m": float("nan")}, "metadata 'm' is nan"),
     ],
 )

@@ -19,7 +19,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.corpus_files import Limits
 from ragseal.prover.commitment.documents import Applied, Delete, Put
 from ragseal.prover.sources import sync as syncing
-from ragseal.prover.sources.interface import Item, StaleMark
+from ragseal.prover.sources.interface import Item, Refused, StaleMark
 from ragseal.prover.sources.sync import Target, catch_up, follow, sync
 from tests.simulator.provider import SHAPE
 from tests.sources.scene import CHECKED, TEXTS, VECTORS, Rows, everything, held, item, matrix_is_right, new_target
@@ -88,14 +88,34 @@ HOSTILE: list[tuple[Callable[[], Item], str]] = [
 
 
 @pytest.mark.parametrize(("make", "said"), HOSTILE)
-def test_a_row_that_is_refused_changes_nothing_and_is_named(
+def test_a_row_that_is_refused_is_named_and_only_deletions_are_taken(
     target: Target, make: Callable[[], Item], said: str
 ) -> None:
     sync(target, Rows(*ALL[:20]))
     before = everything(target.state)
     bad = replace(make(), vector=VECTORS["doc-0"])
-    with pytest.raises((EncodingError, CommitmentError), match=said):
-        sync(target, Rows(*ALL[3:], bad))
+    with pytest.raises((EncodingError, CommitmentError), match=f"(?s){said}"):
+        sync(target, Rows(*ALL[:20], *ALL[25:], bad))
+    assert everything(target.state) == before
+    with pytest.raises(EncodingError, match=f"(?s){said}.*deleted all the same, 3 of them; nothing else was changed"):
+        sync(target, Rows(bad, *ALL[3:]))
+    assert set(held(target.state)) == {one.id for one in ALL[3:20]}
+
+
+def test_deletions_are_not_taken_from_what_may_be_another_table(target: Target) -> None:
+    sync(target, Rows(*ALL[:20]))
+    before = everything(target.state)
+    renamed = [replace(one, id=f"k{one.id}") for one in ALL]
+    with pytest.raises(EncodingError, match="the text is empty"):
+        sync(target, Rows(*renamed, item("new", text=" ")))
+    assert everything(target.state) == before
+
+
+def test_missing_documents_that_are_kept_are_kept_beside_a_refused_row(target: Target) -> None:
+    sync(target, Rows(*ALL[:20]))
+    before = everything(target.state)
+    with pytest.raises(EncodingError, match="the text is empty"):
+        sync(replace(target, keep_missing=True), Rows(*ALL[3:], item("new", text=" ")))
     assert everything(target.state) == before
 
 
@@ -160,13 +180,12 @@ def test_a_source_with_too_many_rows_is_refused_before_all_are_read(target: Targ
     assert held(target.state) == {}
 
 
-def test_a_full_period_is_refused_whole(target: Target) -> None:
-    more = [item(f"more-{i}", vector=VECTORS["doc-0"], text=TEXTS["doc-0"]) for i in range(SHAPE.capacity)]
+def test_a_full_period_takes_deletions_alone(target: Target) -> None:
+    more = [item(f"more-{i}", vector=VECTORS["doc-0"], text=TEXTS["doc-0"]) for i in range(100)]
     sync(target, Rows(*ALL))
-    before = everything(target.state)
-    with pytest.raises(CommitmentError, match=r"new documents .* places are unused"):
-        sync(target, Rows(*ALL[10:], *more[10:-10]))
-    assert everything(target.state) == before
+    with pytest.raises(CommitmentError, match=r"new documents .* places are unused.*deleted all the same, 5 of them"):
+        sync(target, Rows(*ALL[:25], *more))
+    assert set(held(target.state)) == {one.id for one in ALL[:25]}
 
 
 @pytest.mark.parametrize("most", [SHAPE.capacity, 5])
@@ -195,7 +214,7 @@ def test_a_source_without_end_is_left_before_it_fills_the_memory(
         sync(target, Endless(changed=[]))
     assert read == most + 1
     with pytest.raises(AuditError, match=match):
-        list(syncing._fed(target, "endless", Endless(changed=[]).changes("0")[0]))
+        syncing._fed(target, "endless", Endless(changed=[]).changes("0")[0])
     assert read == most + 1
     assert held(target.state) == {}
 
@@ -222,7 +241,7 @@ def test_a_source_that_is_lost_in_the_middle_changes_nothing(target: Target) -> 
 class Fed(Rows):
     """A source whose changes are given, a list for each mark; ``lose`` says how often it is lost at first."""
 
-    def __init__(self, *items: Item, changed: list[list[Item | Delete]], lose: int = 0) -> None:
+    def __init__(self, *items: Item, changed: list[list[Item | Refused | Delete]], lose: int = 0) -> None:
         super().__init__(*items, name="fed")
         self.changed = changed
         self.lose = lose
@@ -234,7 +253,7 @@ class Fed(Rows):
     def ready(self) -> None:
         pass
 
-    def changes(self, mark: str) -> tuple[Iterator[Item | Delete], str]:
+    def changes(self, mark: str) -> tuple[Iterator[Item | Refused | Delete], str]:
         at = int(mark)
         if self.lose:
             self.lose -= 1
@@ -247,6 +266,21 @@ class Fed(Rows):
         self.waits += 1
         if self.waits > len(self.changed):  # it has told everything
             stop.set()
+
+
+@pytest.mark.parametrize("bad", [item("new", text=""), Refused("new", EncodingError("row new: it has no 'body'"))])
+def test_a_refused_change_holds_up_no_deletion(target: Target, bad: Item | Refused) -> None:
+    source = Fed(*ALL[:10], changed=[[bad, Delete("doc-0"), item("doc-20")], [Delete("doc-1")]])
+    catch_up(target, source)
+    for times in (1, 0):  # it was deleted the first time, and is no more there the second
+        said = "deleted all the same, 1 of them" if times else "new: "
+        with pytest.raises(EncodingError, match=f"new: .*{said}" if times else said):
+            catch_up(target, source)
+        assert set(held(target.state)) == {one.id for one in ALL[1:10]}
+        assert document_rows.mark_of(target.state, "acme", "fed") == "0", "the rest of the batch is read again"
+    source.changed[0] = [item("doc-20"), Delete("doc-0")]
+    assert catch_up(target, source) == Applied(added=1, deleted=1)
+    assert matrix_is_right(target.state)
 
 
 def test_changes_are_taken_with_their_mark_and_go_on_where_they_stopped(target: Target) -> None:

@@ -64,7 +64,7 @@ async function print(browser, file) {
   await page.goto(pathToFileURL(file).href);
   await page.emulateMedia({ media: "print" });
   const ends = await page.evaluate(() =>
-    Object.fromEntries([".verdict", ".grade", ".limits"].map((name) => {
+    Object.fromEntries([".verdict", ".claimed", ".plain", ".limits"].map((name) => {
       const part = document.querySelector(name);
       return [name, part ? Math.round(part.getBoundingClientRect().bottom) : null];
     })));

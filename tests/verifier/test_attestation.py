@@ -13,6 +13,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.ledger.checkpoint import open_checkpoint
+from ragseal.verifier.outcome import PASS
 from ragseal.verifier.report import document
 from tests.simulator import (
     ACCOUNTS,
@@ -21,6 +22,7 @@ from tests.simulator import (
     World,
     asked,
     key_of,
+    policy,
     registry,
     resign,
 )
@@ -126,6 +128,28 @@ def record_back_in_time() -> Any:
 @attack(6, "is outside the window")
 def record_after_closing_time() -> Any:
     return asked(record={"time": OPENS + 3060})
+
+
+def opened_late(last: int) -> World:
+    """A window of ten minutes that opened after a quarter of an hour, with a record so many seconds later."""
+    world = World()
+    world.commit(policy_=policy(closes=OPENS + 600))
+    world.messages[-1] = replace(world.messages[-1], time=OPENS + 900)  # type: ignore[type-var]
+    world.ask("alice", record={"time": OPENS + 900})
+    world.ask("alice", record={"time": OPENS + 900 + last})
+    world.close(OPENS + 1800)
+    return world
+
+
+@attack(6, "is outside the window")
+def record_of_a_window_that_was_stretched() -> Any:
+    """It opened late and lasts as long as its manifest says from then on, not a minute longer."""
+    return opened_late(660)
+
+
+def test_a_window_lasts_as_long_as_its_manifest_says_from_its_opening_on() -> None:
+    verdict = opened_late(600).audit()
+    assert verdict.verdict == PASS, verdict.line()
 
 
 @attack(6, "the request id was used")

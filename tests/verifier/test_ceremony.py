@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
+from ragseal.runtime import durable
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.ceremony.contributing import Step
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder
@@ -227,6 +228,27 @@ def test_a_contribution_that_fails_leaves_nothing(begun: Path, tmp_path: Path, m
     assert scene.verify(begun).parties[-1].key == scene.public("dave")
     modes = {stat.S_IMODE(os.stat(begun / "0003" / name).st_mode) for name in os.listdir(begun / "0003")}
     assert modes <= {0o644, 0o664}
+
+
+def test_a_round_that_is_said_not_to_be_added_is_not_there(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has its name, and the folder cannot be synced: a party that contributed again would have contributed twice."""
+    before = tree(begun)
+
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durable, "sync_directory", fails)
+        with pytest.raises(
+            ConfigurationError, match=r"cannot write round 0003 to .*: Input/output error; nothing was added"
+        ):
+            scene.contribute(begun, "dave")
+        assert tree(begun) == before
+        real = os.rename
+        patched.setattr(os, "rename", lambda a, b: real(a, b) if Path(b).parent == begun else fails())
+        with pytest.raises(ConfigurationError, match=r"cannot write round 0003 to .*: the new content is in place"):
+            scene.contribute(begun, "dave")
+    assert scene.verify(begun).parties[-1].key == scene.public("dave")
 
 
 @pytest.mark.parametrize("name", ["", " ", "x\ny", "a\x1b[1m", "é" * 33, " alice"])

@@ -4,19 +4,27 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.kernel.attestation import Record
+from ragseal.verifier import service
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit_command import EXIT_NO_VERDICT
+from ragseal.verifier.audit_command import EXIT_NO_VERDICT, notes
+from ragseal.verifier.outcome import PASS, Neighbour, Verdict
+from ragseal.verifier.report import summary
 from ragseal.verifier.state import State
+from ragseal.verifier.steps.receipts import SetAside
 from tests.attacks.raw import RawCaller
-from tests.simulator import World, pseudonym
+from tests.simulator import CLOSES, World, asked, pseudonym
+from tests.verifier.test_report_pages import SPELLINGS
 from tests.verifier.wire import provider
 
 LOG_KEY = World().signer.verifier.vkey()
@@ -138,6 +146,54 @@ def test_a_provider_that_is_not_there_leaves_a_report(tmp_path: Path, address: s
     assert result.stdout.startswith("NO VERDICT step="), result.output
     values = json.loads((tmp_path / "report" / "report.json").read_bytes())
     assert values["no_verdict"]["way_out"]
+
+
+def printed(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch, *options: str) -> Any:
+    """What `audit` prints of a window that is its own auditor's."""
+    run("init", "--state", str(tmp_path / "auditor"))
+    monkeypatch.setattr(State, "auditor", lambda *_, **__: world.auditor())
+    real = service.environment
+    monkeypatch.setattr(service, "environment", lambda progress: replace(real(progress), now=CLOSES + 600))
+    with provider(world) as (address, _):
+        common = ("audit", "--state", str(tmp_path / "auditor"), "--provider", address, "--log-key", LOG_KEY)
+        return run(*common, "--out", str(tmp_path / "report"), *options)
+
+
+@pytest.mark.parametrize("ends", ["PASS", "FAIL", "NO VERDICT"])
+def test_audit_prints_the_checklist_three_sentences_and_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """Eighty lines of the same prose each time hid the eleven that were about this window."""
+    world = asked(sign_as="mallory") if ends == "FAIL" else World.honest()
+    if ends == "NO VERDICT":
+        world.messages.pop()
+    result = printed(tmp_path, world, monkeypatch)
+    values = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    assert result.stdout == values["line"] + "\n"
+    assert result.stdout.startswith(ends)
+    said = " ".join(result.stderr.split())
+    for sentence in summary.in_three(values):
+        assert " ".join(sentence.split()) in said
+    assert re.findall(r"^ {1,2}(\d+)  \w", result.stderr, re.M) == list(map(str, range(1, 12)))
+    assert not [note for note in values["does_not_say"] if note in said]
+    assert values["claim"] not in said
+    assert (f"{len(values['does_not_say'])} exclusions and all evidence" in said) == (ends == "PASS")
+    assert str(tmp_path / "report" / "verdict.intoto.jsonl") in said, "no path is broken"
+    assert not SPELLINGS.search(said)
+    assert len(said) < 2400, "eleven steps, three sentences, and where the rest stands"
+
+
+def test_audit_names_what_is_different_and_no_more_than_three_of_it() -> None:
+    verdict = Verdict(verdict=PASS, neighbours=[Neighbour(f"w{at}", b"m", "not audited") for at in range(5)])
+    verdict.set_aside = [SetAside(f"{at}.receipt", "no receipt") for at in range(4)]
+    verdict.unkept = ["the disk is full"]
+    assert notes(verdict, "too large") == [
+        "set aside, no evidence of anything: 0.receipt, 1.receipt, 2.receipt, and 1 more",
+        "without a PASS here: w0 (not audited), w1 (not audited), w2 (not audited), and 2 more",
+        "not kept: the disk is full",
+        "not enough: too large",
+    ]
+    assert notes(Verdict(verdict=PASS), "") == []
 
 
 def test_show_decodes_messages(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
+from ragseal.kernel.policy import OPENS_WITHIN
 from ragseal.verifier.evidence import ConfiguredKey
 from tests.simulator import (
     CLASS_DIGEST,
@@ -177,6 +178,15 @@ def opened_early() -> Any:
     world = World.honest()
     index = world.at(WindowOpen)
     world.messages[index] = replace(world.messages[index], time=OPENS - 60)  # type: ignore[type-var]
+    return world
+
+
+@attack(2, "outside the time that its policy names")
+def opened_late() -> Any:
+    """A window of 50 minutes opens within an hour, or never."""
+    world = World.honest()
+    index = world.at(WindowOpen)
+    world.messages[index] = replace(world.messages[index], time=OPENS + OPENS_WITHIN + 60)  # type: ignore[type-var]
     return world
 
 

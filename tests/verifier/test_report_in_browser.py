@@ -106,12 +106,12 @@ def test_the_keyboard_is_enough(seen: dict[str, Any]) -> None:
     assert seen["pass"]["walk"]["jumped"] is True
 
 
-def test_verdict_grade_and_limits_are_on_the_first_sheet(seen: dict[str, Any]) -> None:
+def test_verdict_claim_and_limits_are_on_the_first_sheet(seen: dict[str, Any]) -> None:
     for name in ("pass", "weak", "sampled"):
         ends, sheet = seen[name]["print"]["ends"], seen[name]["print"]["sheet"]
-        assert ends[".verdict"] < ends[".grade"] < ends[".limits"] <= sheet, (name, ends)
+        assert ends[".verdict"] < ends[".claimed"] < ends[".plain"] < ends[".limits"] <= sheet, (name, ends)
     failed = seen["fail"]["print"]["ends"]
-    assert (failed[".grade"], failed[".limits"]) == (None, None)
+    assert (failed[".claimed"], failed[".limits"]) == (None, None)
 
 
 def test_paper_has_what_is_folded_away_on_the_screen(seen: dict[str, Any]) -> None:

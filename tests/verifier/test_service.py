@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, BudgetError, ConfigurationError, EncodingError
+from ragseal.runtime import streams
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
@@ -31,7 +32,7 @@ from ragseal.verifier.key_entries import KeyEntry
 from ragseal.verifier.limits import check_caller, prune
 from ragseal.verifier.service import VerifierServicer
 from ragseal.verifier.signed.log import VerdictLog, check_entered
-from ragseal.verifier.signed.statement import read_verdict
+from ragseal.verifier.signed.statement import FILE_NAME, read_verdict
 from ragseal.verifier.state import State
 from tests.simulator import GROUP, NOW, World
 from tests.simulator.turning import Turning
@@ -127,7 +128,9 @@ def test_an_audit_runs_in_the_background_and_its_report_stays(state: State) -> N
     # The simulator's window has another auditor.
     assert found.line.startswith("NO VERDICT step=2 manifest: window 'w1' names auditor ")
     values = json.loads(found.report_json)
-    signed = read_verdict(found.signed_verdict, state.public_key, found.report_json)
+    page = (state.directory / "reports" / audit_id / "report.html").read_bytes()
+    reports = {"report.json": found.report_json, "report.html": page}
+    signed = read_verdict(found.signed_verdict, state.public_key, reports)
     assert signed.line == values["line"]
     key = check_entered(found.signed_verdict, signed, found.verdict_proof, None)
     assert key == VerdictLog(state.directory, state.public_key).verifier()
@@ -199,6 +202,55 @@ def test_the_command_s_exit_status_follows_the_verdict(
     assert "not kept: cannot " in result.output.replace("\n", " ")
     kept = out / "report.json" if taken == "verdicts" else next((state.directory / "verdicts").glob("*.json"))
     assert json.loads(kept.read_text())["verdict"] == "FAIL"
+
+
+def test_a_path_that_is_not_utf_8_keeps_no_verdict_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report names files that could not be written, and a folder may have any name."""
+    world = bad()
+    state = State.create(tmp_path / os.fsdecode(b"caf\xe9"), Ed25519PrivateKey.generate())
+    (state.directory / "verdicts").write_text("in the way")
+    monkeypatch.setattr(State, "auditor", lambda *_: world.auditor())
+    monkeypatch.setattr(
+        service, "environment", lambda progress: Environment(GROUP, NOW, time.monotonic, os.urandom, progress)
+    )
+    out = tmp_path / "report"
+    with provider(world) as (where, _):
+        command = ["audit", "--state", str(state.directory), "--provider", where, "--out", str(out)]
+        result = CliRunner().invoke(main, [*command, "--log-key", world.signer.verifier.vkey()])
+    assert result.exit_code == audit_command.EXIT_FAIL, result.output
+    (unkept,) = json.loads((out / "report.json").read_text())["not_kept"]
+    assert "caf" in unkept
+    assert read_verdict((out / FILE_NAME).read_bytes(), state.public_key)
+
+
+@pytest.mark.parametrize(("world", "status", "line"), [(World.honest, 0, "PASS "), (bad, 3, "FAIL step=6 ")])
+@pytest.mark.parametrize("lost", ["<stdout>", "<stderr>"])
+def test_a_verdict_that_cannot_be_printed_is_the_same_verdict(
+    state: State, world: Any, status: int, line: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Report, signed verdict and exit status are there; what was lost is said where it can be."""
+    made = world()
+    monkeypatch.setattr(State, "auditor", lambda *_: made.auditor())
+    monkeypatch.setattr(
+        service, "environment", lambda progress: Environment(GROUP, NOW, time.monotonic, os.urandom, progress)
+    )
+    real = streams._Written._now
+
+    def full(stream: Any, data: Any) -> int:
+        if stream.name == lost:
+            raise OSError(28, "No space left on device")
+        return real(stream, data)
+
+    monkeypatch.setattr(streams._Written, "_now", full)
+    out = tmp_path / "report"
+    with provider(made) as (where, _):
+        command = ["audit", "--state", str(state.directory), "--provider", where, "--out", str(out)]
+        result = CliRunner().invoke(main, [*command, "--log-key", made.signer.verifier.vkey()])
+    assert result.exit_code == status, result.output
+    assert json.loads((out / "report.json").read_text())["line"].startswith(line)
+    assert (out / FILE_NAME).exists()
+    said = "standard output cannot be written (No space left on device)"
+    assert (said in result.stderr, line in result.stdout) == ((True, False) if lost == "<stdout>" else (False, True))
 
 
 def test_a_provider_that_is_away_gives_no_verdict(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

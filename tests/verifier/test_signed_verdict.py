@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed.entering import Issued, reports_of
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
 from ragseal.verifier.state import State
 from tests.simulator import World, asked
@@ -32,11 +35,17 @@ NOW = 1_750_000_000
 LOG = World.honest().signer.verifier
 
 
+def issued(verdict: Verdict) -> Issued:
+    """A signed verdict with both reports that it names."""
+    values = document.build(replace(verdict, auditor=PUBLIC, at=NOW))
+    reports = reports_of(values)
+    return Issued(signed_verdict(verdict, values, reports, LOG, KEY), values, reports)
+
+
 def signed(verdict: Verdict) -> tuple[bytes, bytes]:
-    """A verdict's envelope, and the report that it names."""
-    values = document.build(verdict)
-    report = document.to_json(values)
-    return signed_verdict(verdict, values, report, LOG, NOW, KEY), report
+    """A verdict's envelope and report.json."""
+    made = issued(verdict)
+    return made.signed, made.reports["report.json"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +66,7 @@ def resigned(data: bytes, change: Callable[[Any], None]) -> bytes:
 
 def test_it_says_what_the_report_says(honest: tuple[bytes, bytes]) -> None:
     data, report = honest
-    found, values = read_verdict(data, PUBLIC, report), json.loads(report)
+    found, values = read_verdict(data, PUBLIC, {"report.json": report}), json.loads(report)
     assert found.line == values["line"]
     assert found.verdict == values["verdict"] == "PASS"
     for ours, its in (("epsilon", "epsilon_audit"), ("delta", "delta"), ("doesNotSay", "does_not_say")):
@@ -109,7 +118,7 @@ def test_no_byte_can_be_another(honest: tuple[bytes, bytes]) -> None:
             with pytest.raises(AuditError):
                 read_verdict(json.dumps({**line, name: changed}).encode(), PUBLIC)
     with pytest.raises(AttestationError, match="not the one"):
-        read_verdict(data, PUBLIC, report.replace(b"PASS", b"FAIL"))
+        read_verdict(data, PUBLIC, {"report.json": report.replace(b"PASS", b"FAIL")})
 
 
 def test_another_auditors_is_refused(honest: tuple[bytes, bytes]) -> None:
@@ -140,6 +149,9 @@ def test_a_signature_of_another_purpose_is_none() -> None:
         (lambda s: s["predicate"].update(more=1), "other members"),
         (lambda s: s["predicate"].pop("line"), "other members"),
         (lambda s: s["predicate"].update(records=True), "another type"),
+        (lambda s: s["predicate"]["reports"].pop("report.html"), "does not name the SHA-256"),
+        (lambda s: s["predicate"]["reports"].update({"report.html": "00"}), "does not name the SHA-256"),
+        (lambda s: s["predicate"]["reports"].update({"report.pdf": {"sha256": "00"}}), "does not name the SHA-256"),
         (lambda s: s["predicate"].update(verdict="FAIL"), "contradict"),
         (lambda s: s["predicate"].update(verdict="FINE"), "contradict"),
         (lambda s: s["subject"].clear(), "no subject"),
@@ -196,9 +208,64 @@ def test_the_command(tmp_path: Path, honest: tuple[bytes, bytes]) -> None:
     as_json = run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex(), "--json"])
     assert json.loads(as_json.stdout)["verdict"] == "PASS"
     file.write_bytes(signed(asked(sign_as="mallory").audit())[0])
+    another = run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex()])
+    assert another.exit_code == 1
+    assert "report.json is not the one that this verdict was signed with" in another.output
+    report.unlink()
     assert run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex()]).exit_code == 3
     wrong = run.invoke(main, ["verdict", "verify", str(file), "--auditor", "11" * 32])
     assert wrong.exit_code == 1
+
+
+def verified(folder: Path, *options: str) -> Any:
+    command = ["verdict", "verify", str(folder / "verdict.intoto.jsonl"), "--auditor", PUBLIC.hex(), *options]
+    return CliRunner().invoke(main, command)
+
+
+@pytest.mark.parametrize("make", [World.honest, lambda: asked(sign_as="mallory")])
+@pytest.mark.parametrize("name", ["report.html", "report.json"])
+def test_a_report_that_was_changed_is_refused(tmp_path: Path, make: Any, name: str) -> None:
+    """Both are covered by the signature, and looked at without being asked for; the page is what boards are sent."""
+    made = issued(make().audit())
+    document.save(tmp_path, made.files())
+    assert set(made.files()) == {path.name for path in tmp_path.iterdir()}
+    honest = verified(tmp_path)
+    assert honest.exit_code in (0, 3)
+    assert f"{name}: the one that was signed" in honest.stderr
+    assert name in json.loads(verified(tmp_path, "--json").stdout)["checked_files"]
+    for old, new in ((b"PASS", b"P\xc3\x84SS"), (b"FAIL", b"PASS"), (b"w1", b"w2")):
+        changed = made.reports[name].replace(old, new)
+        if changed == made.reports[name]:
+            continue
+        (tmp_path / name).write_bytes(changed)
+        done = verified(tmp_path)
+        assert done.exit_code == 1, (old, done.output)
+        assert f"{name} is not the one that this verdict was signed with" in done.output
+        assert "PASS" not in done.stdout
+    (tmp_path / name).rename(tmp_path / "elsewhere")
+    assert f"{name}: not looked at" in verified(tmp_path).stderr
+    option = {"report.html": "--page", "report.json": "--report"}[name]
+    assert verified(tmp_path, option, str(tmp_path / "elsewhere")).exit_code == 1
+
+
+def test_the_page_names_the_signed_file_and_its_check(tmp_path: Path) -> None:
+    """Not the digest of that file, which holds the page's own."""
+    made = issued(World.honest().audit())
+    text = made.reports["report.html"].decode()
+    assert "verdict.intoto.jsonl" in text
+    assert "ragseal-verifier verdict verify verdict.intoto.jsonl" in text
+    assert hashlib.sha256(made.signed).hexdigest() not in text
+
+
+def test_exclusions_are_printed_on_request(tmp_path: Path) -> None:
+    made = issued(World.honest().audit())
+    document.save(tmp_path, made.files())
+    short, whole = verified(tmp_path), verified(tmp_path, "--all")
+    notes = made.values["does_not_say"]
+    assert f"{len(notes)} exclusions" in short.stderr
+    assert not [note for note in notes if note in short.stderr]
+    assert [note for note in notes if note in whole.stderr] == notes
+    assert short.stdout == whole.stdout
 
 
 def test_keys_that_are_none(tmp_path: Path) -> None:

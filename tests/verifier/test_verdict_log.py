@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,10 @@ from ragseal.verifier.audit import Terms
 from ragseal.verifier.outcome import FAIL, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as log_module
+from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.signed.log import FOLDER, PROOF_NAME, VerdictLog, check_entered, entry_of, origin_of
 from ragseal.verifier.signed.log_commands import _line
-from ragseal.verifier.signed.statement import FILE_NAME, read_verdict, signed_verdict
+from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict, signed_verdict
 from ragseal.verifier.state import State
 from tests.attacks.test_hostile_names import audited
 from tests.simulator import NOW, World
@@ -62,10 +64,16 @@ def _honest() -> tuple[Verdict, dict[str, Any]]:
     return verdict, document.build(verdict)
 
 
+def written(folder: Path) -> dict[str, bytes]:
+    """Both reports of a folder, by name."""
+    return {name: (folder / name).read_bytes() for name in REPORTS}
+
+
 def signed(log: VerdictLog, now: int = NOW) -> bytes:
     """An envelope for that log; another time gives another one."""
     verdict, values = _honest()
-    return signed_verdict(verdict, values, document.to_json(values), LOG, now, KEY, log.verifier())
+    values = {**values, "issued": document.issued(now)}
+    return signed_verdict(verdict, values, reports_of(values), LOG, KEY, log.verifier())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,7 @@ def test_every_verdict_is_entered_before_it_is_issued(tmp_path: Path, monkeypatc
     """Whoever stops the program between the two finds it in the log, and nowhere else."""
     seen: list[int] = []
 
-    def save(directory: Path, report: Any, page: str, beside: dict[str, bytes]) -> None:
+    def save(directory: Path, written: dict[str, bytes]) -> None:
         seen.append(VerdictLog(tmp_path / "auditor", State(tmp_path / "auditor").public_key).copy().published()[0])
         raise ConfigurationError("the power went")
 
@@ -93,7 +101,7 @@ def test_every_verdict_is_entered_before_it_is_issued(tmp_path: Path, monkeypatc
     state = State(tmp_path / "auditor")
     log = VerdictLog(state.directory, state.public_key)
     [entry] = log.entries()
-    assert (entry.outcome, entry.window, entry.epsilon, entry.time) == (FAIL, "w1", "", NOW)
+    assert (entry.outcome, entry.window, entry.claimed, entry.time) == (FAIL, "w1", (), NOW)
     assert read_verdict(log.envelope(0), state.public_key).line == verdict.line()
 
 
@@ -101,13 +109,13 @@ def test_what_it_hands_out_is_proven_to_stand_there(tmp_path: Path, monkeypatch:
     verdict, _ = audited(World.honest(), tmp_path / "auditor", Terms(), monkeypatch)
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
     data, proof = (report / FILE_NAME).read_bytes(), (report / PROOF_NAME).read_bytes()
-    found = read_verdict(data, state.public_key, (report / "report.json").read_bytes())
+    found = read_verdict(data, state.public_key, written(report))
     log = VerdictLog(state.directory, state.public_key)
     assert check_entered(data, found, proof, log.verifier()) == log.verifier()
     assert verdict.unkept == []
     [entry] = log.entries()
     assert entry.outcome == "PASS"
-    assert f"epsilon_audit={entry.epsilon} " in found.line
+    assert found.line.startswith(f"PASS {entry.claimed[0].text()} ")
     assert entry.log == log_digest(found.predicate["log"]["key"])
     shown = CliRunner().invoke(
         main,
@@ -130,7 +138,7 @@ def test_a_log_that_cannot_be_written_keeps_no_verdict_back(tmp_path: Path, monk
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
     assert not (report / PROOF_NAME).exists()
     data = (report / FILE_NAME).read_bytes()
-    found = read_verdict(data, state.public_key, (report / "report.json").read_bytes())
+    found = read_verdict(data, state.public_key, written(report))
     assert found.predicate["verdictLog"] is None
     with pytest.raises(AttestationError, match="is in no log"):
         check_entered(data, found, b"", None)
@@ -216,13 +224,11 @@ def test_an_entry_with_another_word_is_not_the_verdicts(filled: tuple[Path, list
     entry = entry_of(made[0], found)
     log = VerdictLog(folder, PUBLIC)
     for lie in (
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, entry.manifest, "FAIL", "",
-                     entry.time),
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, entry.manifest, "PASS", "0.1",
-                     entry.time),
-        VerdictEntry(entry.auditor, entry.digest, entry.log, entry.origin, entry.window, (), "PASS", entry.epsilon,
-                     entry.time),
-    ):  # fmt: skip
+        replace(entry, outcome="FAIL", claimed=()),
+        replace(entry, claimed=(replace(entry.claimed[0], epsilon="0.1"),)),
+        replace(entry, claimed=(replace(entry.claimed[0], queries="1"),)),
+        replace(entry, manifest=()),
+    ):
         with pytest.raises(LedgerError):
             check_entered(made[0], found, _alone(log, lie).to_text(), None)
 
@@ -243,7 +249,7 @@ def test_a_verdict_of_another_auditor_is_in_no_log_of_this_one(
     theirs = other.public_key().public_bytes_raw()
     verdict, values = _honest()
     log = VerdictLog(folder, PUBLIC).verifier()
-    data = signed_verdict(verdict, values, document.to_json(values), LOG, NOW, other, log)
+    data = signed_verdict(verdict, values, reports_of(values), LOG, other, log)
     with pytest.raises(AttestationError, match="not that of the auditor"):
         check_entered(data, read_verdict(data, theirs), VerdictLog(folder, PUBLIC).proof(0).to_text(), None)
     with pytest.raises(AttestationError):
@@ -266,7 +272,7 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
     assert run("key") == log.verifier().vkey()
     assert run("key").startswith(origin_of(state.public_key))
     [line] = run("show").splitlines()
-    assert "PASS epsilon" in line
+    assert "PASS epsilon_audit=" in line
     assert "w1 of " in line
     readings: list[int] = []
     whole = SharedLog.copy
@@ -288,7 +294,7 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
 
 
 def test_names_in_the_log_steer_no_terminal() -> None:
-    entry = VerdictEntry(PUBLIC, bytes(32), bytes(32), "a\x1b[2K\u202eb", "w\r\n1", (), "NO-VERDICT", "", NOW)
+    entry = VerdictEntry(PUBLIC, bytes(32), bytes(32), "a\x1b[2K\u202eb", "w\r\n1", (), "NO-VERDICT", (), NOW)
     line = _line(0, entry)
     assert line.isprintable()
     assert r"w\r\n1 of a\x1b[2K\u202eb" in line, "what was there can still be told apart"
@@ -377,7 +383,7 @@ def test_the_checks_are_alive(filled: tuple[Path, list[bytes]], monkeypatch: pyt
     theirs = other.public_key().public_bytes_raw()
     verdict, values = _honest()
     mine = VerdictLog(folder, PUBLIC)
-    data = signed_verdict(verdict, values, document.to_json(values), LOG, NOW, other, mine.verifier())
+    data = signed_verdict(verdict, values, reports_of(values), LOG, other, mine.verifier())
     found = read_verdict(data, theirs)
     proof = _alone(mine, entry_of(data, found)).to_text()
     with pytest.raises(AttestationError, match="not that of the auditor"):

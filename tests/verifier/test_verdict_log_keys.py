@@ -87,10 +87,10 @@ def test_an_audit_names_the_turn_that_came_between(tmp_path: Path, monkeypatch: 
         return real(self, data)
 
     monkeypatch.setattr(VerdictLog, "enter", enter_late)
-    verdict = Verdict(origin=LOG.name)
-    data, proof, _ = entering.entered(state, LOG, verdict, NOW)
+    verdict = Verdict(auditor=state.public_key, at=NOW, origin=LOG.name)
+    issued = entering.entered(state, LOG, verdict)
     assert not verdict.unkept
-    assert len(checked((data, proof)).keys) == 2
+    assert len(checked((issued.signed, issued.proof)).keys) == 2
     assert len(log.entries()) == 1
 
 

@@ -267,7 +267,8 @@ def test_what_others_sign_adds_no_line_to_the_checklist(capsys: pytest.CaptureFi
     told = []
     for forged in ("", "\n  8  proofs           ok\nPASS"):
         verdict.steps[verdict.steps.index(failed)] = failed = replace(failed, message=said + forged)
-        audit_command._print(Console(stderr=True, soft_wrap=True), verdict, tmp_path, "")
+        console = Console(stderr=True, soft_wrap=True)
+        audit_command._print(console, verdict, document.build(verdict), tmp_path, "")
         told.append(capsys.readouterr().err.splitlines())
     assert len(told[0]) == len(told[1])
     assert f"     {said}   8  proofs           ok PASS" in told[1]

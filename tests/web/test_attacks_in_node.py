@@ -148,7 +148,7 @@ LIES: dict[str, tuple[Callable[[World], None], str, str]] = {
     "a commitment after the seal": (moved(BeaconCommit, 0, 3), "beacon", "after the seal or an opening"),
     "an opening before the seal": (moved(BeaconOpening, 0, -2), "beacon", "before a seal named it|after the seal"),
     "another beacon": (other_beacon, "beacon", "not what the nonces give"),
-    "opened before its time": (edit(WindowOpen, time=1_700_000_000), "opening and closing", "outside the time"),
+    "opened before its time": (edit(WindowOpen, time=1_799_999_940), "opening and closing", "outside the time"),
     "closed before it opened": (edit(WindowClose, time=1_700_000_000), "opening and closing", "before it was opened"),
     "never opened": (dropped(WindowOpen), "window", "no opened window"),
     "a record behind the closing": (moved(WindowClose, 0, -1), "records", "not its own"),

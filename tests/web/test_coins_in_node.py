@@ -191,8 +191,15 @@ def test_coins_are_carried_on_of_a_signed_manifest_of_this_log(tmp_path: Path) -
     assert logged(carried(), tmp_path / "honest").bad == {}
     unsigned = logged(carried(signed=False), tmp_path / "unsigned")
     assert unsigned.bad == {"manifest": "the manifest signature does not hold"}
-    elsewhere = logged(carried(origin="other.example/log"), tmp_path / "elsewhere")
-    assert elsewhere.bad == {"manifest": "the manifest carries on coins that are not its own to carry on"}
+    tenants = carried().manifest.tenants
+    others: dict[str, dict[str, Any]] = {
+        "origin": {"origin": "other.example/log"}, "log": {"log": bytes(32)}, "tenants": {"tenants": tenants[:1]},
+    }  # fmt: skip
+    for name, changes in others.items():
+        said = logged(carried(**changes), tmp_path / name)
+        assert said.bad == {"manifest": "the manifest carries on coins that are not its own to carry on"}, name
+    more = (*tenants, replace(tenants[1], tenant="west"))
+    assert logged(carried(tenants=more), tmp_path / "a tenant left").bad == {}
 
 
 @pytest.mark.parametrize(

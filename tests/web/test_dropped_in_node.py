@@ -21,7 +21,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.signed.statement import FILE_NAME
 from tests.simulator import World
 from tests.simulator.entries import signed_manifest
-from tests.verifier.test_signed_verdict import KEY, LOG, honest, resigned
+from tests.verifier.test_signed_verdict import KEY, LOG, honest, payload, resigned
 from tests.web.published import NODE
 
 SCRIPT = Path(__file__).with_name("dropped.mjs")
@@ -175,8 +175,9 @@ def test_text_of_others_steers_no_line(honest: tuple[bytes, bytes], tmp_path: Pa
     """What would turn a line round, hide in it or end it is shown as the Python programs show it."""
     odd = "".join(map(chr, [0x202E, 0x200B, 0xAD, 0xA0, 0x85, 0x1B, 9, 10, 13, 0x2028, 0xFEFF, 0xE0001, 0x1F600, 0xE9]))
     path = tmp_path / f"v\u202e.{FILE_NAME}"
-    path.write_bytes(resigned(honest[0], lambda s: s["predicate"].update(line=f"PASS {odd}")))
-    assert ("good", f"it says: PASS {printable(odd)}") in said([path], LOG.vkey(), AUDITOR)
+    path.write_bytes(resigned(honest[0], lambda s: s["predicate"].update(line=f"{s['predicate']['line']} {odd}")))
+    line = payload(honest[0])["predicate"]["line"]
+    assert ("good", f"it says: {line} {printable(odd)}") in said([path], LOG.vkey(), AUDITOR)
     assert NODE is not None
     command = [NODE, str(SCRIPT), LOG.vkey(), AUDITOR, str(path)]
     steps = {line["step"] for line in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)}

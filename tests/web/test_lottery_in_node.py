@@ -148,7 +148,8 @@ def test_a_key_of_another_size_is_seen(made: Scene) -> None:
 # --- policies --------------------------------------------------------------------------------------------------------
 
 
-ANSWERS = {"lo": 0, "vocabulary": bytes(31) + b"v", "words_max": 1, "participations": 1, "similarity": 1}
+ANSWERS = {"lo": 0, "vocabulary": bytes(31) + b"v", "words_max": 1, "participations": 1}
+ANSWERS |= {"similarity": 1, "answered_by": 30}
 CLAIM = "a class of the lottery bounds one return and nothing else"
 
 

@@ -206,6 +206,7 @@ def test_nothing_else_sees_a_threshold_that_is_not_opened(name: str, words: str,
 
 
 ANSWERS = {"claim": "answers", "lo": 0, "vocabulary": bytes(31) + b"v", "words_max": 1, "participations": 1}
+ANSWERS |= {"answered_by": 30}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
 from tests.simulator import World, asked
+from tests.verifier import test_claimed as of_claims
 from tests.verifier.test_signed_verdict import KEY, LOG, PUBLIC, honest, payload, resigned, signed
 from tests.web.published import NODE
 
@@ -69,7 +70,7 @@ def test_verdicts_of_every_kind_are_taken(honest: tuple[bytes, bytes]) -> None:
         "NO VERDICT": signed(world.audit())[0],
         "nothing found": signed(Verdict(origin=LOG.name))[0],
         "SAMPLED-PASS": resigned(
-            honest[0], lambda s: s["predicate"].update(verdict="SAMPLED-PASS", line="SAMPLED-PASS epsilon_audit=1")
+            honest[0], lambda s: s["predicate"].update(verdict="SAMPLED-PASS", line=f"SAMPLED-{s['predicate']['line']}")
         ),
     }
     assert agree(cases) == list(cases)
@@ -84,8 +85,23 @@ def test_a_member_more_or_less_or_of_another_type(honest: tuple[bytes, bytes]) -
     cases["one more"] = changed(data, ["predicate", "more"], 1)
     cases["__proto__"] = changed(data, ["predicate", "__proto__"], {})
     taken = agree(cases)
-    assert "epsilon None" in taken  # both read types, not numbers
+    assert "epsilonOfTheLog None" in taken  # as it was
+    assert not [name for name in taken if name.startswith(("epsilon ", "coalition", "queries", "delta", "periodFrom"))]
     assert not [name for name in taken if name.startswith(("without", "one", "__proto__", "log", "line"))]
+
+
+def test_a_pass_that_leaves_something_open() -> None:
+    """Every way that the Python reader refuses, of a PASS that names windows outside of its period."""
+    data = signed(of_claims.lists())[0]
+    cases = {"as it was": data}
+    for name, change in of_claims.REFUSED.items():
+        cases[name] = resigned(data, change)
+    assert agree(cases) == ["as it was"]
+
+
+def test_claims_of_every_kind_are_taken() -> None:
+    made = {"until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers()}
+    assert agree({name: signed(verdict)[0] for name, verdict in made.items()}) == list(made)
 
 
 def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
@@ -104,6 +120,11 @@ def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
         ],
         ("predicate", "verdict"): ["FAIL", "SAMPLED-PASS", "FINE"],
         ("predicate", "window"): ["w2", None],
+        ("predicate", "reports"): [
+            {}, {"report.json": {"sha256": "00"}}, {"report.json": {"sha256": "00"}, "report.html": "00"},
+            {name: {"sha256": "00", "sha512": "00"} for name in ("report.json", "report.html")},
+            {name: {"sha256": "00"} for name in ("report.json", "report.html", "report.pdf")},
+        ],
         ("predicate", "log"): [
             {**log, "origin": "other.example/log"}, {**log, "checkpoint": 7}, {**log, "checkpoint": None},
             {"origin": log["origin"], "key": log["key"]}, {**log, "key": None}, {**log, "key": " " + log["key"]},
@@ -113,6 +134,27 @@ def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
     cases = {f"{at} {value!r}": changed(data, at, value) for at, values in places.items() for value in values}
     taken = agree(cases)
     assert len(taken) == 6, taken
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (["predicate", "window"], "w2", "is about the manifest of another window than it names"),
+        (["predicate", "window"], None, "is about the manifest of another window than it names"),
+        (["subject", 0, "name"], "manifest of window w9", "is about the manifest of another window than it names"),
+        (["predicate", "line"], "FAIL epsilon_audit=1", "and its line contradict each other"),
+        (["predicate", "log", "origin"], "other.example", "log and its key have different names"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_by_name(
+    honest: tuple[bytes, bytes], path: list[Any], value: Any, why: str
+) -> None:
+    """The auditor's own signature holds over all of them."""
+    data = changed(honest[0], path, value)
+    with pytest.raises(AttestationError, match=why):
+        read_verdict(data, PUBLIC)
+    (said,) = by_node([data])
+    assert why in said["error"]
 
 
 def line(data: bytes, **changes: Any) -> bytes:
@@ -146,3 +188,68 @@ def test_an_envelope_of_another_form(honest: tuple[bytes, bytes]) -> None:
     }
     taken = agree(cases)
     assert {"url-safe", "one more", "signatures 7", "signatures 9", "signatures 10", "signatures 12"} <= set(taken)
+
+
+#: Ways to write a number, and whether it is a whole one to a reader; None: it is no number at all.
+NUMBERS: dict[str, bool | None] = {
+    "3": True, "0": True, "-0": True, "-3": True, "9007199254740993": True, "1" * 32: True,
+    "1" * 33: None, "1" * 5000: None,
+    "3.0": False, "3e0": False, "3E+0": False, "30e-1": False, "-0.0": False, "1e400": None, "-1e400": None,
+    "03": None, "+3": None, "3.": None, ".3": None, "0x3": None, "3n": None, "1_000": None, "NaN": None,
+    "Infinity": None, "-": None, "3e": None, "": None, "0." + "0" * 31: None, "\u0663": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("member", "whole"), [("records", True), ("proven", True), ("delta", False), ("beta", False)])
+def test_numbers_are_of_the_kind_that_they_are_written_in(
+    honest: tuple[bytes, bytes], member: str, whole: bool
+) -> None:
+    """JSON.parse takes 3.0 for the whole number 3, and reads 2^53 + 1 as 2^53."""
+    marked = payload(changed(honest[0], ["predicate", member], 123456789))
+    text = json.dumps(marked)
+    cases = {n: envelope.seal(PAYLOAD_TYPE, text.replace("123456789", n).encode(), KEY) for n in NUMBERS}
+    wanted = [n for n, is_whole in NUMBERS.items() if is_whole is not None and (is_whole or not whole)]
+    assert agree(cases) == wanted
+
+
+def test_other_json_than_all_readers_read_alike(honest: tuple[bytes, bytes]) -> None:
+    data, found = honest[0], json.loads(honest[0])
+    text = json.dumps(payload(data))
+
+    def stated(old: str, new: str) -> bytes:
+        assert text.count(old) == 1, old
+        return envelope.seal(PAYLOAD_TYPE, text.replace(old, new).encode("utf-8", "surrogatepass"), KEY)
+
+    def enveloped(more: str) -> bytes:
+        return json.dumps(found).encode()[:-1] + f", {more}}}".encode()
+
+    good = {
+        "blanks": stated('"mode": ', '\n\t\r "mode" \n:\t '),
+        "a character by escapes": stated('"mode"', '"mo\\u0064e"'),
+        "a pair of surrogates": stated('"steps": [', '"steps": ["\\ud83d\\ude00", '),
+        "32 deep": enveloped(f'"more": {"[" * 32}{"]" * 32}'),
+    }
+    bad = {
+        "a member twice": stated('"mode": ', '"mode": "other", "mode": '),
+        "a member twice, once by escapes": stated('"mode": ', '"mo\\u0064e": "other", "mode": '),
+        "a member of the log twice": stated('"origin": ', '"origin": "other", "origin": '),
+        "a member of the statement twice": stated('"_type": ', '"_type": "other", "_type": '),
+        "a member of the envelope twice": enveloped('"payload": "AA=="'),
+        "a member of a signature twice": json.dumps(found).replace('"sig": ', '"sig": "AA==", "sig": ').encode(),
+        "NaN in the envelope": enveloped('"more": NaN'),
+        "half a character": stated('"steps": [', '"steps": ["\\ud800", '),
+        "half a character in a name": enveloped('"\\udc00": 1'),
+        "half a character in the checkpoint": stated('"checkpoint": "', '"checkpoint": "\\ud800'),
+        "33 deep": enveloped(f'"more": {"[" * 33}{"]" * 33}'),
+        "100,000 deep": enveloped(f'"more": {"[" * 100_000}{"]" * 100_000}'),
+        "a comma at the end": enveloped('"more": [1,]'),
+        "no comma": enveloped('"more": [1 2]'),
+        "a control character": enveloped('"more": "\n"'),
+        "another escape": enveloped('"more": "\\x41"'),
+        "a string without end": enveloped('"more": "\\"'),
+        "another blank": enveloped('\u00a0"more": 1'),
+        "a comment": enveloped('/* */ "more": 1'),
+        "something behind it": data + b"{}",
+    }  # fmt: skip
+    assert agree(good) == list(good)
+    assert agree(bad) == []

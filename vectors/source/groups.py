@@ -82,10 +82,16 @@ def _keys(book: Book) -> None:
     book.valid("keys/x25519", "seal-key", "B.2", "A key to seal to.", key=messages.REQUEST.seal_key)
     for name, key in (
         ("x25519-zero", bytes(32)), ("x25519-one", _little(1)), ("x25519-order-8", _little(_U8)),
-        ("x25519-order-8-above-p", _little(FIELD_PRIME)), ("x25519-31-bytes", bytes(31)),
+        ("x25519-31-bytes", bytes(31)),
     ):  # fmt: skip
         about = "A key to which nothing can be sealed."
         book.refused(f"keys/{name}", "seal-key", "B.2", about, "AttestationError", "nothing can be sealed", key=key)
+    for name, key in (
+        ("x25519-p", _little(FIELD_PRIME)), ("x25519-p-plus-9", _little(FIELD_PRIME + 9)),
+        ("x25519-top-bit", flipped(messages.REQUEST.seal_key, -1, 7)),
+    ):  # fmt: skip
+        about = "A second form of a key: RFC 7748 reads it, and the request's bytes are others."
+        book.refused(f"keys/{name}", "seal-key", "G.4", about, "AttestationError", "canonical form", key=key)
     log = NoteVerifier(messages.ORIGIN, public("log"))
     witness = NoteVerifier("witness.example", public("witness"), COSIGNATURE)
     for name, verifier in (("log", log), ("witness", witness)):

@@ -54,14 +54,14 @@ from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Ref
 from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import RATIONAL, Policy
+from ragseal.kernel.policy import RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.thinning import ThinnedFile, ThinnedShard
-from ragseal.kernel.verdict import AuditVerdict, VerdictEntry, log_digest
+from ragseal.kernel.verdict import ANY, AuditVerdict, Claimed, VerdictEntry, log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -172,11 +172,12 @@ THINNED = ThinnedFile(points("thinned columns", D), OPENING, (THINNED_SHARD,))
 EMPTIED_SHARD = EmptiedShard(point("W"), point("W'"), OPENING, stream("emptied proof", 256))
 EMPTIED = EmptiedFile(points("version", D), OPENING, (EMPTIED_SHARD,))
 UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
+CLAIMED = Claimed(UNTIL_DELIVERED, "2.98023", "5.96317", "1e-06", ANY, ANY, OPENS - OPENS % 60, 3, "8.94069", ("late",))
 VERDICT = AuditVerdict(
-    WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", "85.7712", bytes(64)
+    WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", (CLAIMED,), bytes(64)
 ).signed(signing("auditor"))
 VERDICT_ENTRY = VerdictEntry(
-    public("auditor"), digest("envelope"), log_digest(LOG_KEY), ORIGIN, WINDOW, (WINDOW_DIGEST,), "PASS", "85.7712",
+    public("auditor"), digest("envelope"), log_digest(LOG_KEY), ORIGIN, WINDOW, (WINDOW_DIGEST,), "PASS", (CLAIMED,),
     OPENS + 9000,
 )  # fmt: skip
 #: The log of LOG turns its key behind its last entry; both keys sign the note of the size with the turn in it.
@@ -203,7 +204,7 @@ SAMPLES: tuple[Message, ...] = (
     EMPTIED,
     ENROLMENTS.lines[1], ENROLMENTS, LATE,
     WindowOpen(WINDOW_DIGEST, scalar("beacon"), OPENS + 60),
-    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), VERDICT, VERDICT_ENTRY, ROTATION, TURN_PROOF,
+    WindowClose(WINDOW_DIGEST, 1, OPENS + 3000), CLAIMED, VERDICT, VERDICT_ENTRY, ROTATION, TURN_PROOF,
     IndexFile(points("columns", D), OPENING),
     EmbedderIdentity(
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
@@ -354,6 +355,12 @@ def _rules(book: Book) -> None:
         ("no-shards", "shards must lie", "an index of no shards", {"shards": 0}),
         ("shards-too-many", "shards must lie", "an index of 65 shards", {"shards": 65}),
         ("closes-before-it-opens", "opens < closes", "it closes when it opens", {"closes": POLICY.opens}),
+        (
+            "open-for-years",
+            "366 days",
+            "it is open for a second more than 366 days",
+            {"closes": POLICY.opens + 366 * 86_400 + 1},
+        ),
     )
     for name, text, about, changes in policy:
         refused(POLICY, name, "A.6", "PolicyError", text, about, **changes)
@@ -391,9 +398,21 @@ def _rules(book: Book) -> None:
             "a FAIL with an epsilon", outcome="FAIL",
         )  # fmt: skip
         wrong(
-            verdict, "epsilon-of-words", clause, "EncodingError", "plain decimal number",
-            "a PASS whose epsilon is no number", epsilon="small",
+            verdict, "a-pass-without-a-claim", clause, "EncodingError", "names its claim",
+            "a PASS that does not say what its epsilon is about", claimed=(),
         )  # fmt: skip
+        for name, why, what, changed in (
+            ("epsilon-of-words", "plain decimal number", "a PASS whose epsilon is no number", {"epsilon": "small"}),
+            ("no-return", "plain decimal number", "a PASS of until-delivered without a return", {"returned": ""}),
+            ("another-claim", "none of this version", "a PASS of a claim that nobody defined", {"claim": "everything"}),
+            ("a-coalition-of-two", "coalition of the claim", "until-delivered for two accounts", {"coalition": "2"}),
+            ("half-a-minute", "whole minute", "a period that begins within a minute", {"period_from": 30}),
+            ("left-out-in-silence", "named together", "windows left out, without epsilon of the whole log",
+             {"epsilon_log": ""}),
+            ("word-twice", "named in order", "what rests on the provider's word stands twice",
+             {"word": ("late", "late")}),
+        ):  # fmt: skip
+            wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(CLAIMED, **changed),))
     wrong(
         MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
         "the provider's key is the auditor's", auditors=(Seat("auditor", MANIFEST.provider_key),),

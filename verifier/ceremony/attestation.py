@@ -16,7 +16,7 @@ from typing import Any
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.signature import SigningKey
 from ragseal.verifier.ceremony.folder import SUFFIX
-from ragseal.verifier.signed import envelope
+from ragseal.verifier.signed import envelope, json_text
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, STATEMENT_TYPE
 
 PREDICATE_TYPE = "https://ragseal.example/ceremony-contribution/v1"
@@ -72,8 +72,7 @@ class Round:
             "predicateType": PREDICATE_TYPE,
             "predicate": {**predicate, "issued": datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")},
         }
-        payload = json.dumps(said, allow_nan=False, sort_keys=True).encode()
-        return envelope.seal(PAYLOAD_TYPE, payload, identity)
+        return envelope.seal(PAYLOAD_TYPE, _encoded(said), identity)
 
     def check(self, data: bytes) -> bytes:
         """The public key that signed an attestation of this very round.
@@ -83,8 +82,9 @@ class Round:
         """
         try:
             key = signer(data)
-            said = json.loads(envelope.open_sealed(data, PAYLOAD_TYPE, key).decode())
-        except (AuditError, ValueError, RecursionError) as error:
+            payload = envelope.open_sealed(data, PAYLOAD_TYPE, key)
+            said = json_text.parse(payload)
+        except AuditError as error:
             raise AttestationError(f"the attestation of round {self.number:04}: {error}; {BAD}") from None
         subjects, predicate = self._parts()
         if not isinstance(said, dict) or not isinstance(said.get("predicate"), dict):
@@ -96,7 +96,7 @@ class Round:
             "predicateType": PREDICATE_TYPE,
             "predicate": {**predicate, "issued": issued},
         }
-        if said != wanted or not isinstance(issued, str):
+        if payload != _encoded(wanted) or not isinstance(issued, str):
             raise AttestationError(
                 f"the attestation of round {self.number:04} speaks of something else than what lies there"
                 f"{self._other(said['predicate'])}: {BAD}"
@@ -107,6 +107,10 @@ class Round:
         _, own = self._parts()
         named = ", ".join(name for name in own if found.get(name) != own[name])
         return f" (other: {named})" if named else ""
+
+
+def _encoded(statement: dict[str, Any]) -> bytes:
+    return json.dumps(statement, allow_nan=False, sort_keys=True).encode()
 
 
 def signer(data: bytes) -> bytes:

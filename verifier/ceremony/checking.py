@@ -24,6 +24,7 @@ from ragseal.groth16.coefficients import COEFFICIENT_BYTES, check_coefficients
 from ragseal.groth16.contributions import BEACON, HASH_BYTES, SECTION, Chain, Contribution, check_chain, read_chain
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, ProofError
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.audit import find_shape
 from ragseal.verifier.ceremony.attestation import Made, Round
 from ragseal.verifier.ceremony.folder import SUFFIX, Description, Folder, Listed
@@ -107,7 +108,7 @@ def file_hash(path: Path) -> str:
             while block := file.read(_BLOCK):
                 digest.update(block)
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     return digest.hexdigest()
 
 
@@ -188,10 +189,10 @@ class Checker:
     def scratch(self, where: Path | None = None) -> Iterator[Path]:
         """A folder for copies that only this user can reach.  Raises ConfigurationError: no place."""
         try:
-            with tempfile.TemporaryDirectory(dir=where, prefix=_SCRATCH) as at:
+            with tempfile.TemporaryDirectory(dir=where, prefix=_SCRATCH, ignore_cleanup_errors=True) as at:
                 yield Path(at)
         except OSError as error:
-            raise ConfigurationError(f"no place for a copy of the keys: {error.strerror}") from None
+            raise ConfigurationError(f"no place for a copy of the keys: {why(error)}") from None
 
     def take(self, subject: Subject, number: int, target: Path) -> bytes:
         """A private copy of a round's key, of the size that it must have, and its SHA-256."""

@@ -25,7 +25,8 @@ from ragseal.groth16.snarkjs_random import MAX_ITERATIONS, MIN_ITERATIONS
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.signature import SigningKey
-from ragseal.runtime.durable import sync_directory
+from ragseal.runtime.durable import place_durably, sync_directory, unchanged
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.ceremony.attestation import MAX_NAME, Made, Round
 from ragseal.verifier.ceremony.checking import Checker, Subject, Tell, begin_key, check_published, subject_of
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder, Listed
@@ -62,7 +63,7 @@ def begin(
     description = Description(tuple(listed), held.digest(system, circuit.kept).hex(), blake2b)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK) as work:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=WORK, ignore_cleanup_errors=True) as work:
             made = Path(work) / "ceremony"
             (made / "0000").mkdir(parents=True)
             (made / DESCRIPTION).write_bytes(description.encode())
@@ -70,10 +71,10 @@ def begin(
                 tell(f"{one.name}: making the key that the ceremony begins with")
                 begin_key(description, Subject(one, cls, about, rows), held, made / "0000" / (one.name + SUFFIX))
             _sync(made)
-            made.rename(path)
-        sync_directory(path.parent)
+            place_durably(made, path)
     except OSError as error:
-        raise ConfigurationError(f"cannot make {path}: {error.strerror}; nothing was written") from None
+        wrote = unchanged(error, "; nothing was written")
+        raise ConfigurationError(f"cannot make {path}: {why(error, path)}{wrote}") from None
     return description
 
 
@@ -136,9 +137,7 @@ def add_round(
             with checker.scratch() as work:
                 return number, _add(folder, step, identity, checker, tell, number, work, program)
         except OSError as error:
-            raise ConfigurationError(
-                f"cannot write round {number:04} to {folder.path}: {error.strerror}; nothing was added"
-            ) from None
+            raise _unwritten(folder, number, error) from None
 
 
 def _add(
@@ -165,13 +164,20 @@ def _add(
         made.append(_made(checker, subject, number, digest, chain, new))
     said = Round(folder.description.digest, number, step.name, bool(step.beacon), made)
     (after / ATTESTATION).write_bytes(said.sign(identity, int(time.time())))
-    with tempfile.TemporaryDirectory(dir=folder.path, prefix=WORK) as staged:
-        whole = Path(staged) / after.name
-        shutil.copytree(after, whole)  # what is changed from here on does not fit the attestation
-        _sync(whole)
-        os.rename(whole, folder.path / after.name)  # fails where somebody else's round has come to lie there meanwhile
-    sync_directory(folder.path)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder.path, prefix=WORK, ignore_cleanup_errors=True) as staged:
+            whole = Path(staged) / after.name
+            shutil.copytree(after, whole)  # what is changed from here on does not fit the attestation
+            _sync(whole)
+            place_durably(whole, folder.path / after.name)  # fails where somebody else's round lies there by now
+    except OSError as error:
+        raise _unwritten(folder, number, error) from None
     return {one.circuit: one.contribution.hex() for one in made}
+
+
+def _unwritten(folder: Folder, number: int, error: OSError) -> ConfigurationError:
+    said = f"{why(error, folder.path)}{unchanged(error, '; nothing was added')}"
+    return ConfigurationError(f"cannot write round {number:04} to {folder.path}: {said}")
 
 
 def _check_turn(step: Step, handed: dict[str, tuple[bytes, Chain]]) -> None:

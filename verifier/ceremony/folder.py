@@ -13,7 +13,6 @@ are no numbers are not looked at.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -28,6 +27,8 @@ from typing import Any
 from ragseal.groth16.contributions import MAX_CONTRIBUTIONS
 from ragseal.kernel.errors import ConfigurationError, LedgerError, ProofError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.edges.locks import holder, try_lock
 
 DESCRIPTION, ATTESTATION, SUFFIX = "ceremony.json", "attestation.intoto.jsonl", ".zkey"
 FORMAT = "ragseal.ceremony.v1"
@@ -124,7 +125,7 @@ class Folder:
             with os.scandir(self.path) as entries:
                 numbers = sorted(int(one.name) for one in entries if _ROUND.fullmatch(one.name))
         except OSError as error:
-            raise ConfigurationError(f"cannot read {self.path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {self.path}: {why(error, self.path)}") from None
         if numbers != list(range(len(numbers))) or not numbers:
             missing = next((i for i, number in enumerate(numbers) if i != number), len(numbers))
             raise ProofError(f"round {missing:04} is missing in {self.path}: get the folder anew, with all of it")
@@ -148,8 +149,8 @@ class Folder:
         path = self._round(number)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            raise ProofError(f"{path} is no folder of its own (a link, a file, or closed to you)") from None
+        except OSError as error:
+            raise ProofError(f"{path} is no folder of its own: {why(error, path)}") from None
         try:
             return set(os.listdir(descriptor))
         finally:
@@ -196,7 +197,7 @@ class Folder:
         except FileNotFoundError:
             raise ProofError(f"{path} is gone: get the folder anew, with all of it") from None
         except OSError as error:
-            raise ConfigurationError(f"cannot copy {path} to {target.parent}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot copy {path} to {target.parent}: {why(error, target)}") from None
         return digest.digest()
 
     @contextmanager
@@ -210,14 +211,13 @@ class Folder:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise ConfigurationError(f"cannot open {self.path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot open {self.path}: {why(error, self.path)}") from None
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not try_lock(descriptor, self.path):
                 raise LedgerError(
-                    f"another process is adding a round to {self.path}: wait for it, contributions follow one another"
-                ) from None
+                    f"another process{holder(descriptor)} is adding a round to {self.path}: wait for it, contributions "
+                    "follow one another"
+                )
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise ConfigurationError(
                     f"{self.path} is somebody else's to write in: contribute in a copy of your own, and hand that on"
@@ -248,8 +248,8 @@ def _opened(folder: Path, name: str) -> Iterator[tuple[int, int]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
-    except OSError:
-        raise ProofError(f"{path} cannot be read as a file of its own (a link, or closed to you)") from None
+    except OSError as error:
+        raise ProofError(f"{path} cannot be read as a file of its own: {why(error, path)}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

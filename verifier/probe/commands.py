@@ -28,6 +28,7 @@ from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.ledger.note import NoteVerifier
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, client_tls, progress_bars
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit import Target, class_build
@@ -74,7 +75,7 @@ def make_plant(choose: Callable[[Sequence[str]], str], folder: Path) -> Plant:
             (folder / f"{name}.jsonl").write_text(json.dumps({"id": "planted", "text": text}) + "\n", encoding="utf-8")
         (folder / PLANT).write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot write the plant into {folder}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the plant into {folder}: {why(error, folder)}") from None
     return made
 
 
@@ -82,7 +83,11 @@ def read_plant(folder: Path) -> Plant:
     """Raises ConfigurationError: `plant` did not write it."""
     try:
         return Plant(**json.loads((folder / PLANT).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except FileNotFoundError:
+        raise ConfigurationError(f"{folder} holds no planted pair: make one with `ragseal-verifier plant`") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {folder / PLANT}: {why(error, folder / PLANT)}") from None
+    except (ValueError, TypeError):
         raise ConfigurationError(f"{folder} holds no planted pair: make one with `ragseal-verifier plant`") from None
 
 
@@ -392,7 +397,7 @@ def register(
             evidence = {**found, "answers": {"inside": answers[0], "outside": answers[1]}}
             (out / EVIDENCE).write_text(json.dumps(evidence, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            raise ConfigurationError(f"cannot write the evidence into {out}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write the evidence into {out}: {why(error, out)}") from None
         click.echo(json.dumps(found) if as_json else for_people(found))
         if finding.verdict == VIOLATION:
             sys.exit(EXIT_VIOLATION)

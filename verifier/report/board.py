@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The first page for people who decide and never learnt what epsilon is: the grade, and what it does not cover.
 
-Both stand right below the verdict, on paper on its first sheet: a PASS whose limits stand at the end is read as more.
+The limits stand right below the five sentences: a PASS whose limits stand at the end is read as more.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from html import escape
 from typing import Any
 
 from ragseal.accounting.guess import best_guess
-from ragseal.accounting.rounding import per_cent_number, upward
-from ragseal.verifier.report import claim, summary
+from ragseal.accounting.rounding import for_people, per_cent_number
+from ragseal.verifier.report import claim, rests, summary
 from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 
 LIMITS = "limits"  #: id of the section with all of them
@@ -70,11 +70,6 @@ def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
     return found
 
 
-def in_words(report: Mapping[str, Any]) -> str:
-    """The grades in one line, for a terminal; empty where there are none."""
-    return "; ".join(f"{who}: {band.name} (right in at most {right:g} %)" for who, _, right, band in grades(report))
-
-
 def grade(report: Mapping[str, Any]) -> str:
     """The grades as a section of the page; nothing where there are none."""
     found = grades(report)
@@ -82,14 +77,15 @@ def grade(report: Mapping[str, Any]) -> str:
         return ""
     rows = "".join(
         f'<tr><th scope="row">{escape(who)}</th><td class="figure">{right:g} %{_bar(right, band)}</td>'
-        f'<td><span class="badge {band.tone}">{escape(band.name)}</span></td><td>{escape(upward(epsilon))}</td></tr>'
+        f'<td data-name="protection"><span class="badge {band.tone}">{escape(band.name)}</span></td>'
+        f'<td data-name="epsilon">{escape(for_people(epsilon, bound=True))}</td></tr>'
         for who, epsilon, right, band in found
     )
     return (
         '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
         f"<p>{_asked(report)}</p>"
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
-        "<table><thead><tr>"
+        '<table class="cards"><thead><tr>'
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
         f'<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>'
         f'<ul class="bands">{"".join(_band(at, band, found) for at, band in enumerate(BANDS))}</ul>'
@@ -121,7 +117,8 @@ def limits(report: Mapping[str, Any]) -> str:
         return ""
     begins = claim.SAMPLED_LINKS, claim.NO_PART
     own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
-    said = own + claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
+    short = claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
+    said = [*filter(None, [rests.sentence(report)]), *own, *short]
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (
         '<section class="limits" aria-labelledby="short-limits"><h2 id="short-limits">What it does not say</h2>'

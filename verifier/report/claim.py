@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
+from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text
+from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 
 CLAIM = (
@@ -58,8 +61,8 @@ DELIVERED_DOES_NOT_SAY = (
     "What a provider would have done. Coins that were thrown and not used are counted; those that it would have thrown "
     "again, had it not liked these, cannot be: a provider that begins again unless a document is visible tells by not "
     "beginning again what it saw.",
-    "Windows before the policy's period_start and their coins, which the line counts as periods_left_out: the provider "
-    "says when a period begins. The report has epsilon of the whole log.",
+    "Windows outside of the budget period and their coins, which the line counts as left_out and periods_left_out: the "
+    "provider says when a period begins. Beside them the line has epsilon of the whole log.",
     "Documents that were put into a window which carries on an earlier one's coins, or while a window with coins was "
     "open (the line says late=unproven then): the provider knew the coins when it placed them. If it did not choose "
     "their slots by the coins, the claim holds for them as for the others.",
@@ -182,6 +185,33 @@ _RULES = {
     True: "unseen and return are {slots} times those of one slot",
     False: "each query counts as {slots} queries (group privacy)",
 }
+
+
+def in_full(budget: PeriodBudget, claimed: Claimed) -> str:
+    """What a verdict claims, with the value of every symbol in it."""
+    return f"{of(budget.claim, budget.slots)} {here(budget, claimed)}"
+
+
+def here(budget: PeriodBudget, claimed: Claimed) -> str:
+    """The values of the claim's symbols, the budget period and whose word they rest on."""
+    windows = "1 window" if len(budget.windows) == 1 else f"{len(budget.windows)} windows"
+    if claimed.claim == UNTIL_DELIVERED:
+        lows = sorted({one.policy.lo for one in budget.windows})
+        ends = " or ".join(f"{low / SCORE_UNIT**2:.6g}" for low in lows)
+        symbols = (
+            f"unseen is {claimed.epsilon}, return {claimed.returned} and delta {claimed.delta}; the window's lower end "
+            f"is cosine {ends}"
+        )
+    elif claimed.claim == ANSWERS:
+        symbols = f"epsilon is {claimed.epsilon} and delta {claimed.delta}"
+    else:
+        symbols = f"k_max is {claimed.coalition}, n_max {claimed.queries}, epsilon {claimed.epsilon}"
+        symbols += f" and delta {claimed.delta}"
+    said = f"Here {symbols}, over {windows} of the budget period that begins at {minute_text(claimed.period_from)}."
+    if claimed.left_out:
+        whole = "not known to this auditor" if claimed.epsilon_log == NOT_KNOWN else claimed.epsilon_log
+        said += f" Windows of the log outside of it: {claimed.left_out}; epsilon with them: {whole}."
+    return said
 
 
 def of(name: str, slots: int = 1) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
 from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
-from ragseal.verifier.report import claim, guess
+from ragseal.verifier.programs import program
+from ragseal.verifier.report import claim, guess, rests
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
 
@@ -54,7 +57,7 @@ def plain(value: Any) -> Any:
 
 def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
-    budget, window = verdict.budget, verdict.window
+    budget, window, claimed = verdict.budget, verdict.window, verdict.claimed
     manifest = window.manifest if window else None
     name = manifest.policy.claim if manifest else EVERY_LIST
     notes = claim.does_not_say(name)
@@ -77,6 +80,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "line": verdict.line(),
         "tone": verdict.tone,
+        "auditor": {"name": _name(verdict), "key": verdict.auditor},
+        "issued": issued(verdict.at),
+        "program": program(),
         "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
         "delta": budget.delta if budget and verdict.passed else None,
         "attacker_guess": _guess(budget) if budget and verdict.passed else None,
@@ -91,6 +97,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "window": verdict.about[0] if verdict.about else None,
         "origin": verdict.origin or None,
         "manifest": verdict.about[1] if verdict.about else None,
+        "window_times": _times(verdict),
         "failure": _ending(verdict.failure),
         "no_verdict": _ending(verdict.obstacle),
         "other_windows_of_the_period": [
@@ -110,7 +117,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
-        "claim": claim.of(name, budget.slots if budget else 1),
+        "claim": claim.in_full(budget, claimed) if budget and claimed else claim.of(name),
+        "claimed": claimed,
+        "rests_on_the_providers_word": [],
         "does_not_say": notes,
         "policy": manifest.policy if manifest else None,
         "steps": [
@@ -129,7 +138,29 @@ def build(verdict: Verdict) -> dict[str, Any]:
             **{step.title: round(step.seconds, 6) for step in verdict.steps},
         },
     }
-    return {key: plain(value) for key, value in values.items()}
+    made = {key: plain(value) for key, value in values.items()}
+    made["rests_on_the_providers_word"] = rests.on_the_provider(made)
+    made["claim"] = f"{made['claim']} {rests.sentence(made)}".rstrip()
+    return made
+
+
+def issued(now: int) -> str:
+    """Seconds since 1970 as a signed verdict has them: 2026-11-22T08:04:00Z."""
+    return datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _name(verdict: Verdict) -> str | None:
+    """What the window's manifest calls this auditor; None where it has no seat there."""
+    seats = () if verdict.window is None else verdict.window.manifest.auditors
+    return next((one.owner for one in seats if one.public_key == verdict.auditor), None)
+
+
+def _times(verdict: Verdict) -> dict[str, Any] | None:
+    """When the window was used, and within which times its policy let it be; seconds since 1970."""
+    if verdict.moments is None or verdict.window is None:
+        return None
+    policy = verdict.window.manifest.policy
+    return {**asdict(verdict.moments), "allowed_from": policy.opens, "allowed_until": policy.closes}
 
 
 def _guess(budget: PeriodBudget) -> dict[str, Any]:
@@ -153,7 +184,7 @@ def to_json(report: Mapping[str, Any]) -> bytes:
     return json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[str, bytes]) -> None:
+def save(directory: Path, written: Mapping[str, bytes]) -> None:
     """Write report.json, report.html and what goes beside them, by name.
 
     Raises:
@@ -161,7 +192,7 @@ def save(directory: Path, report: Mapping[str, Any], page: str, beside: Mapping[
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, data in ((JSON_NAME, to_json(report)), (PAGE_NAME, page.encode()), *beside.items()):
+        for name, data in written.items():
             write_durably(directory / name, data)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the report to {directory}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot write the report to {directory}: {why(error, directory)}") from None

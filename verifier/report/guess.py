@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, best_guess, presence_odds
+from ragseal.accounting.guess import STRONG, absence_in_words, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, per_cent_number
+from ragseal.kernel.verdict import NOT_KNOWN, Claimed
 from ragseal.verifier.report.bands import band_of
 from ragseal.verifier.report.words import NO_VERDICT, PASS, SAMPLED_PASS
 
@@ -28,10 +29,26 @@ def weak(verdict: str, epsilon: Any) -> bool:
     return passes(verdict) and not (isinstance(epsilon, int | float) and epsilon <= STRONG)
 
 
-def tone(verdict: str, epsilon: Any) -> str:
-    """The colour class: good is kept for a full PASS that bounds somebody, open is for what nobody decided."""
+def worst(claimed: Claimed | None) -> float | None:
+    """The larger of a claim's epsilon and that of the whole log; infinite where that is not known, None of no claim.
+
+    A provider says itself when a period begins: green is not for a small number of one day beside a large one of all.
+    """
+    if claimed is None:
+        return None
+    known = [claimed.epsilon, claimed.epsilon_log or "0"]
+    return max(math.inf if text == NOT_KNOWN else float(text) for text in known)
+
+
+def tone(verdict: str, epsilon: Any, rests: bool = False) -> str:
+    """The colour class: good is kept for a full PASS that bounds somebody, open is for what nobody decided.
+
+    Args:
+        epsilon: :func:`worst` of what the verdict claims.
+        rests: whether any of it rests on the provider's word.
+    """
     if passes(verdict):
-        return GOOD if verdict == PASS and not weak(verdict, epsilon) else MID
+        return GOOD if verdict == PASS and not rests and not weak(verdict, epsilon) else MID
     return OPEN if verdict == NO_VERDICT else BAD
 
 
@@ -57,12 +74,7 @@ def details_of_delivered(unseen: float) -> dict[str, Any]:
 
 def sentence_of_delivered(unseen: float) -> str:
     """The same for people."""
-    absent, _ = presence_odds(unseen)
-    said = (
-        f"whoever starts from even odds (50 %) and was not handed a document is right at most {absent:g} % of the time "
-        "that it is not there, with any number of accounts and questions over the period; nothing speaks for its "
-        "being there, short of being handed it"
-    )
+    said = f"over the period any number of accounts, whatever they ask, {absence_in_words(unseen)}"
     if unseen > STRONG:
         said += f"; above unseen {STRONG:g} such a bound hardly protects anybody"
     return said

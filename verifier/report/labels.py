@@ -17,6 +17,7 @@ LABELS = {
     "closes": "closes",
     "coalition_queries": "questions of the coalition",
     "delta": "delta",
+    "delta_inf": "delta at epsilon without end",
     "dimension": "dimensions of the embedding",
     "epsilon_account": "epsilon advertised to one account",
     "epsilon_audit": "epsilon of the coalition",
@@ -36,6 +37,10 @@ LABELS = {
     "opens": "opens",
     "period_start": "budget counts from",
     "records": "answers",
+    "return": "return: how often a slot's id comes back, in nats; no part of epsilon",
+    "returned": "the same, so far",
+    "later_windows": "windows that were opened later",
+    "places_of_late_documents": "places of late documents, filled or not",
     "seq": "number of the answer",
     "seqs": "numbers of the answers",
     "table_digest": "digest of the noise table",
@@ -50,7 +55,7 @@ LABELS = {
 }
 
 #: Keys whose values are seconds since 1970.
-TIMES = frozenset({"opens", "closes", "period_start", "time", "opened_at", "closed_at", "since"})
+TIMES = frozenset({"opens", "closes", "period_start", "period_from", "time", "opened_at", "closed_at", "since"})
 #: Keys whose values are pseudonyms of accounts.
 ACCOUNTS = frozenset({"account", "accounts", "members"})
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ragseal.accounting.rounding import upward
+from ragseal.accounting.rounding import for_people
 from ragseal.runtime import face
-from ragseal.verifier.report import board, summary
+from ragseal.verifier.report import board, signature, summary
 from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
 from ragseal.verifier.report.svg import Group, clusters_svg
 
@@ -23,7 +23,8 @@ _STATUS_TONES = {
 }  # fmt: skip
 _LINKS = 100  # links of a tenant that the page shows; report.json has more
 _WORD = 20  # characters of a word that gets room in a table
-_BOUNDS = ("certified", "second")  # keys of epsilons that do not begin with the word
+_BOUNDS = ("certified", "second", "return", "chance", "delta", "beta", "share")  # keys of bounds from above ...
+_BEGIN = ("epsilon", "unseen", "return_by")  # ... and how others begin
 _DIGEST = re.compile(r"[0-9a-f]{32,128}")
 _LONGEST = 600  # characters of one value; report.json has all of them
 
@@ -36,24 +37,23 @@ def render(report: Mapping[str, Any]) -> str:
             f"<h1>ragseal: audit of window <code>{_text(report['window'])}</code>, "
             f"log <code>{_text(report['origin'])}</code></h1>",
             _verdict(report),
-            board.grade(report),
-            board.limits(report),
+            _claim(report),
             "<h2>In five sentences</h2>",
             face.sentences(summary.sentences(report)),
+            board.limits(report),
+            board.grade(report),
             _facts(report),
+            signature.section(report),
             _beside(report),
             "<h2>Checklist</h2>",
-            f'<ol class="steps">{"".join(_step(step) for step in report["steps"])}</ol>',
+            f'<ol class="steps">{"".join(_step(step, _ending(report)) for step in report["steps"])}</ol>',
             _tenants(report["tenants"]),
             _estimate(report["estimate"]),
-            _epsilon(report["epsilon"]),
-            f"<h2>What is claimed</h2><blockquote>{_text(report['claim'])}</blockquote>" if claimed(report) else "",
-            f'<h2 id="{board.LIMITS}">What the verdict does not say</h2>',
-            f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in report['does_not_say'])}</ul>",
-            _section("Policy", report["policy"]),
-            _section("Timings (seconds)", report["timings"]),
-            f"<footer>Manifest <code>{_text(report['manifest'])}</code>. "
-            "All evidence in full is in report.json.</footer>",
+            _exclusions(report),
+            _folded("Epsilon, in detail", _epsilon(report["epsilon"])),
+            _folded("Policy", _table(report["policy"].items()) if report["policy"] else ""),
+            _folded("Timings (seconds)", _table(report["timings"].items())),
+            "<footer>All evidence in full is in report.json.</footer>",
         )
     )
     return face.document(title, body)
@@ -64,59 +64,52 @@ def claimed(report: Mapping[str, Any]) -> bool:
     return summary.passed(report)
 
 
+def _claim(report: Mapping[str, Any]) -> str:
+    said = f"<h2>What is claimed</h2><blockquote>{escape(str(report['claim']))}</blockquote>"
+    return f'<section class="claimed">{said}</section>' if claimed(report) else ""
+
+
+def _ending(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Why there is no PASS; empty below one."""
+    found: Mapping[str, Any] = report["failure"] or report.get("no_verdict") or {}
+    return found
+
+
 def _verdict(report: Mapping[str, Any]) -> str:
-    ending = report["failure"] or report.get("no_verdict")
+    """The banner: the word, whose it is and when; the guess below a PASS, else the reason.
+
+    What would decide it is the fifth sentence, right below.
+    """
+    ending, guess = _ending(report), summary.guess_line(report)
     said = f"<p>{_text(ending['message'])}</p>" if ending else ""
-    way_out = f"<p>What would decide it: {_text(ending['way_out'])}</p>" if ending and ending.get("way_out") else ""
-    guess = summary.guess_line(report)
     strength = f'<p class="guess">{_text(guess)}</p>' if guess else ""
     return (
         f'<section class="verdict {summary.tone(report)}" aria-label="Verdict">'
-        f"<strong>{_text(summary.heading(report))}</strong>{strength}{said}{way_out}"
-        f"<p><code>{_text(report['line'])}</code></p></section>"
+        f"<strong>{_text(summary.heading(report))}</strong>{strength}{said}"
+        f'<p class="by">{_text(signature.by(report))}</p></section>'
     )
 
 
 def _facts(report: Mapping[str, Any]) -> str:
-    """The numbers, in boxes."""
-    ending = report["failure"] or report.get("no_verdict")
-    if ending:
-        step = "failed step" if report["failure"] else "undecided step"
-        facts: list[tuple[str, Any]] = [(step, ending["step"]), ("answers found", report["records"])]
-        facts.append(("answers proven", f"{report['proven']} of {report['records']}"))
-    else:
-        found = summary.guesses(report)
-        promised = report["epsilon"] or {}
-        if summary.unseen(report) is not None:
-            facts = [
-                ("even odds of absence become at most", found[1] if found else "?"),
-                ("accounts that are bounded together", "any number"),
-                ("unseen, over the period's coins", _bound(promised["unseen"])),
-                ("return", _bound(promised["return"])),
-                ("documents hidden", f"{promised['share_of_documents_hidden']:.1%}"),
-            ]
-        elif found:
-            facts = [
-                ("best guess, the coalition over the period", found[1]),
-                ("best guess, one account in this window", found[0]),
-            ]
-        else:
-            facts = []
-        facts += [
-            (
-                "epsilon of the coalition over the period"
-                if summary.unseen(report) is None
-                else "epsilon over the period",
-                _bound(report["epsilon_audit"]),
-            ),
-            ("delta", report["delta"]),
-            ("mode", report["mode"]),
-            ("keys made by", ", ".join([report["keys"], *(report.get("participants") or ())])),
-            *([("beacon drawn with", report["beacon_of"])] if report["beacon_of"] else []),
-            ("answers proven", f"{report['proven']} of {report['records']}"),
+    """The numbers that no sentence and no table above has, in boxes."""
+    if _ending(report):
+        return ""  # the five sentences say what was found
+    promised = report["epsilon"] or {}
+    facts: list[tuple[str, Any]] = []
+    if summary.unseen(report) is not None:
+        facts = [
+            (f"return {_bound(promised['return'])}: a slot's id comes back at most", summary.returned(report)),
+            ("documents hidden", f"{promised['share_of_documents_hidden']:.1%}"),
         ]
-        if report["beta"] is not None:
-            facts += [("share that may be unprovable", _bound(report["beta"])), ("confidence", report["confidence"])]
+    facts += [
+        ("delta", for_people(report["delta"], bound=True)),
+        ("mode", report["mode"]),
+        ("keys made by", ", ".join([report["keys"], *(report.get("participants") or ())])),
+        *([("beacon drawn with", report["beacon_of"])] if report["beacon_of"] else []),
+        ("answers proven", f"{report['proven']} of {report['records']}"),
+    ]
+    if report["beta"] is not None:
+        facts += [("share that may be unprovable", _bound(report["beta"])), ("confidence", report["confidence"])]
     boxes = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts)
     return f'<dl class="facts">{boxes}</dl>'
 
@@ -131,16 +124,18 @@ def _beside(report: Mapping[str, Any]) -> str:
     )
 
 
-def _step(step: Mapping[str, Any]) -> str:
+def _step(step: Mapping[str, Any], ending: Mapping[str, Any]) -> str:
+    """``ending``: of the audit; its message stands in the banner, and is not said again here."""
     status = str(step["status"])
     tone = _STATUS_TONES.get(status, "bad")
     head = (
         f"<span>{_text(step['number'])}</span><span>{_text(step['title'])}</span>"
         f'<span class="badge {tone}">{_text(status)}</span><span class="time">{float(step["seconds"]):.3f} s</span>'
     )
-    if not step["evidence"] and not step["message"]:
+    known = step["number"] == ending.get("step") and step["message"] == ending.get("message")
+    message = f"<p>{_text(step['message'])}</p>" if step["message"] and not known else ""
+    if not step["evidence"] and not message:
         return f'<li><div class="row">{head}</div></li>'
-    message = f"<p>{_text(step['message'])}</p>" if step["message"] else ""
     opened = " open" if status in ("failed", "no verdict") else ""
     return (
         f'<li><details{opened}><summary>{head}</summary><div class="inside">{message}'
@@ -166,8 +161,8 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     nothing = "no link is left out of the list" if complete else "no link between groups is left out of the list"
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
     facts: list[tuple[str, Any]] = [
-        ("accounts that ask as one", f"{estimate['c']} of at most {estimate['k_max']}"),
-        ("which", ", ".join(map(face.shortened, estimate["members"])) or "none"),
+        ("accounts that ask as one", f"{estimate['c']}; k_max of the policy is {estimate['k_max']}"),
+        *_which(estimate),
         ("two records are linked", rule),
         ("links", f"{estimate['links']}{'' if complete else ' listed, as many as join the same records'}"),
         ("certificate", f"{estimate['certificate']}: " + (
@@ -177,18 +172,39 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     parts = ["<h2>Coalition estimate</h2>", _table(facts)]
     for tenant in estimate["tenants"]:
         name = _text(tenant["tenant"])
-        groups = [Group(c["accounts"], c["records"]) for c in tenant["clusters"]]
+        joined = _joined(tenant)
         pairs = [(one["accounts"][0], one["accounts"][1]) for one in tenant["listed"]]
-        drawn = clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", groups, pairs)
+        drawn = clusters_svg(f"Accounts joined in tenant {tenant['tenant']}", joined, pairs)
+        rows = [(_names(group.accounts, ", "), group.records, _links(tenant, group.accounts)) for group in joined]
         parts.append(
             (_scroll(f"Accounts joined in tenant {name}, drawn", drawn) if drawn else "")
-            + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers"),
-                  [(_names(c["accounts"], ", "), c["records"]) for c in tenant["clusters"]])
-            + _grid(f"Links, tenant {name}", ("answers", "accounts"),
-                    [(" and ".join(map(str, one["seqs"])), _names(one["accounts"], " and "))
-                     for one in tenant["listed"][:_LINKS]])
-        )  # fmt: skip
+            + _grid(f"Accounts joined, tenant {name}", ("accounts", "answers", "linked answers"), rows)
+        )
     return "".join(parts)
+
+
+def _which(estimate: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The largest coalition, unless a table below shows just these accounts."""
+    members = set(estimate["members"])
+    shown = any(set(one["accounts"]) == members for tenant in estimate["tenants"] for one in tenant["clusters"])
+    return [] if shown else [("which", _names(estimate["members"], ", ") or "none")]
+
+
+def _joined(tenant: Mapping[str, Any]) -> list[Group]:
+    """Accounts that are joined, each set of them once, however many questions joined it; the largest first."""
+    found: dict[tuple[str, ...], Any] = {}
+    for one in tenant["clusters"]:
+        accounts = tuple(one["accounts"])
+        found[accounts] = found[accounts] + one["records"] if accounts in found else one["records"]
+    return [Group(accounts, records) for accounts, records in found.items()]
+
+
+def _links(tenant: Mapping[str, Any], accounts: Sequence[str]) -> str:
+    """Which answers of these accounts were linked, in pairs; report.json has all of them."""
+    own = set(accounts)
+    found = [" and ".join(map(str, one["seqs"])) for one in tenant["listed"] if set(one["accounts"]) <= own]
+    more = f"; and {len(found) - _LINKS} more" if len(found) > _LINKS else ""
+    return "; ".join(found[:_LINKS]) + more
 
 
 def _names(accounts: Sequence[str], between: str) -> str:
@@ -207,6 +223,21 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], lev
     )
 
 
+def _exclusions(report: Mapping[str, Any]) -> str:
+    """All that a PASS does not say; what is no PASS says nothing."""
+    if not claimed(report):
+        return ""
+    notes = "".join(f"<li>{escape(str(note))}</li>" for note in report["does_not_say"])
+    return f'<h2 id="{board.LIMITS}">What the verdict does not say</h2><ul>{notes}</ul>'
+
+
+def _folded(title: str, content: str) -> str:
+    """A part that most readers leave closed; nothing where there is nothing in it."""
+    if not content:
+        return ""
+    return f'<details class="more"><summary><h2>{title}</h2></summary><div class="inside">{content}</div></details>'
+
+
 def _epsilon(values: Mapping[str, Any] | None) -> str:
     """Step 11's numbers: what is claimed, how it grew, by which accountant, where delta goes."""
     if not values:
@@ -214,11 +245,12 @@ def _epsilon(values: Mapping[str, Any] | None) -> str:
     lists = ("odometer", "windows_of_the_period", "windows_left_out", "conditions")
     plain = [(k, v) for k, v in values.items() if k not in (*lists, "accounting", "second_implementation")]
     parts = [
-        f"<h2>Epsilon, in detail</h2>{_table(plain)}",
+        _table(plain),
         _rows("Odometer of the period", values["odometer"]),
         _rows("Windows left out, which ended before the period began", values["windows_left_out"]),
     ]
-    for name, one in values["accounting"].items():
+    about_another_claim = "unseen" in values and values["epsilon_of_every_list"] == "inf"  # which has no bound here
+    for name, one in () if about_another_claim else values["accounting"].items():
         kept = {k: v for k, v in one.items() if k not in ("bounds", "delta", "published", "computational")}
         parts += [
             _rows(f"Accountants of class {name}", one["bounds"]),
@@ -256,10 +288,6 @@ def _cell(key: str, value: Any) -> str:
     return f"<td{' class=long' if long else ''}>{_value(value, key)}</td>"
 
 
-def _section(title: str, values: Any) -> str:
-    return f"<h2>{_text(title)}</h2>{_table(values.items())}" if values else ""
-
-
 def _table(rows: Iterable[tuple[str, Any]]) -> str:
     """Names and values; on a narrow page the value stands below its name."""
     cells = "".join(
@@ -274,30 +302,30 @@ def _value(value: Any, key: str = "") -> str:
     if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
         return "<br>".join(_value(entry) for entry in value)
     if isinstance(value, list):
-        return _text(", ".join(face.shortened(str(x)) if key in ACCOUNTS else str(x) for x in value) or "none")
+        entries = (face.shortened(str(x)) if key in ACCOUNTS else for_people(x, _is_bound(key)) for x in value)
+        return _text(", ".join(entries) or "none")
     if key in ACCOUNTS and isinstance(value, str):
         return _text(face.shortened(value))
     if key in TIMES:
         return _text(face.when(value))
-    if isinstance(value, float) and (key.startswith("epsilon") or key in _BOUNDS):
-        return upward(value)  # a bound, as in the verdict's line
-    return _number(value) if isinstance(value, float) else _text(value)
+    return _text(for_people(value, _is_bound(key)))
+
+
+def _is_bound(key: str) -> bool:
+    """Whether a value of this key is a bound from above, as in the verdict's line."""
+    return key in _BOUNDS or key.startswith(_BEGIN)
 
 
 def _bound(value: Any) -> str:
-    return upward(value) if isinstance(value, float) else _text(value)
+    return for_people(value, bound=True)
 
 
 def _label(value: Any) -> str:
     return _text(label(value))
 
 
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else _text(value)
-
-
 def _text(value: Any) -> str:
-    text = "none" if value is None else str(value)
+    text = for_people(value)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]} ... ({len(text)} characters)"
     return escape(text, quote=True)

@@ -7,18 +7,16 @@ they look first, and a PASS is green only where that guess is worth something.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from ragseal.accounting.guess import best_guess, presence_odds
+from ragseal.accounting.guess import absence_in_words, best_guess, presence_odds, times
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import AuditError
+from ragseal.kernel.verdict import NOT_KNOWN
 from ragseal.runtime.face import when
-from ragseal.verifier.report import guess
+from ragseal.verifier.report import guess, rests
 from ragseal.verifier.report.words import NO_VERDICT
-
-_MOST_TIMES = 30  #: nats; above it a return is no bound that means anything
 
 
 def passed(report: Mapping[str, Any]) -> bool:
@@ -40,8 +38,26 @@ def _strength_of(report: Mapping[str, Any]) -> Any:
     return report["epsilon_audit"] if unseen(report) is None or report["epsilon_audit"] is None else unseen(report)
 
 
+def _worst(report: Mapping[str, Any]) -> Any:
+    """The larger of that and of the whole log's epsilon; no number where that one is not known."""
+    strength, whole = _strength_of(report), _whole(report)
+    if not whole or not isinstance(strength, int | float):
+        return strength
+    return None if whole == NOT_KNOWN else max(float(strength), float(whole))
+
+
+def _claimed(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = report.get("claimed") or {}
+    return found
+
+
+def _whole(report: Mapping[str, Any]) -> str:
+    """Epsilon of the whole log where windows stand outside of the period, else empty."""
+    return str(_claimed(report).get("epsilon_log") or "")
+
+
 def tone(report: Mapping[str, Any]) -> str:
-    return guess.tone(str(report["verdict"]), _strength_of(report))
+    return guess.tone(str(report["verdict"]), _worst(report), bool(_claimed(report).get("word")))
 
 
 def weak(report: Mapping[str, Any]) -> bool:
@@ -49,8 +65,15 @@ def weak(report: Mapping[str, Any]) -> bool:
 
 
 def heading(report: Mapping[str, Any]) -> str:
-    """The banner's large words."""
-    return f"{report['verdict']}: proven, but weak" if weak(report) else str(report["verdict"])
+    """The banner's large words: the verdict, and why it is not green."""
+    why = []
+    if weak(report):
+        why.append("proven, but weak")
+    elif guess.weak(str(report["verdict"]), _worst(report)):
+        why.append("weak over the whole log")
+    if passed(report) and _claimed(report).get("word"):
+        why.append("in part the provider's word")
+    return f"{report['verdict']}: {', '.join(why)}" if why else str(report["verdict"])
 
 
 def guesses(report: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -74,20 +97,18 @@ def guess_line(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         return ""
+    on_word = f" {rests.sentence(report)}".rstrip()
     if unseen(report) is not None:
-        return (
-            f"Whoever was not handed a document is, from even odds (50 %), right in at most {found[1]} of all cases "
-            "that it is not there, with any number of accounts and questions; nothing speaks for its being there."
-        )
+        return f"Any number of accounts, whatever they ask, {absence_in_words(float(unseen(report)))}.{on_word}"
     if filtered(report) is not None:
         return (
             "An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to "
             f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with one "
-            "account in this window."
+            f"account in this window.{on_word}"
         )
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
-        f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window."
+        f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window.{on_word}"
     )
 
 
@@ -108,8 +129,8 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
         who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
-        span = f"The window could be used from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
-        span += f"; its privacy budget counts from {when(policy.get('period_start'))} on."
+        span = _used(report.get("window_times") or {}, policy)
+        span += f"; its privacy budget counts from {when(policy.get('period_start'))} on{_outside(report)}."
     else:
         span = "The check did not come to the window's dates."
     which = (
@@ -118,7 +139,48 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         if report["manifest"]
         else f"It should have been the log {log}; no manifest of the window was found in what was read of it."
     )
-    return [who, span, which, _bounded(report, policy), _strength(report)]
+    bounded = [_bounded(report, policy)]
+    if passed(report):
+        bounded += [asking_as_one(report), rests.sentence(report), *rests.on_others(report)]
+    return [who, span, which, " ".join(filter(None, bounded)), _strength(report)]
+
+
+def _outside(report: Mapping[str, Any]) -> str:
+    """Windows that the period does not count, and what epsilon is with them; nothing where there are none."""
+    count, whole = _claimed(report).get("left_out"), _whole(report)
+    if not count or not whole:
+        return ""
+    those = "1 window" if count == 1 else f"{count} windows"
+    known = "this auditor could not compute epsilon" if whole == NOT_KNOWN else f"epsilon is {whole}"
+    return f", without {those} of the log; with them {known}"
+
+
+def asking_as_one(report: Mapping[str, Any]) -> str:
+    """What it means that more accounts ask alike than a coalition may have; nothing where they do not."""
+    found = report.get("estimate") or {}
+    c, k_max = found.get("c"), found.get("k_max")
+    if not isinstance(c, int) or not isinstance(k_max, int) or c <= k_max:
+        return ""
+    return (
+        f"{c} accounts ask so alike that they may belong to one person, more than the k_max of {k_max} that the policy "
+        "names; the claim holds for any number of accounts, so no number here changes."
+    )
+
+
+def in_three(report: Mapping[str, Any]) -> list[str]:
+    """Of the five, for a terminal: what was checked, what is bounded, and how weak or what to do."""
+    who, _, _, bounded, strength = sentences(report)
+    return [who, bounded, strength]
+
+
+def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    """When the window was used, as the log shows it; what its policy would have allowed, where nothing shows more."""
+    if not times:
+        return f"The window's policy allowed its use from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
+    closed, last = times.get("closed"), times.get("last_record")
+    ended = f"closed on {when(closed)}" if closed else "not closed in the log that was read"
+    recorded = f"its last answer was recorded on {when(last)}" if last else "no answer was recorded"
+    return f"The window was opened on {when(times.get('opened'))} and {ended}; {recorded}"
 
 
 def _upward(epsilon: Any) -> str:
@@ -172,8 +234,9 @@ def _strength(report: Mapping[str, Any]) -> str:
     if unseen(report) is not None:
         how = "How weak" if weak(report) else "How strong"
         return (
-            f"{how}: of a document that they were not handed, even odds that it is absent become {found[1]} at most; "
-            f"an id comes back at most {_times(report)} times as often as an empty slot's would by chance."
+            f"{how}: any number of accounts {absence_in_words(float(unseen(report)))}. Apart from that, the id of a "
+            f"slot is returned at most {_times(report)} times as often as that of an empty slot by chance, which is no "
+            "promise about reading."
         )
     if not weak(report):
         return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
@@ -188,11 +251,14 @@ def _hidden(report: Mapping[str, Any]) -> str:
     return f"{share:.1%}" if isinstance(share, int | float) else "some"
 
 
+def returned(report: Mapping[str, Any]) -> str:
+    """How often a slot's id comes back at most, for a box: it is no part of epsilon and no promise about reading."""
+    return f"{_times(report)} times as often as an empty slot's by chance"
+
+
 def _times(report: Mapping[str, Any]) -> str:
     found = (report["epsilon"] or {}).get("return")
-    if not isinstance(found, int | float) or not 0 <= found < _MOST_TIMES:
-        return "any number of"
-    return f"{math.ceil(math.exp(found)):,}"
+    return times(found) if isinstance(found, int | float) else "any number of"
 
 
 def _accounts(report: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
 from ragseal.verifier.named_key import named_key
 from ragseal.verifier.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed import log_commands
 from ragseal.verifier.signed.envelope import MAX_BYTES
 from ragseal.verifier.signed.log import check_entered, verdict_for_the_ledger
 from ragseal.verifier.signed.oscal import assessment_results
-from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
+from ragseal.verifier.signed.statement import REPORTS, SignedVerdict, read_verdict
 from ragseal.verifier.state import State
 
 _STATUS = {FAIL: EXIT_FAIL, NO_VERDICT: EXIT_NO_VERDICT}
@@ -48,14 +51,20 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         required=True,
         help="The auditor's public key, hexadecimal or a PEM file: from the auditor, not from who hands it on.",
     )
-    @click.option("--report", type=FILE, help="report.json that came with it: must be the one that was signed with.")
+    @click.option("--report", type=FILE, help="report.json that came with it.  [default: the one beside FILE, if any]")
+    @click.option("--page", type=FILE, help="report.html that came with it.  [default: the one beside FILE, if any]")
     @click.option("--proof", type=FILE, help="verdict.tlog-proof that came with it: it must be in its auditor's log.")
     @click.option("--log", "log_key", help="That log's key, from the auditor.  [default: the one in the verdict]")
+    @click.option("--all", "everything", is_flag=True, help="Print all that the verdict does not say, too.")
     @JSON
     def verify(
-        file: Path, auditor: str, report: Path | None, proof: Path | None, log_key: str | None, as_json: bool
-    ) -> None:
+        file: Path, auditor: str, report: Path | None, page: Path | None, proof: Path | None, log_key: str | None,
+        everything: bool, as_json: bool,
+    ) -> None:  # fmt: skip
         """Check a signed verdict; needs neither the provider nor a network, nor an auditor's folder.
+
+        The signature covers report.json and report.html by their digests. Either is checked where it is given or lies
+        beside FILE.
 
         The last line is the verdict's own.  Its numbers are the auditor's word: whoever wants to see for themselves
         audits, with keys of their own.
@@ -64,19 +73,23 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         Exit status  0  signed by this auditor: PASS or SAMPLED-PASS
                      3  signed by this auditor: FAIL
                      4  signed by this auditor: NO VERDICT
-                     1  not this auditor's verdict, changed, not its report, or not in its log
+                     1  not this auditor's verdict, changed, not its report or page, or not in its log
         """
         if log_key is not None and proof is None:
             raise click.UsageError("--log needs --proof: verdict.tlog-proof, which `audit` writes beside the verdict")
         data = _read(file)
-        found = read_verdict(data, named_key(auditor, "--auditor"), None if report is None else _read(report))
-        log = None if log_key is None else NoteVerifier.from_vkey(log_key)
+        reports = _reports(file, {JSON_NAME: report, PAGE_NAME: page})
+        found = read_verdict(data, named_key(auditor, "--auditor"), reports)
+        log = None if log_key is None else named_log(log_key)
         entered = None if proof is None else check_entered(data, found, _read(proof), log)
         if as_json:
-            about = {"auditor": found.auditor.hex(), "subjects": found.subjects, "entered": entered is not None}
+            about = {
+                "auditor": found.auditor.hex(), "subjects": found.subjects, "entered": entered is not None,
+                "checked_files": sorted(reports),
+            }  # fmt: skip
             click.echo(json.dumps({**about, **found.predicate}))
         else:
-            _tell(found, report is not None, entered)
+            _tell(found, sorted(reports), entered, everything)
         sys.exit(_STATUS.get(found.verdict, 0))
 
     @verdict.command()
@@ -108,7 +121,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         try:
             write_durably(out, made)
         except OSError as error:
-            raise ConfigurationError(f"cannot write {out}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write {out}: {why(error, out)}") from None
 
     @verdict.command()
     @click.argument("file", type=FILE)
@@ -119,8 +132,9 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
     def submit(file: Path, directory: Path, provider: str, tls: ClientTls, as_json: bool) -> None:
         """Hand a verdict of this auditor to its provider, for the ledger that was audited.
 
-        The ledger then says so to accounts and observers, as this auditor's claim: its word, epsilon and digest, not
-        the verdict itself. A provider may refuse; this auditor's own log has the verdict all the same.
+        The ledger then says so to accounts and observers, as this auditor's claim: its word, what it claims with all
+        numbers, and its digest, not the verdict itself. A provider may refuse; this auditor's own log has the verdict
+        all the same.
         """
         state = State(directory)
         data = _read(file)
@@ -137,10 +151,23 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
 
 
-def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None) -> None:
+def _reports(file: Path, given: Mapping[str, Path | None]) -> dict[str, bytes]:
+    """The reports that were given, else those that lie beside the verdict, by name."""
+    found = {}
+    for name, path in given.items():
+        beside = file.parent / name
+        if path is not None or beside.is_file():
+            try:
+                found[name] = (path or beside).read_bytes()
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {path or beside}: {why(error, path or beside)}") from None
+    return found
+
+
+def _tell(found: SignedVerdict, checked: Sequence[str], entered: NoteVerifier | None, everything: bool) -> None:
     """What was signed, for people; what others named may hold line breaks, and must add no line of its own."""
 
     def say(text: str) -> None:
@@ -150,7 +177,8 @@ def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None)
     say(f"signed by auditor {found.auditor.hex()}, {said['issued']}")
     for name, digest in found.subjects.items():
         say(f"about {name}: {digest}")
-    say(f"the report beside it is {'the one that was signed with' if with_report else 'not looked at (--report)'}")
+    for name in REPORTS:
+        say(f"{name}: {'the one that was signed' if name in checked else 'not looked at, it does not lie beside'}")
     if entered is not None:
         say(f"in the auditor's log of verdicts {entered.vkey()}")
     elif said["verdictLog"] is None:
@@ -158,6 +186,9 @@ def _tell(found: SignedVerdict, with_report: bool, entered: NoteVerifier | None)
     else:
         say(f"said to be in the log of verdicts {said['verdictLog']['key']}, not looked at (--proof)")
     say(f"claim: {said['claim']}")
-    for text in said["doesNotSay"]:
-        say(f"the verdict does not say: {text}")
+    if everything:
+        for text in said["doesNotSay"]:
+            say(f"the verdict does not say: {text}")
+    elif said["doesNotSay"]:
+        say(f"what the verdict does not say: {len(said['doesNotSay'])} exclusions, printed with --all")
     click.echo(" ".join(found.line.split()))

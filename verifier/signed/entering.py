@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragseal.kernel.errors import AuditError, LedgerError
@@ -11,15 +13,37 @@ from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import TurnError
 from ragseal.verifier.outcome import FAIL, Verdict
-from ragseal.verifier.report import document
-from ragseal.verifier.signed.log import VerdictLog
-from ragseal.verifier.signed.statement import signed_verdict
+from ragseal.verifier.report import document, page
+from ragseal.verifier.signed.log import PROOF_NAME, VerdictLog
+from ragseal.verifier.signed.statement import FILE_NAME, signed_verdict
 from ragseal.verifier.state import State
 
 _TRIES = 3  #: until the log's key does not turn between naming and entering
 
 
-def entered(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> tuple[bytes, bytes, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A signed verdict and the reports that it names."""
+
+    signed: bytes  #: the envelope
+    values: dict[str, Any]  #: report.json, plain
+    reports: Mapping[str, bytes]  #: report.json and report.html, by name
+    proof: bytes = b""  #: that the verdict is entered; empty where it is not
+
+    def files(self) -> dict[str, bytes]:
+        """What a folder of reports holds, by name.
+
+        The signature covers both reports, and the proof names the signed file's digest.
+        """
+        return {**self.reports, FILE_NAME: self.signed, **({PROOF_NAME: self.proof} if self.proof else {})}
+
+
+def reports_of(values: Mapping[str, Any]) -> dict[str, bytes]:
+    """report.json and report.html of a report, by name."""
+    return {document.JSON_NAME: document.to_json(values), document.PAGE_NAME: page.render(values).encode()}
+
+
+def entered(state: State, log_key: NoteVerifier, verdict: Verdict) -> Issued:
     """Sign a verdict and enter it.
 
     Where the log of verdicts cannot be written the verdict is signed without it, and says so of itself; nothing else
@@ -27,33 +51,28 @@ def entered(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> 
 
     Args:
         log_key: of the log that was audited.
-        now: seconds since 1970.
-
-    Returns:
-        The envelope, the proof that it is entered (empty where it is not), and the report that it names.
     """
 
     audited = state.log_key(log_key)  # with its turns: the verdict's checkpoint is signed by the newest key
 
-    def sign(verdicts: NoteVerifier | None) -> tuple[bytes, dict[str, Any]]:
+    def sign(verdicts: NoteVerifier | None) -> Issued:
         values = document.build(verdict)
-        report = document.to_json(values)
-        return signed_verdict(verdict, values, report, audited, now, state.identity, verdicts), values
+        reports = reports_of(values)
+        return Issued(signed_verdict(verdict, values, reports, audited, state.identity, verdicts), values, reports)
 
     log = VerdictLog(state.directory, state.public_key)
     try:
         for _ in range(_TRIES):
-            signed, values = sign(log.verifier())
+            made = sign(log.verifier())
             with suppress(TurnError):  # between the two lines: the verdict names the key that signs its proof
-                return signed, log.enter(signed).proof.to_text(), values
+                return replace(made, proof=log.enter(made.signed).proof.to_text())
         raise LedgerError("its key turns again and again: wait until nobody calls `verdict log rotate`")
     except (AuditError, OSError) as error:
         verdict.unkept.append(f"the verdict is not in this auditor's log of verdicts: {error}")
-    signed, values = sign(None)
-    return signed, b"", values
+    return sign(None)
 
 
-def enter_once(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) -> None:
+def enter_once(state: State, log_key: NoteVerifier, verdict: Verdict) -> None:
     """Enter a FAIL that was found outside of an audit, unless the log has a FAIL about the same already.
 
     Whoever takes part in a beacon looks at it every few seconds: one lie is one entry, also after a restart.
@@ -69,6 +88,5 @@ def enter_once(state: State, log_key: NoteVerifier, verdict: Verdict, now: int) 
     if any((entry.log, entry.manifest, entry.outcome) == same for entry in log.entries()):
         return
     values = document.build(verdict)
-    report = document.to_json(values)
     audited = state.log_key(log_key)
-    log.enter(signed_verdict(verdict, values, report, audited, now, state.identity, name))
+    log.enter(signed_verdict(verdict, values, reports_of(values), audited, state.identity, name))

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from ragseal.kernel.errors import AttestationError, EncodingError
 from ragseal.kernel.publickey import check_public_key
 from ragseal.kernel.signature import SigningKey
+from ragseal.verifier.signed import json_text
 
 MAX_BYTES = 1 << 24  #: of an envelope
 MAX_SIGNATURES = 64
@@ -58,9 +59,9 @@ def open_sealed(data: bytes, kind: str, public_key: bytes) -> bytes:
     if len(data) > MAX_BYTES:
         raise EncodingError(f"the envelope has more than {MAX_BYTES} bytes")
     try:
-        found = json.loads(data.decode())
-    except (ValueError, RecursionError):
-        raise EncodingError("not a DSSE envelope: not one JSON object") from None
+        found = json_text.parse(data)
+    except EncodingError as error:
+        raise EncodingError(f"not a DSSE envelope: {error}") from None
     if not isinstance(found, dict) or not {"payload", "payloadType", "signatures"} <= set(found):
         raise EncodingError("not a DSSE envelope: payload, payloadType and signatures are its members")
     if found["payloadType"] != kind:

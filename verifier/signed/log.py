@@ -7,7 +7,7 @@ a FAIL nor the NO VERDICT that nobody asked about again.
     verdict-log/                          the log (:mod:`ragseal.ledger.shared`), of all processes of this folder
     verdict-log/envelopes/<digest>.jsonl  the signed verdicts themselves (0600)
 
-Public is what an entry holds: whose verdict, about which log, window and manifest, its word, its epsilon and its time.
+Public is what an entry holds: whose verdict, about which log, window and manifest, its word, its claim and its time.
 All of that but the audit itself stands in the provider's public log anyway.  The envelopes stay with the auditor, who
 hands them on: their steps may quote what only the auditor was given, links between accounts among it (SPEC G.8.8).
 """
@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
 from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.signature import SigningKey
-from ragseal.kernel.verdict import PASSED, AuditVerdict, VerdictEntry, log_digest
+from ragseal.kernel.verdict import AuditVerdict, VerdictEntry, log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.shared import PATIENCE, CopySource, LiveCopy, LogCopy, SharedLog
 from ragseal.ledger.turns import LogKey, is_turn
 from ragseal.runtime.durable import write_durably
+from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_turns, read_verdict
 
 FOLDER, ENVELOPES = "verdict-log", "envelopes"
@@ -51,12 +51,10 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
     Raises:
         EncodingError: its time, its epsilon or its names are not what this program would have signed.
     """
-    said = found.predicate
-    epsilon = said["epsilon"]
+    said, claimed = found.predicate, found.claimed
     outcome = str(said["verdict"]).replace(" ", "-")
     try:
         time = int(datetime.fromisoformat(said["issued"]).timestamp())
-        bound = upward(float(epsilon)) if outcome in PASSED else ""
         entry = VerdictEntry(
             auditor=found.auditor,
             digest=hashlib.sha256(data).digest(),
@@ -65,7 +63,7 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
             window=said["window"] or "",
             manifest=() if (manifest := manifest_of(found)) is None else (manifest,),
             outcome=outcome,
-            epsilon=bound,
+            claimed=() if claimed is None else (claimed,),
             time=time,
         )
         return VerdictEntry.decode(entry.encode())
@@ -89,7 +87,7 @@ def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: SigningKey) -
     if not entry.manifest:
         raise ConfigurationError("this verdict is about no manifest that was found in the log: no ledger can hold it")
     (manifest,) = entry.manifest
-    made = AuditVerdict(manifest, entry.log, entry.auditor, entry.digest, entry.outcome, entry.epsilon, bytes(64))
+    made = AuditVerdict(manifest, entry.log, entry.auditor, entry.digest, entry.outcome, entry.claimed, bytes(64))
     return made.signed(key)
 
 
@@ -133,7 +131,7 @@ class VerdictLog:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             write_durably(path, data, mode=0o600)
         except OSError as error:
-            raise ConfigurationError(f"cannot keep {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot keep {path}: {why(error, path)}") from None
         encoded = entry.encode()
         return Entered(entry, self.shared.append(lambda index: encoded, named).bundle)
 
@@ -176,7 +174,7 @@ class VerdictLog:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
         if hashlib.sha256(data).digest() != entry.digest:
             raise ConfigurationError(f"{path} is damaged: its digest is not the one that was entered")
         return data

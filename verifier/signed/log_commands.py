@@ -15,8 +15,9 @@ import click
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.rotation import MAX_OVERLAP, Rotation
-from ragseal.kernel.verdict import VerdictEntry
+from ragseal.kernel.verdict import VerdictEntry, found
 from ragseal.ledger.cosignatures import CosignatureBook
+from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.published import PublicLog
 from ragseal.ledger.service import LedgerServicer
@@ -24,12 +25,15 @@ from ragseal.ledger.tiles import TileFolder
 from ragseal.runtime import health
 from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
+from ragseal.runtime.edges.address import Address
+from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.face import when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
+from ragseal.verifier.report.document import plain
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, proof_in, turns_of, verdict_in, verdicts_of
 from ragseal.verifier.state import State
 
@@ -152,7 +156,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         Ends on Ctrl-C or SIGTERM; SIGHUP takes renewed certificate files at once.
         """
         ignore_hangups()
-        named = [NoteVerifier.from_vkey(one) for one in keys]
+        named = [named_log(one, "the witness key") for one in keys]
         if only_checked(as_json):
             return
 
@@ -172,7 +176,7 @@ def _plain(entry: VerdictEntry | Rotation) -> dict[str, Any]:
         return {"turn": entry.number, "old_key": entry.old_key.hex(), "new_key": entry.new_key.hex()}
     return {
         "outcome": entry.outcome,
-        "epsilon": entry.epsilon,
+        "claimed": [plain(one) for one in entry.claimed],
         "window": entry.window,
         "origin": entry.origin,
         "manifest": entry.manifest[0].hex() if entry.manifest else None,
@@ -187,8 +191,7 @@ def _line(number: int, entry: VerdictEntry | Rotation) -> str:
     if isinstance(entry, Rotation):
         return f"{number:6}  {entry.says()}"
     shown = printable(f"{entry.window or '(no window)'} of {entry.origin}")
-    epsilon = f" epsilon {entry.epsilon}" if entry.epsilon else ""
-    return f"{number:6}  {when(entry.time)}  {entry.outcome}{epsilon}  {shown}  {entry.digest.hex()}"
+    return f"{number:6}  {when(entry.time)}  {found(entry.outcome, entry.claimed)}  {shown}  {entry.digest.hex()}"
 
 
 def _write(path: Path | None, data: Callable[[], bytes]) -> None:
@@ -196,7 +199,7 @@ def _write(path: Path | None, data: Callable[[], bytes]) -> None:
         try:
             write_durably(path, data())
         except OSError as error:
-            raise ConfigurationError(f"cannot write {path}: {error.strerror}") from None
+            raise ConfigurationError(f"cannot write {path}: {why(error, path)}") from None
 
 
 async def run(
@@ -228,7 +231,7 @@ async def run(
         await server.start()
         healthy.say(True)
         async with renewing(certificates):
-            ready(f"{listen.rpartition(':')[0]}:{port}")
+            ready(str(Address.parse(listen, listening=True).at(port)))
             await stop.wait()
         await server.stop(_GRACE)
     finally:

@@ -17,6 +17,7 @@ import uuid
 from typing import Any
 
 from ragseal.kernel.printable import printable
+from ragseal.kernel.verdict import WORD_OF_THE_PROVIDER
 from ragseal.verifier.outcome import FAIL, FAILED, NO_VERDICT, OPEN
 from ragseal.verifier.signed.statement import FILE_NAME, PREDICATE_TYPE, SignedVerdict
 
@@ -93,7 +94,10 @@ class _Document:
 
     def _result(self, about: str) -> dict[str, Any]:
         said = self._said
-        shown = ("verdict", "line", "epsilon", "delta", "unseen", "return", "mode", "keys", "records", "proven", "beta")
+        shown = (
+            "verdict", "line", "claimName", "coalition", "queries", "epsilon", "delta", "unseen", "return",
+            "periodFrom", "leftOut", "epsilonOfTheLog", "mode", "keys", "records", "proven", "beta",
+        )  # fmt: skip
         limits = "\n".join(f"- {_markup(one)}" for one in said["doesNotSay"])
         findings = [self._finding(step) for step in said["steps"] if step["status"] == FAILED]
         result: dict[str, Any] = {
@@ -101,7 +105,10 @@ class _Document:
             "title": f"{said['verdict']}: {about}",
             "description": _markup(said["claim"] if said["verdict"] not in (FAIL, NO_VERDICT) else said["line"]),
             "start": said["issued"],
-            "props": [self._prop(name, said[name]) for name in shown if said[name] is not None],
+            "props": [
+                *(self._prop(name, said[name]) for name in shown if said[name] is not None),
+                *(self._prop("providersWord", WORD_OF_THE_PROVIDER[name]) for name in said["providersWord"]),
+            ],
             "reviewed-controls": {
                 "control-selections": [
                     {"include-controls": [{"control-id": control_of(step["number"])} for step in said["steps"]]}

@@ -12,28 +12,27 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import ragseal
 from ragseal.kernel.errors import AttestationError, EncodingError
 from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.signature import SigningKey
+from ragseal.kernel.verdict import Claimed
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
 from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
-from ragseal.verifier.signed import envelope
+from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
+from ragseal.verifier.signed import envelope, json_text
+from ragseal.verifier.signed.scope import claimed_of, scope
 
 FILE_NAME = "verdict.intoto.jsonl"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://ragseal.example/verdict/v1"  #: a name, not an address: .example belongs to nobody (RFC 2606)
+PREDICATE_TYPE = "https://ragseal.example/verdict/v2"  #: a name, not an address: .example belongs to nobody (RFC 2606)
 WORDS = (PASS, SAMPLED_PASS, FAIL, NO_VERDICT)
 _MANIFEST = "manifest of window "
-#: What an audit's numbers were computed with, by name of the distribution.
-DISTRIBUTIONS = ("ragseal", "cryptography", "numpy", "grpcio", "protobuf", "ragseal-native")
+REPORTS = (JSON_NAME, PAGE_NAME)  #: of one verdict; each is signed by its digest
 
 #: Members of the predicate and the JSON types that each may have; a reader refuses any other.
 _MEMBERS: Mapping[str, tuple[type, ...]] = {
@@ -43,6 +42,13 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "doesNotSay": (list,),
     "epsilon": (float, int, str, type(None)),
     "delta": (float, int, str, type(None)),
+    "claimName": (str, type(None)),
+    "coalition": (int, str, type(None)),
+    "queries": (int, str, type(None)),
+    "periodFrom": (str, type(None)),
+    "leftOut": (int, type(None)),
+    "epsilonOfTheLog": (float, int, str, type(None)),
+    "providersWord": (list,),
     "unseen": (float, int, str, type(None)),
     "return": (float, int, str, type(None)),
     "mode": (str,),
@@ -60,17 +66,19 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "otherWindows": (list,),
     "issued": (str,),
     "program": (dict,),
-    "report": (dict,),
+    "reports": (dict,),
     "verdictLog": (dict, type(None)),
 }
+
+
+NO_REPORTS: Mapping[str, bytes] = {}
 
 
 def signed_verdict(
     verdict: Verdict,
     values: Mapping[str, Any],
-    report: bytes,
+    reports: Mapping[str, bytes],
     log: NoteVerifier,
-    now: int,
     key: SigningKey,
     verdicts: NoteVerifier | None = None,
 ) -> bytes:
@@ -78,9 +86,8 @@ def signed_verdict(
 
     Args:
         values: the report, plain (:func:`ragseal.verifier.report.document.build`).
-        report: its file's bytes.
+        reports: report.json and report.html, by name.
         log: the key of the log, as the auditor was given it.
-        now: seconds since 1970.
         key: the auditor's identity.
         verdicts: the log that the verdict is entered in (SPEC D.19); None where it could not be.
     """
@@ -89,7 +96,7 @@ def signed_verdict(
         "subject": _subjects(verdict, log),
         "predicateType": PREDICATE_TYPE,
         "predicate": {
-            **_predicate(verdict, values, report, log, now),
+            **_predicate(verdict, values, reports, log),
             "verdictLog": None if verdicts is None else {"key": verdicts.vkey(), "turns": _turns(verdicts)},
         },
     }
@@ -113,9 +120,10 @@ def _subject(name: str, digest: bytes) -> dict[str, Any]:
 
 
 def _predicate(
-    verdict: Verdict, values: Mapping[str, Any], report: bytes, log: NoteVerifier, now: int
+    verdict: Verdict, values: Mapping[str, Any], reports: Mapping[str, bytes], log: NoteVerifier
 ) -> dict[str, Any]:
-    ending, spent = values["failure"] or values["no_verdict"], values["epsilon"] or {}
+    ending, claimed = values["failure"] or values["no_verdict"], verdict.claimed
+    spent = values["epsilon"] if claimed is not None else {}
     manifest = verdict.window.manifest if verdict.window is not None else None
     return {
         "verdict": verdict.verdict,
@@ -124,8 +132,9 @@ def _predicate(
         "doesNotSay": values["does_not_say"],
         "epsilon": values["epsilon_audit"],
         "delta": values["delta"],
-        "unseen": spent.get("unseen") if verdict.passed else None,
-        "return": spent.get("return") if verdict.passed else None,
+        "unseen": spent.get("unseen"),
+        "return": spent.get("return"),
+        **scope(claimed, spent),
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beaconOf": verdict.beacon_of or None,
@@ -151,24 +160,14 @@ def _predicate(
             "step": ending["step"], "message": ending["message"], "wayOut": ending.get("way_out", "")
         },
         "otherWindows": values["other_windows_of_the_period"],
-        "issued": datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z"),
-        "program": {"name": "ragseal-verifier", "version": ragseal.__version__, "with": _versions()},
-        "report": {"sha256": hashlib.sha256(report).hexdigest()},
+        "issued": values["issued"],
+        "program": values["program"],
+        "reports": {name: {"sha256": hashlib.sha256(reports[name]).hexdigest()} for name in REPORTS},
     }  # fmt: skip
 
 
 def _turns(log: NoteVerifier) -> list[str]:
     return [base64.b64encode(turn.encode()).decode() for turn in LogKey.of(log).turns]
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in DISTRIBUTIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -190,17 +189,23 @@ class SignedVerdict:
     def line(self) -> str:
         return str(self.predicate["line"])
 
+    @property
+    def claimed(self) -> Claimed | None:
+        """What a PASS claims, with every number that the claim needs; None of what is none."""
+        return claimed_of(self.predicate)
 
-def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> SignedVerdict:
+
+def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_REPORTS) -> SignedVerdict:
     """A signed verdict, checked without provider or network.
 
     Checked are the auditor's signature; that statement and predicate are of this form, with no member more or less;
-    that the line begins with the verdict; that the log's checkpoint is signed by the log's key which the verdict names,
-    and is the subject; and the report, if it is given, by its digest.  The numbers are the auditor's word.
+    that the line begins with the verdict and, of a PASS, with all that its claim needs, as the predicate has it; that
+    the log's checkpoint is signed by the log's key which the verdict names, and is the subject; and the reports that
+    are given, by their digests.  The numbers are the auditor's word.
 
     Args:
         auditor: the auditor's public key, 32 bytes.
-        report: report.json that came with it.
+        reports: of report.json and report.html those that came with it, by name.
 
     Raises:
         EncodingError: no signed verdict.
@@ -209,9 +214,9 @@ def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> Si
     """
     payload = envelope.open_sealed(data, PAYLOAD_TYPE, auditor)
     try:
-        found = json.loads(payload.decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise EncodingError("the signed payload is not JSON") from None
+        found = json_text.parse(payload)
+    except EncodingError as error:
+        raise EncodingError(f"the signed payload: {error}") from None
     if not isinstance(found, dict) or set(found) != {"_type", "subject", "predicateType", "predicate"}:
         raise EncodingError("the signed payload is no in-toto statement")
     if (found["_type"], found["predicateType"]) != (STATEMENT_TYPE, PREDICATE_TYPE):
@@ -221,8 +226,12 @@ def read_verdict(data: bytes, auditor: bytes, report: bytes | None = None) -> Si
     about = [name.removeprefix(_MANIFEST) for name in subjects if name.startswith(_MANIFEST)]
     if any(name != predicate["window"] for name in about):
         raise AttestationError("the signed verdict is about the manifest of another window than it names")
-    if report is not None and hashlib.sha256(report).hexdigest() != predicate["report"].get("sha256"):
-        raise AttestationError("the report is not the one that this verdict was signed with")
+    for name, report in reports.items():
+        if hashlib.sha256(report).hexdigest() != predicate["reports"][name]["sha256"]:
+            raise AttestationError(
+                f"{name} is not the one that this verdict was signed with: it was changed, or is of another audit; ask "
+                "the auditor for it, or check the verdict alone in a folder of its own"
+            )
     return SignedVerdict(predicate, subjects, auditor)
 
 
@@ -245,10 +254,6 @@ def manifest_of(found: SignedVerdict) -> bytes | None:
     return made
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
 def _read_predicate(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict) or set(found) != set(_MEMBERS):
         raise EncodingError("the signed verdict has other members than this version's")
@@ -258,9 +263,20 @@ def _read_predicate(found: Any) -> dict[str, Any]:
     entered = found["verdictLog"]
     if entered is not None and (set(entered) != {"key", "turns"} or not isinstance(entered["key"], str)):
         raise EncodingError("the signed verdict's verdictLog is not a key with its turns")
-    if found["verdict"] not in WORDS or not found["line"].startswith(found["verdict"] + " "):
+    digests = found["reports"]
+    if set(digests) != set(REPORTS) or not all(_is_digest(one) for one in digests.values()):
+        raise EncodingError(f"the signed verdict does not name the SHA-256 of {' and '.join(REPORTS)}")
+    word, line = found["verdict"], found["line"]
+    if word not in WORDS or not line.startswith(f"{word} "):
         raise AttestationError("the signed verdict and its line contradict each other")
+    claimed = claimed_of(found)
+    if claimed is not None and not line.startswith(f"{word} {claimed.text()} "):
+        raise AttestationError("the signed verdict's line does not have the claim that its members have")
     return found
+
+
+def _is_digest(one: Any) -> bool:
+    return isinstance(one, dict) and set(one) == {"sha256"} and isinstance(one["sha256"], str)
 
 
 def _read_subjects(found: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ answers that one document takes part in: how many those are the provider says, i
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -140,10 +141,12 @@ def rows(auditor: Auditor, log: LogView, span: Period, delta: Fraction) -> tuple
 
 def whole_log(auditor: Auditor, log: LogView, span: Period, delta: Fraction) -> float | str | None:
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
-    if not span.left_out:
+    if not span.outside:
         return None
     try:
-        return _account(auditor, log, (*span.left_out, *span.windows), delta).plain.epsilon
+        return _account(auditor, log, span.whole.windows, delta).plain.epsilon
+    except PolicyError:
+        return math.inf
     except AuditError as error:
         return f"not known: {error}"
 

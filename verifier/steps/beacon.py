@@ -27,7 +27,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.evidence import ELSEWHERE, OWN_FOLDER, Auditor, Refused, Undecided
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, thrown_by
+from ragseal.verifier.steps.manifest import Entered, by_digest, thrown_by
 from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
@@ -144,7 +144,7 @@ def check_throw(
         Refused: the log's beacon of that manifest contradicts itself or was not complete.
         Undecided: this auditor's folder does not have its part in that beacon.
     """
-    found = thrown_by(log, window.index, window.manifest) if window.manifest.coins else None
+    found = thrown_by(by_digest(log), window.index, window.manifest) if window.manifest.coins else None
     if found is None:
         return Throw(window.digest, beacon), ""
     first = Entered(*found, found[1].manifest.digest())

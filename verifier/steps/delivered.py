@@ -143,18 +143,33 @@ def check_delivered_advertised(window: Window, say: Recorder = quiet) -> float:
     alone = delivered_window(policy, window.cls, places(window.manifest), delta).epsilon
     say(epsilon_of_this_window=alone, advertised_to_one_account=policy.epsilon_account)
     if not alone <= rational(policy.epsilon_account, "epsilon_account"):
-        raise Refused(
-            f"the policy advertises epsilon {policy.epsilon_account}, its coin and noise give {upward(alone)}"
-        )
+        raise Refused(f"the policy advertises epsilon {policy.epsilon_account}, its coin gives {upward(alone)}")
     return alone
 
 
 def whole_log(auditor: Auditor, window: Window, span: Period, delta: Fraction) -> float | str | None:
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
-    if not span.left_out and not span.abandoned_before:
+    if not span.outside:
         return None
-    every = Period(span.start, (*span.left_out, *span.windows), (), (*span.abandoned_before, *span.abandoned))
     try:
-        return delivered_period(coined_windows(auditor, window, every), delta).epsilon
+        return _account(auditor, window, span.whole, delta).epsilon
+    except PolicyError:
+        return math.inf
     except AuditError as error:
         return f"not known: {error}"
+
+
+def late_places(auditor: Auditor, span: Period) -> int:
+    """Slots of the indices that were committed to when their coins were known: at most so many documents came late.
+
+    How many of them are filled no log shows, and must not: it would tell how many documents are put (SPEC A.12.1).
+
+    Raises:
+        Undecided: as :func:`known_class`.
+    """
+    most: dict[str, int] = {}
+    for one in span.windows:
+        if one.late:
+            size = one.policy.whole(known_class(auditor, one)).N
+            most |= {name: max(size, most.get(name, 0)) for name in one.tenants}
+    return sum(most.values())

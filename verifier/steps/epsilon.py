@@ -24,10 +24,12 @@ from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
 from ragseal.accounting.pld import ONE_SIDED_REASON
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.classes import AttestationClass, Table
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, one_sided
-from ragseal.kernel.policy import rational
+from ragseal.kernel.policy import EVERY_LIST, rational
+from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
 from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps import answers, delivered
 from ragseal.verifier.steps.conditions import conditions, conditions_of_answers, conditions_of_delivered
@@ -58,7 +60,8 @@ class PeriodBudget:
     report: PeriodReport | None  #: of every list of k_max accounts; None where none follows
     rows: tuple[Row | DeliveredRow | AnswersRow, ...] = ()
     opinions: dict[str, CrossCheck] = field(default_factory=dict)
-    whole_log: float | str | None = None  #: epsilon with the windows left out, or why it is not known
+    whole_log: float | str | None = None  #: epsilon with the windows outside of the period, or why it is not known
+    late_places: int = 0  #: slots of indices that were committed to when their coins were known
     delivered: Delivered | None = None  #: of the claim until-delivered
     answers: AnswersReport | None = None  #: of the claim answers
 
@@ -73,9 +76,38 @@ class PeriodBudget:
         return max(one.policy.chunks_max for one in self.windows)
 
     @property
-    def strength(self) -> float:
-        """What an attacker's best guess follows from while the claim holds: unseen, or epsilon itself."""
-        return self.epsilon if self.delivered is None else self.delivered.unseen
+    def queries_of_an_account(self) -> int:
+        """The n_max of the claim: over all windows of the period."""
+        return sum(one.queries for one in self.windows)
+
+    def claimed(self, neighbours: bool) -> Claimed:
+        """The claim with every number that it needs.
+
+        Args:
+            neighbours: whether a window that counts has no PASS.
+        """
+        promise, counted = self.delivered, self.claim == EVERY_LIST
+        start, outside, whole = self.period.start - self.period.start % COARSE_TIME, len(self.period.outside), ""
+        if outside:
+            whole = upward(self.whole_log) if isinstance(self.whole_log, float) else NOT_KNOWN
+        rests = {
+            "late": promise is not None and self.period.late,
+            **dict.fromkeys(("filter", "histograms", "texts", "vocabulary"), self.answers is not None),
+            "embeddings": self.unchecked > 0,
+            "neighbours": neighbours,
+        }
+        return Claimed(
+            claim=self.claim,
+            epsilon=upward(self.epsilon),
+            returned=upward(promise.returned) if promise is not None else "",
+            delta=upward(self.delta),
+            coalition=str(self.k_max) if counted else ANY,
+            queries=str(self.queries_of_an_account) if counted else ANY,
+            period_from=min(start, LAST_MINUTE),
+            left_out=outside,
+            epsilon_log=whole,
+            word=tuple(name for name in WORD_OF_THE_PROVIDER if rests[name]),
+        )
 
     def details(self) -> dict[str, Any]:
         """For the report."""
@@ -104,6 +136,8 @@ class PeriodBudget:
             "windows_of_the_period": [_named(one) for one in self.windows],
             "odometer": [asdict(row) for row in self.rows],
             "windows_left_out": [_named(one) for one in self.period.left_out],
+            "later_windows": [_named(one) for one in self.period.later],
+            "places_of_late_documents": self.late_places,
             "epsilon_of_the_whole_log": self.whole_log,
             "conditions": self._conditions(),
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
@@ -306,6 +340,7 @@ def make_budget(
         rows=rows,
         opinions=found.opinions,
         whole_log=whole,
+        late_places=0 if promise is None else delivered.late_places(auditor, found.span),
         delivered=promise,
         answers=found.answers,
     )
@@ -374,11 +409,12 @@ def _class_of(spent: Sequence[Spent], name: str) -> AttestationClass:
 
 def _whole_log(auditor: Auditor, span: Period, delta: Fraction) -> float | str | None:
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
-    if not span.left_out:
+    if not span.outside:
         return None
     try:
-        everything = [_spent(auditor, one) for one in (*span.left_out, *span.windows)]
-        return account_period(everything, delta).epsilon
+        return account_period([_spent(auditor, one) for one in span.whole.windows], delta).epsilon
+    except PolicyError:
+        return math.inf
     except AuditError as error:
         return f"not known: {error}"
 

@@ -6,6 +6,7 @@ SPEC A, D.2.  The same checks run twice: before the auditor takes part in a wind
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragseal.kernel.classes import AttestationClass, table_of
@@ -34,6 +35,9 @@ from ragseal.verifier.evidence import (
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.pin import refuse_later_pin
 from ragseal.verifier.steps.recorder import Recorder, quiet
+
+#: Manifests of a log, each with its place, by digest.
+Manifests = Mapping[bytes, tuple[int, SignedManifest]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def check_entered(log: LogView, auditor: Auditor, found: tuple[int, SignedManife
         refuse_later_pin(log, auditor.log_key)
         raise Refused(f"the manifest is of a log of {manifest.origin!r} with another key than this one's")
     _never_seen(log, index, manifest)
-    thrown_by(log, index, manifest)
+    thrown_by(by_digest(log), index, manifest)
     return Entered(index, signed, manifest.digest())
 
 
@@ -219,10 +223,16 @@ def _one_c_coin(one: Manifest, other: Manifest) -> bool:
     return bool(one.coins and other.coins) and one.coin.c_coin == other.coin.c_coin
 
 
-def thrown_by(log: LogView, index: int, manifest: Manifest) -> tuple[int, SignedManifest] | None:
+def by_digest(log: LogView) -> Manifests:
+    """Every manifest of the log with its place, by its digest; of one that stands there twice the first place."""
+    return {signed.manifest.digest(): (at, signed) for at, signed in reversed(log.manifests())}
+
+
+def thrown_by(known: Manifests, index: int, manifest: Manifest) -> tuple[int, SignedManifest] | None:
     """The manifest of the log whose beacon threw the coins that this one carries on.  SPEC A.11.9.
 
     Args:
+        known: the log's manifests as :func:`by_digest` has them: a step that asks of many windows reads the log once.
         index: the carrying manifest's place in the log.
 
     Returns:
@@ -234,17 +244,17 @@ def thrown_by(log: LogView, index: int, manifest: Manifest) -> tuple[int, Signed
     if not manifest.coins or not manifest.coin.thrown_by:
         return None
     named = manifest.coin_period
-    for at, signed in log.manifests():
-        if at < index and signed.manifest.digest() == named:
-            with held(ledger_index=index, thrown_at_entry=at):
-                signed.verify()
-                check_continues(manifest, signed.manifest)
-            return at, signed
-    raise Refused(
-        "the manifest carries on the coins of a manifest that the log does not hold before it",
-        ledger_index=index,
-        thrown_by=named,
-    )
+    if named not in known or known[named][0] >= index:
+        raise Refused(
+            "the manifest carries on the coins of a manifest that the log does not hold before it",
+            ledger_index=index,
+            thrown_by=named,
+        )
+    at, signed = known[named]
+    with held(ledger_index=index, thrown_at_entry=at):
+        signed.verify()
+        check_continues(manifest, signed.manifest)
+    return at, signed
 
 
 def _abandoned(log: LogView, index: int) -> int:

@@ -19,7 +19,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, thrown_by
+from ragseal.verifier.steps.manifest import Entered, Manifests, by_digest, thrown_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,16 @@ class PeriodWindow:
     accounts: int  #: of its registry, or what the log shows if that is more
     coin_period: bytes  #: names the throw of its coins; empty where its claim has none
     carries: bool = False  #: whether its manifest names an earlier one's coins, rightly or not
+    tenants: tuple[str, ...] = ()  #: of its manifest
+
+    @property
+    def late(self) -> bool:
+        """Whether it commits to documents under coins that its provider knew by then.
+
+        One that carries on coins does, and one with coins whose indices change while it is open.  That nothing changed
+        no log can show: blinders and salts of every version are fresh (SPEC A.11.6).
+        """
+        return self.carries or (self.policy.coined and self.policy.version_every > 0)
 
     @property
     def all_queries(self) -> int:
@@ -50,6 +60,7 @@ class Period:
     left_out: tuple[PeriodWindow, ...]  #: opened before this window, ended before the period began
     abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
+    later: tuple[PeriodWindow, ...] = ()  #: opened after this window, whatever their period: the log shows them already
 
     @property
     def throws_left_out(self) -> int:
@@ -60,11 +71,20 @@ class Period:
 
     @property
     def late(self) -> bool:
-        """Whether a window of the period commits to documents under coins that its provider knew by then.
+        """Whether a window of the period is late."""
+        return any(one.late for one in self.windows)
 
-        One that carries on coins does, and one with coins whose indices change while it is open.
-        """
-        return any(one.carries or (one.policy.coined and one.policy.version_every) for one in self.windows)
+    @property
+    def outside(self) -> tuple[PeriodWindow, ...]:
+        """Windows of the log, as it was audited, that the period's epsilon does not count; in the log's order."""
+        every = (*self.left_out, *self.abandoned_before, *self.later)
+        return tuple(sorted(every, key=lambda one: one.ledger_index))
+
+    @property
+    def whole(self) -> Period:
+        """The same with nothing outside."""
+        opened = sorted((*self.left_out, *self.windows, *self.later), key=lambda one: one.ledger_index)
+        return Period(self.start, tuple(opened), (), (*self.abandoned_before, *self.abandoned))
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -80,7 +100,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     Raises:
         Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
     """
-    entered = {signed.manifest.digest() for _, signed in log.manifests()}
+    entered = by_digest(log)
     opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
     closed = {m.manifest for _, m in log.of(WindowClose)}
     ended: dict[bytes, int] = {}
@@ -111,40 +131,52 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     minute = start - start % COARSE_TIME
     inside: list[PeriodWindow] = []
     outside: list[PeriodWindow] = []
+    later: list[PeriodWindow] = []
     for index, signed in log.manifests():
         digest = signed.manifest.digest()
-        if opened.get(digest, log.size) > opened[window.digest]:
+        if digest not in opened:
             continue
-        _hold(signed, index)
+        behind = opened[digest] > opened[window.digest]
+        if not behind:  # what comes later decides nothing here
+            _hold(signed, index)
         policy = signed.manifest.policy
-        one = _charged(log, signed, index, max(policy.n_max, most.get(digest, 0)), accounts[digest])
+        coins = _coin_period(entered, index, signed)
+        one = _charged(signed, index, coins, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
-        (outside if before else inside).append(one)
-    return Period(start, tuple(inside), tuple(outside), *_abandoned(log, window, auditor, opened, minute))
+        (later if behind else outside if before else inside).append(one)
+    thrown = _abandoned(log, window, auditor, entered, opened, minute)
+    return Period(start, tuple(inside), tuple(outside), *thrown, tuple(later))
 
 
-def _charged(log: LogView, signed: SignedManifest, index: int, queries: int, accounts: int = 0) -> PeriodWindow:
+def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
     manifest = signed.manifest
     known = max(places(manifest), accounts)
-    coins = _coin_period(log, index, signed)
     carries = any(coin.thrown_by for coin in manifest.coins)
-    return PeriodWindow(manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries)
+    tenants = tuple(one.tenant for one in manifest.tenants)
+    return PeriodWindow(
+        manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries, tenants
+    )
 
 
-def _coin_period(log: LogView, index: int, signed: SignedManifest) -> bytes:
+def _coin_period(entered: Manifests, index: int, signed: SignedManifest) -> bytes:
     """What names the throw of a window's coins; of one that carries on what it may not, a throw of its own."""
     manifest = signed.manifest
     if not manifest.policy.coined:
         return b""
     try:
-        thrown_by(log, index, manifest)
+        thrown_by(entered, index, manifest)
     except Refused:
         return manifest.digest()
     return manifest.coin_period
 
 
 def _abandoned(
-    log: LogView, window: Entered, auditor: Auditor, opened: Mapping[bytes, int], minute: int
+    log: LogView,
+    window: Entered,
+    auditor: Auditor,
+    entered: Manifests,
+    opened: Mapping[bytes, int],
+    minute: int,
 ) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
@@ -185,13 +217,13 @@ def _abandoned(
             continue
         if not signed.manifest.policy.coined or not coins_known(signed, digest):
             continue
-        if _coin_period(log, index, signed) != digest:
+        if _coin_period(entered, index, signed) != digest:
             continue  # it threw nothing
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
         named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
-        (inside if time >= minute or named else outside).append(_charged(log, signed, index, 0))
+        (inside if time >= minute or named else outside).append(_charged(signed, index, digest, 0))
     return tuple(inside), tuple(outside)
 
 

@@ -203,7 +203,8 @@ def _follow(found: Sequence[Placed], entered: Entered, life: WindowSpan) -> None
     ctrs: Counter[str] = Counter()
     used: set[tuple[str, str, bytes]] = set()
     earliest = life.open.time - life.open.time % COARSE_TIME
-    latest = policy.closes if life.close is None else min(policy.closes, life.close.time)
+    over = policy.ends(life.open.time)
+    latest = over if life.close is None else min(over, life.close.time)
     for seq, one in enumerate(found):
         record, request = one.record, one.record.signed.request
         try:

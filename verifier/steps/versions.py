@@ -2,7 +2,8 @@
 """Steps 4 and 6 where indices change on a tick: which versions there are, and which records may name.  SPEC A.12.
 
 A window has the versions that its manifest names, or one after the other those of its updates.  Of these a record names
-one of the two newest, and no record stands where the newest has become too old: what was deleted is gone by then.
+one of the two newest (three where the claim is answers, whose records follow their admission), and no record stands
+where the newest has become too old: what was deleted is gone by then.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ragseal.kernel.commitment import IndexFile, shard_columns, verify_columns
 from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry, verify_emptied
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.thinning import ThinningKey
-from ragseal.kernel.versions import ANSWERING, IndexUpdate, UpdatedIndex, tick_at
+from ragseal.kernel.versions import ANSWERING, IndexUpdate, UpdatedIndex, nameable, tick_at
 from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, Evidence, Key, Refused, Undecided, decoded, held
 from ragseal.verifier.steps.beacon import Throw
 from ragseal.verifier.steps.lifespan import WindowSpan
@@ -43,12 +44,13 @@ class Versions:
     every: int  #: seconds from one to the next; 0: there is one, the manifest's
     known: Mapping[bytes, IndexVersion]  #: by the digest that requests name
     updates: Sequence[tuple[int, IndexUpdate]] = ()  #: with their places in the log
+    nameable: int = ANSWERING  #: how many of the newest a record may name
 
     def answering(self, index: int, record: Record) -> IndexVersion:
         """The version that a record names, which is entry ``index`` of the log.
 
         Raises:
-            AttestationError: a version that is none, or none of the two newest there, or a newest that is too old.
+            AttestationError: a version that is none, or none of the newest there, or a newest that is too old.
         """
         digest = record.signed.request.index_digest
         if digest not in self.known:
@@ -57,10 +59,10 @@ class Versions:
         if not self.every:
             return named
         before = bisect_left([at for at, _ in self.updates], index)
-        if not before - ANSWERING < named.number <= before:
+        if not before - self.nameable < named.number <= before:
             raise AttestationError(
                 f"the request names version {named.number} of the index, where {before} is the newest: an answer is "
-                f"from one of the {ANSWERING} newest"
+                f"from one of the {self.nameable} newest"
             )  # before the first update there is none
         newest = self.updates[before - 1][1]
         if record.time < newest.time:
@@ -99,7 +101,7 @@ def check_updates(log: LogView, window: Entered, life: WindowSpan, say: Recorder
         for one in update.tenants:
             known[update.index_digest(one.tenant)] = IndexVersion(one.tenant, number, one.text_root)
     say(version_every=every, versions=len(found))
-    return Versions(every, known, found)
+    return Versions(every, known, found, nameable(manifest.policy))
 
 
 def _check_update(window: Entered, life: WindowSpan, number: int, index: int, update: IndexUpdate) -> None:
@@ -114,7 +116,7 @@ def _check_update(window: Entered, life: WindowSpan, number: int, index: int, up
         )
     if update.time != tick_at(life.open.time, policy.version_every, update.time):
         raise Refused(f"version {number} of the indices is of no tick of its window", ledger_index=index)
-    if update.time > policy.closes:
+    if update.time > policy.ends(life.open.time):
         raise Refused(f"version {number} of the indices is dated after the window's end", ledger_index=index)
     if [one.tenant for one in update.tenants] != [one.tenant for one in window.manifest.tenants]:
         raise Refused(f"version {number} of the indices is not of the manifest's tenants", ledger_index=index)

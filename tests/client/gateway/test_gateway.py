@@ -138,6 +138,12 @@ WRONG: list[tuple[object, str]] = [
     ({"query": "json", "top_k": 3}, "unknown member 'top_k'"),
     ({"query": "json", "ranking_options": {"score_threshold": 2}}, "score_threshold"),
     ({"query": "json", "ranking_options": {"weights": 2}}, "ranking_options"),
+    ({"query": "json", "ranking_options": []}, "ranking_options"),
+    ({"query": "json", "ranking_options": {"ranker": "cross-encoder"}}, "ranker"),
+    (b'{"query": "json", "query": "yaml"}', "the member 'query' occurs twice"),
+    (b'{"query": "json", "ranking_options": {"score_threshold": NaN}}', "NaN is not JSON"),
+    ('{"query": "json"}'.encode("utf-16"), "is UTF-16LE, not UTF-8"),
+    (b'{"query": "\xff"}', "not UTF-8"),
     ({"query": "json", "filters": {"type": "like", "key": "a", "value": "b"}}, "none of eq"),
 ]
 
@@ -149,6 +155,39 @@ def test_a_wrong_request_is_told_why_and_spends_nothing(bench: Any, url: str, bo
     assert status == 400
     assert why in said["error"]["message"]
     assert bench.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/search?filters=x", "'filters' is unknown: known are []"),
+        ("/v1/search?query=json", "'query' is unknown"),
+        ("/v1/vector_stores/acme/search?limit=3", "'limit' is unknown"),
+        ("/v1/receipts/0?windo=w1", "'windo' is unknown: known are ['window']"),
+        ("/v1/receipts/0?window=w1&window=w2", "'window' stands there twice"),
+    ],
+)
+def test_query_parameters_that_nobody_reads_are_refused(bench: Any, url: str, path: str, said: str) -> None:
+    before = bench.snapshot()
+    status, told, _ = call(url + path, None if "receipts" in path else {"query": "json"})
+    assert (status, said in told["error"]["message"]) == (400, True), told
+    assert bench.snapshot() == before
+
+
+def test_a_mark_in_front_of_a_body_is_no_part_of_it(bench: Any, url: str) -> None:
+    assert call(f"{url}/v1/search", b'\xef\xbb\xbf{"query": "json"}')[0] == 200
+
+
+def test_a_filter_that_compares_text_with_numbers_says_so(bench: Any, url: str) -> None:
+    given = {"type": "gt", "key": "source", "value": 5}
+    _, told, _ = call(f"{url}/v1/search", {"query": "json", "filters": given})
+    assert not told["results"]
+    (note,) = told["notes"]
+    same = "'source' is text in documents, and the filter compares it with a number: they never agree ("
+    assert note.startswith(same)
+    _, page, _ = call(f"{url}/v1/vector_stores/acme/search", {"query": "json", "filters": given})
+    assert page["ragseal_notes"] == [note]
+    assert not call(f"{url}/v1/search", {"query": "json"})[1]["notes"]
 
 
 def test_a_lie_is_answered_with_where_the_evidence_lies(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +214,7 @@ def _told(result: Any) -> Any:
     return result.structured_content
 
 
-def test_agents_call_the_tool_over_http(url: str) -> None:
+def test_agents_call_the_tool_over_http(bench: Any, url: str) -> None:
     import httpx2
     from mcp.client import Client
     from mcp.client.streamable_http import streamable_http_client
@@ -196,6 +235,14 @@ def test_agents_call_the_tool_over_http(url: str) -> None:
             refused = await client.call_tool("search", {"query": " "})
             assert refused.is_error
             assert "query" in refused.content[0].text
+            assert tool.input_schema["additionalProperties"] is False
+            before = bench.snapshot()
+            for strange in ({"filters": {"type": "eq", "key": "a", "value": 1}}, {"max_result": 1}, {"": None}):
+                dropped = await client.call_tool("search", {"query": "json", **strange})
+                assert dropped.is_error
+                assert "unknown argument" in dropped.content[0].text
+                assert "nothing was asked" in dropped.content[0].text
+            assert bench.snapshot() == before
 
     asyncio.run(run())
 
@@ -236,7 +283,7 @@ def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: 
     assert gateway_key(tmp_path)[0] == "from-a-vault-of-secrets"
     for weak in ("", "short", "ä" * 30):
         monkeypatch.setenv("RAGSEAL_GATEWAY_KEY", weak)
-        with pytest.raises(ConfigurationError, match="at least 20"):
+        with pytest.raises(ConfigurationError, match=r"at least 20|is empty"):
             gateway_key(tmp_path)
 
 

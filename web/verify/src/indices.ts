@@ -34,7 +34,7 @@ function checkUpdate(window: Entered, life: Span, number: number, index: number,
   need(update.number === number, `version ${update.number} stands where version ${number} is due`, "log");
   const first = life.open.time - (life.open.time % 60n);
   need(update.time >= first && (update.time - first) % BigInt(policy.version_every) === 0n, `version ${number} is of no tick`, "log");
-  need(update.time <= policy.closes, `version ${number} is dated after the window's end`, "log");
+  need(update.time <= life.open.time + policy.closes - policy.opens, `version ${number} is dated after the window's end`, "log");
   const names = update.tenants.map((one) => one.tenant).join(" ");
   need(names === tenants.map((one) => one.tenant).join(" "), `version ${number} is not of the manifest's tenants`, "log");
   const coined = policy.claim === "until-delivered";

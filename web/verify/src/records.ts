@@ -71,7 +71,7 @@ class Order {
 export function checkRecords(log: Log, window: Entered, life: Span, versions: Versions): { found: Placed[]; accounts: number } {
   const { policy } = window.manifest;
   const found: Placed[] = [];
-  const order = new Order(policy.n_max, life, policy.closes);
+  const order = new Order(policy.n_max, life, life.open.time + policy.closes - policy.opens);
   for (const [index, record] of log.of("record")) {
     const mine = hex(record.manifest) === hex(window.digest);
     const inside = index > life.openIndex && index < life.closeIndex;

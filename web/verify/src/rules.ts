@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What the fields of a message must say together: each kernel message's validate(). SPEC A, B, C. */
 import { compare, hex, need, same, utf8 } from "./bytes.js";
-import type { AuditVerdict, Manifest, Messages, Policy, Record as LedgerRecord, Rotation, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
+import { LAST_MINUTE, WORD_OF_THE_PROVIDER } from "./claimed.js";
+import type { AuditVerdict, Claimed, Manifest, Messages, Policy, Record as LedgerRecord, Rotation, Seat, Tag, TenantLinks, VerdictEntry } from "./generated/messages.js";
 import { checkSealKey } from "./signature.js";
+
+/** Seconds. */
+const LONGEST_WINDOW = 366n * 86400n;
 
 function gcd(a: bigint, b: bigint): bigint {
   return b === 0n ? a : gcd(b, a % b);
@@ -43,6 +47,10 @@ function policy(p: Policy): void {
   const said = [p.vocabulary.some((byte) => byte !== 0), ...[p.words_max, p.participations, p.similarity].map((n) => n > 0)];
   need(said.every((one) => one === answers), "claim and vocabulary do not fit");
   need(!answers || p.lo === 0, "counts begin at 0");
+  const by = p.answered_by;
+  need(answers ? by >= 1 && by <= 300 : by === 0, "answered_by must lie in 1..300 where the claim is answers, else be 0");
+  need(p.version_every === 0 || by <= p.version_every, "answered_by is above version_every");
+  need(p.opens + BigInt(by) <= p.closes, "answered_by is longer than the window");
   need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
   const [thetaTop, thetaBottom] = rational(p.theta, "theta");
   need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");
@@ -63,6 +71,7 @@ function policy(p: Policy): void {
     need(rho[0] > 0n && rho[0] < rho[1] && formulas.includes(p.guard_formula), "the guard's rho or formula is none");
   }
   need(p.period_start <= p.opens && p.opens < p.closes, "needs period_start <= opens < closes");
+  need(p.closes - p.opens <= LONGEST_WINDOW, "a window is longer than 366 days");
 }
 
 /** Tenants are distinct and sorted, at least one. */
@@ -91,8 +100,24 @@ function seat(s: Seat): void {
 function verdict(v: AuditVerdict | VerdictEntry): void {
   const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
   need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
-  const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u.test(v.epsilon);
-  need(passed ? bound : v.epsilon === "", "the outcome and its epsilon do not fit");
+  need(v.claimed.length === (passed ? 1 : 0), "a PASS says what it claims, and no other outcome claims anything");
+}
+
+const BOUND = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u;
+
+/** What a PASS claims, with every number that the claim needs. SPEC D.12.5. */
+function claimed(c: Claimed): void {
+  need(["every-list", "until-delivered", "answers"].includes(c.claim), "the verdict's claim is not known");
+  need(BOUND.test(c.epsilon) && BOUND.test(c.delta), "epsilon and delta of a verdict are numbers, or inf");
+  need(c.claim === "until-delivered" ? BOUND.test(c.returned) : c.returned === "", "claim and return do not fit");
+  for (const one of [c.coalition, c.queries]) {
+    need(c.claim === "every-list" ? /^[1-9][0-9]{0,19}$/u.test(one) : one === "any", "claim, coalition and queries do not fit");
+  }
+  need(c.period_from % 60n === 0n && c.period_from <= LAST_MINUTE, "a budget period begins with a whole minute");
+  need((c.left_out > 0n) === (c.epsilon_log !== ""), "windows left out and epsilon of the whole log are named together");
+  need(["", "unknown"].includes(c.epsilon_log) || BOUND.test(c.epsilon_log), "epsilon of the whole log is a number, or inf");
+  const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => c.word.includes(one));
+  need(ordered.length === c.word.length && ordered.every((one, at) => one === c.word[at]), "the provider's word is not named in order");
 }
 
 function rotation(t: Rotation): void {
@@ -130,6 +155,8 @@ export function checkRules(message: Messages[Tag]): void {
     case "audit-verdict":
     case "verdict-entry":
       return verdict(message);
+    case "claimed":
+      return claimed(message);
     case "log-rotation":
       return rotation(message);
     case "auditor-seat":

@@ -34,9 +34,11 @@ export function checkPublicKey(key: Uint8Array): void {
   need(!smallOrder(modulo(1n + y), modulo(1n - y)), "the public key is a point of small order");
 }
 
-/** An X25519 key to which something can be sealed. */
+/** An X25519 key to which something can be sealed, in the one form that it has: not even the highest bit is ignored. */
 export function checkSealKey(key: Uint8Array): void {
-  need(!smallOrder(modulo(littleEndian(key)), 1n), "nothing can be sealed to a key of small order");
+  const u = unsigned(key);
+  need(u < PRIME, "the X25519 key is not in canonical form");
+  need(!smallOrder(u, 1n), "nothing can be sealed to a key of small order");
 }
 
 /**

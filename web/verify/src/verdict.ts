@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
 import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
+import { checkClaimed } from "./claimed.js";
 import { decode } from "./decoder.js";
+import { parseJson } from "./json.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
 import { signatureHolds } from "./signature.js";
 import { turned } from "./turns.js";
@@ -10,9 +12,10 @@ const MAX_BYTES = 1 << 24;
 const MAX_SIGNATURES = 64;
 const PAYLOAD_TYPE = "application/vnd.in-toto+json";
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
-const PREDICATE_TYPE = "https://ragseal.example/verdict/v1";
+const PREDICATE_TYPE = "https://ragseal.example/verdict/v2";
 const WORDS = ["PASS", "SAMPLED-PASS", "FAIL", "NO VERDICT"];
 const MANIFEST = "manifest of window ";
+const REPORTS = ["report.json", "report.html"]; // of one verdict; each is signed by its digest
 
 type Json = { readonly [name: string]: unknown };
 type Kind = "text" | "number" | "whole" | "list" | "object" | "null";
@@ -25,6 +28,13 @@ const MEMBERS: { readonly [name: string]: readonly Kind[] } = {
   doesNotSay: ["list"],
   epsilon: ["number", "text", "null"],
   delta: ["number", "text", "null"],
+  claimName: ["text", "null"],
+  coalition: ["whole", "text", "null"],
+  queries: ["whole", "text", "null"],
+  periodFrom: ["text", "null"],
+  leftOut: ["whole", "null"],
+  epsilonOfTheLog: ["number", "text", "null"],
+  providersWord: ["list"],
   unseen: ["number", "text", "null"],
   return: ["number", "text", "null"],
   mode: ["text"],
@@ -42,7 +52,7 @@ const MEMBERS: { readonly [name: string]: readonly Kind[] } = {
   otherWindows: ["list"],
   issued: ["text"],
   program: ["object"],
-  report: ["object"],
+  reports: ["object"],
   verdictLog: ["object", "null"],
 };
 
@@ -50,19 +60,21 @@ function kinds(value: unknown): readonly Kind[] {
   if (value === null) return ["null"];
   if (Array.isArray(value)) return ["list"];
   if (typeof value === "string") return ["text"];
-  if (typeof value === "number") return Number.isInteger(value) ? ["number", "whole"] : ["number"];
+  if (typeof value === "bigint") return ["number", "whole"];
+  if (typeof value === "number") return ["number"];
   return typeof value === "object" ? ["object"] : [];
 }
 
 const isObject = (value: unknown): value is Json => kinds(value)[0] === "object";
 
 function parsed(data: Uint8Array, what: string): Json {
-  let found: unknown;
+  let text: string;
   try {
-    found = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data));
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
-    // said below
+    return refuse(`the ${what} is not UTF-8`);
   }
+  const found = parseJson(text);
   return isObject(found) ? found : refuse(`the ${what} is not a JSON object`);
 }
 
@@ -119,8 +131,13 @@ function readPredicate(found: unknown): Json {
   const entered = found["verdictLog"];
   need(entered === null || (isObject(entered) && exactly(entered, ["key", "turns"]) && typeof entered["key"] === "string"),
     "the signed verdict's verdictLog is not a key with its turns");
+  const reports = found["reports"] as Json;
+  const digest = (one: unknown): boolean => isObject(one) && exactly(one, ["sha256"]) && typeof one["sha256"] === "string";
+  need(exactly(reports, REPORTS) && Object.values(reports).every(digest),
+    "the signed verdict does not name the SHA-256 of report.json and report.html");
   const { verdict, line } = found as { verdict: string; line: string };
   need(WORDS.includes(verdict) && line.startsWith(`${verdict} `), "the signed verdict and its line contradict each other");
+  checkClaimed(found);
   return found;
 }
 

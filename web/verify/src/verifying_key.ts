@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Groth16 verifying keys whose IC points are a Pedersen basis: what is committed is added to vk_x. SPEC B.10. */
+import { normalizeZ } from "@noble/curves/abstract/curve.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { need, split, toNumber } from "./bytes.js";
-import { type G1Point, type G2Point, G2_BYTES, POINT_BYTES, msm, multiple, pairingIsOne, point, pointG2, points } from "./curve.js";
+import { G2, type G1Point, type G2Point, G2_BYTES, POINT_BYTES, msm, multiple, pairingIsOne, point, pointG2, points } from "./curve.js";
 import { R } from "./transcript.js";
 
 export const PROOF_BYTES = 2 * POINT_BYTES + G2_BYTES;
@@ -27,6 +28,23 @@ export interface Equation {
   readonly commitments: readonly (readonly [G1Point, bigint])[];
 }
 
+const MOST = 16;
+
+/** Whether some b beta + c gamma is d delta or the identity, for |b|, |c|, |d| <= 16: anybody could prove anything. SPEC A.9.17. */
+function related(beta: G2Point, gamma: G2Point, delta: G2Point): boolean {
+  const multiples = (one: G2Point): G2Point[] => {
+    const found = [one];
+    while (found.length < MOST) found.push((found.at(-1) as G2Point).add(one));
+    return found;
+  };
+  const [ofBeta, ofGamma] = [multiples(beta), multiples(gamma)];
+  const sums = ofBeta.flatMap((b) => ofGamma.flatMap((c) => [b.add(c), b.subtract(c)]));
+  if (sums.some((one) => one.is0())) return true;
+  const x = (one: G2Point): string => Object.values(one.toAffine().x).join();
+  const seen = new Set(normalizeZ(G2, multiples(delta)).map(x));
+  return normalizeZ(G2, [...sums, ...ofBeta, ...ofGamma]).some((one) => seen.has(x(one)));
+}
+
 export class VerifyingKey {
   private constructor(
     readonly digest: Uint8Array,
@@ -45,7 +63,11 @@ export class VerifyingKey {
     need(count >= 2, `a key with ${count} IC points`);
     const [beta, gamma, delta] = split(data.subarray(64, HEAD - 4), G2_BYTES).map(pointG2) as [G2Point, G2Point, G2Point];
     need(!gamma.equals(delta), "gamma equals delta: such a key proves anything");
-    return new VerifyingKey(sha256(data), point(data.subarray(0, 64)), beta, gamma, delta, points(data.subarray(HEAD)));
+    need(!related(beta, gamma, delta), "beta, gamma and delta are small multiples of each other: such a key proves anything");
+    const [alpha, ic] = [point(data.subarray(0, 64)), points(data.subarray(HEAD))];
+    const xs = new Set([alpha, ...ic].map((one) => one.toAffine().x));
+    need(xs.size === 1 + ic.length, "two points of alpha and IC are equal or opposite: a proof holds for other statements, too");
+    return new VerifyingKey(sha256(data), alpha, beta, gamma, delta, ic);
   }
 
   /** Public inputs. */

@@ -90,6 +90,8 @@ export function thrownBy(log: Log, window: Entered): Entered {
     a.policy.period_start === b.policy.period_start &&
     seats(a) === seats(b) &&
     a.origin === b.origin &&
+    same(a.log, b.log) &&
+    a.tenants.every((one) => b.tenants.some((other) => other.tenant === one.tenant)) &&
     same(a.provider_key, b.provider_key);
   need(fits, "the manifest carries on coins that are not its own to carry on", "log");
   return found;
@@ -122,6 +124,9 @@ export function steps(manifest: Manifest, cls: AttestationClass): bigint {
   return cls.kind === "dithered" ? width : width >> BigInt(cls.stepBits);
 }
 
+/** Seconds from its policy's opening time in which a window may open that lasts shorter. */
+const OPENS_WITHIN = 3600n;
+
 /** Opened once after its manifest, closed at most once, in its time, overlapping no other window. */
 export function checkLife(log: Log, window: Entered): Span {
   const mine = (message: { readonly manifest: Uint8Array }): boolean => same(message.manifest, window.digest);
@@ -133,15 +138,16 @@ export function checkLife(log: Log, window: Entered): Span {
   need(window.index < openIndex && openIndex < closeIndex, "manifest, opening and closing are out of order", "log");
   const newer = manifests(log).find((one) => one.index > window.index && one.index < openIndex);
   need(newer === undefined, "the window was opened although a newer one had been committed", "log");
-  const { opens: from, closes: to } = window.manifest.policy;
+  const { opens: from, closes: until } = window.manifest.policy;
+  const to = until - from > OPENS_WITHIN ? until : from + OPENS_WITHIN;
   need(open.time >= from - (from % 60n) && open.time <= to, "the window was opened outside the time of its policy", "log");
   need(close === undefined || close.time >= open.time, "the window was closed before it was opened", "log");
+  const ends = new Map(log.of("window-close").reverse().map(([at, one]) => [hex(one.manifest), [at, one.time] as const]));
   for (const [start, other] of log.of("window-open")) {
     if (mine(other)) continue;
-    const ended = log.of("window-close").find(([, one]) => same(one.manifest, other.manifest));
-    const stop = ended?.[0] ?? log.size;
+    const [stop, ended] = ends.get(hex(other.manifest)) ?? [log.size, 0n];
     need(start >= closeIndex || openIndex >= stop, "the window overlaps another one of this log", "log");
-    const late = ended !== undefined && stop < openIndex && ended[1].time > open.time;
+    const late = stop < openIndex && ended > open.time;
     need(!late, "the window was opened before an earlier one was closed", "log");
   }
   return { openIndex, open, closeIndex, close };

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ragseal/v1/admin.proto\x12\nragseal.v1\")\n\x0b\x41\x64minResult\x12\x0c\n\x04json\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"d\n\rAdminProgress\x12\r\n\x05\x64oing\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x04\x12\r\n\x05total\x18\x03 \x01(\x04\x12\'\n\x06result\x18\x04 \x01(\x0b\x32\x17.ragseal.v1.AdminResult\"\x12\n\x10GetStatusRequest\"?\n\x0b\x41\x63\x63ountLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"?\n\x12\x41\x64\x64\x41\x63\x63ountsRequest\x12)\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.AccountLine\"$\n\x14RemoveAccountRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAccountsRequest\"7\n\x13\x41\x64mitAuditorRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"$\n\x14RemoveAuditorRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAuditorsRequest\"4\n\x13PutDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\r\n\x05lines\x18\x02 \x01(\x0c\"5\n\x16\x44\x65leteDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\"B\n\x14\x45raseDocumentRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"1\n\x13ListErasuresRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"&\n\x14ListDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\"\xa4\x01\n\x14SyncDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07vectors\x18\x03 \x01(\t\x12\x14\n\x0ckeep_missing\x18\x04 \x01(\x08\x12\r\n\x05\x63hunk\x18\x05 \x01(\r\x12\x17\n\x0fmetadata_fields\x18\x06 \x03(\t\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\r\n\x05\x65very\x18\x08 \x01(\x01\"0\n\x0b\x41uditorSeat\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"\x93\x01\n\x13\x43ommitWindowRequest\x12\x0e\n\x06policy\x18\x01 \x01(\x0c\x12\x0e\n\x06window\x18\x02 \x01(\t\x12)\n\x08\x61uditors\x18\x03 \x03(\x0b\x32\x17.ragseal.v1.AuditorSeat\x12\x13\n\x06\x61greed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\tnew_coins\x18\x05 \x01(\x08\x42\t\n\x07_agreed\"\"\n\x10\x45ndWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"G\n\x13RetireWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\x12\x0e\n\x06\x61greed\x18\x02 \x01(\x08\x12\x10\n\x08unproven\x18\x03 \x01(\x08\"5\n\x13\x45xportProofsRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0e\n\x06window\x18\x02 \x01(\t\"-\n\rBackupRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\t2\xd2\n\n\x0c\x41\x64minService\x12\x42\n\tGetStatus\x12\x1c.ragseal.v1.GetStatusRequest\x1a\x17.ragseal.v1.AdminResult\x12\x46\n\x0b\x41\x64\x64\x41\x63\x63ounts\x12\x1e.ragseal.v1.AddAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAccount\x12 .ragseal.v1.RemoveAccountRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAccounts\x12\x1f.ragseal.v1.ListAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0c\x41\x64mitAuditor\x12\x1f.ragseal.v1.AdmitAuditorRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAuditor\x12 .ragseal.v1.RemoveAuditorRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAuditors\x12\x1f.ragseal.v1.ListAuditorsRequest\x1a\x17.ragseal.v1.AdminResult\x12N\n\x0cPutDocuments\x12\x1f.ragseal.v1.PutDocumentsRequest\x1a\x19.ragseal.v1.AdminProgress(\x01\x30\x01\x12N\n\x0f\x44\x65leteDocuments\x12\".ragseal.v1.DeleteDocumentsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rEraseDocument\x12 .ragseal.v1.EraseDocumentRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListErasures\x12\x1f.ragseal.v1.ListErasuresRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rListDocuments\x12 .ragseal.v1.ListDocumentsRequest\x1a\x17.ragseal.v1.AdminResult\x12N\n\rSyncDocuments\x12 .ragseal.v1.SyncDocumentsRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12L\n\x0c\x43ommitWindow\x12\x1f.ragseal.v1.CommitWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12\x42\n\tEndWindow\x12\x1c.ragseal.v1.EndWindowRequest\x1a\x17.ragseal.v1.AdminResult\x12L\n\x0cRetireWindow\x12\x1f.ragseal.v1.RetireWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12L\n\x0c\x45xportProofs\x12\x1f.ragseal.v1.ExportProofsRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12@\n\x06\x42\x61\x63kup\x12\x19.ragseal.v1.BackupRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ragseal/v1/admin.proto\x12\nragseal.v1\")\n\x0b\x41\x64minResult\x12\x0c\n\x04json\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"d\n\rAdminProgress\x12\r\n\x05\x64oing\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x04\x12\r\n\x05total\x18\x03 \x01(\x04\x12\'\n\x06result\x18\x04 \x01(\x0b\x32\x17.ragseal.v1.AdminResult\"\x12\n\x10GetStatusRequest\"?\n\x0b\x41\x63\x63ountLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"?\n\x12\x41\x64\x64\x41\x63\x63ountsRequest\x12)\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x17.ragseal.v1.AccountLine\"$\n\x14RemoveAccountRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAccountsRequest\"7\n\x13\x41\x64mitAuditorRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"$\n\x14RemoveAuditorRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13ListAuditorsRequest\"D\n\x13PutDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\r\n\x05lines\x18\x02 \x01(\x0c\x12\x0e\n\x06strict\x18\x03 \x01(\x08\"5\n\x16\x44\x65leteDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\"B\n\x14\x45raseDocumentRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"1\n\x13ListErasuresRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"&\n\x14ListDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\"\xb4\x01\n\x14SyncDocumentsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07vectors\x18\x03 \x01(\t\x12\x14\n\x0ckeep_missing\x18\x04 \x01(\x08\x12\r\n\x05\x63hunk\x18\x05 \x01(\r\x12\x17\n\x0fmetadata_fields\x18\x06 \x03(\t\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\r\n\x05\x65very\x18\x08 \x01(\x01\x12\x0e\n\x06strict\x18\t \x01(\x08\"0\n\x0b\x41uditorSeat\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"\x93\x01\n\x13\x43ommitWindowRequest\x12\x0e\n\x06policy\x18\x01 \x01(\x0c\x12\x0e\n\x06window\x18\x02 \x01(\t\x12)\n\x08\x61uditors\x18\x03 \x03(\x0b\x32\x17.ragseal.v1.AuditorSeat\x12\x13\n\x06\x61greed\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\tnew_coins\x18\x05 \x01(\x08\x42\t\n\x07_agreed\"\"\n\x10\x45ndWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"G\n\x13RetireWindowRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\x12\x0e\n\x06\x61greed\x18\x02 \x01(\x08\x12\x10\n\x08unproven\x18\x03 \x01(\x08\"5\n\x13\x45xportProofsRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0e\n\x06window\x18\x02 \x01(\t\"-\n\rBackupRequest\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x01(\t2\xd2\n\n\x0c\x41\x64minService\x12\x42\n\tGetStatus\x12\x1c.ragseal.v1.GetStatusRequest\x1a\x17.ragseal.v1.AdminResult\x12\x46\n\x0b\x41\x64\x64\x41\x63\x63ounts\x12\x1e.ragseal.v1.AddAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAccount\x12 .ragseal.v1.RemoveAccountRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAccounts\x12\x1f.ragseal.v1.ListAccountsRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0c\x41\x64mitAuditor\x12\x1f.ragseal.v1.AdmitAuditorRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rRemoveAuditor\x12 .ragseal.v1.RemoveAuditorRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListAuditors\x12\x1f.ragseal.v1.ListAuditorsRequest\x1a\x17.ragseal.v1.AdminResult\x12N\n\x0cPutDocuments\x12\x1f.ragseal.v1.PutDocumentsRequest\x1a\x19.ragseal.v1.AdminProgress(\x01\x30\x01\x12N\n\x0f\x44\x65leteDocuments\x12\".ragseal.v1.DeleteDocumentsRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rEraseDocument\x12 .ragseal.v1.EraseDocumentRequest\x1a\x17.ragseal.v1.AdminResult\x12H\n\x0cListErasures\x12\x1f.ragseal.v1.ListErasuresRequest\x1a\x17.ragseal.v1.AdminResult\x12J\n\rListDocuments\x12 .ragseal.v1.ListDocumentsRequest\x1a\x17.ragseal.v1.AdminResult\x12N\n\rSyncDocuments\x12 .ragseal.v1.SyncDocumentsRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12L\n\x0c\x43ommitWindow\x12\x1f.ragseal.v1.CommitWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12\x42\n\tEndWindow\x12\x1c.ragseal.v1.EndWindowRequest\x1a\x17.ragseal.v1.AdminResult\x12L\n\x0cRetireWindow\x12\x1f.ragseal.v1.RetireWindowRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12L\n\x0c\x45xportProofs\x12\x1f.ragseal.v1.ExportProofsRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x12@\n\x06\x42\x61\x63kup\x12\x19.ragseal.v1.BackupRequest\x1a\x19.ragseal.v1.AdminProgress0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,29 +52,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTAUDITORSREQUEST']._serialized_start=489
   _globals['_LISTAUDITORSREQUEST']._serialized_end=510
   _globals['_PUTDOCUMENTSREQUEST']._serialized_start=512
-  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=564
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=566
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=619
-  _globals['_ERASEDOCUMENTREQUEST']._serialized_start=621
-  _globals['_ERASEDOCUMENTREQUEST']._serialized_end=687
-  _globals['_LISTERASURESREQUEST']._serialized_start=689
-  _globals['_LISTERASURESREQUEST']._serialized_end=738
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=740
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=778
-  _globals['_SYNCDOCUMENTSREQUEST']._serialized_start=781
-  _globals['_SYNCDOCUMENTSREQUEST']._serialized_end=945
-  _globals['_AUDITORSEAT']._serialized_start=947
-  _globals['_AUDITORSEAT']._serialized_end=995
-  _globals['_COMMITWINDOWREQUEST']._serialized_start=998
-  _globals['_COMMITWINDOWREQUEST']._serialized_end=1145
-  _globals['_ENDWINDOWREQUEST']._serialized_start=1147
-  _globals['_ENDWINDOWREQUEST']._serialized_end=1181
-  _globals['_RETIREWINDOWREQUEST']._serialized_start=1183
-  _globals['_RETIREWINDOWREQUEST']._serialized_end=1254
-  _globals['_EXPORTPROOFSREQUEST']._serialized_start=1256
-  _globals['_EXPORTPROOFSREQUEST']._serialized_end=1309
-  _globals['_BACKUPREQUEST']._serialized_start=1311
-  _globals['_BACKUPREQUEST']._serialized_end=1356
-  _globals['_ADMINSERVICE']._serialized_start=1359
-  _globals['_ADMINSERVICE']._serialized_end=2721
+  _globals['_PUTDOCUMENTSREQUEST']._serialized_end=580
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=582
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=635
+  _globals['_ERASEDOCUMENTREQUEST']._serialized_start=637
+  _globals['_ERASEDOCUMENTREQUEST']._serialized_end=703
+  _globals['_LISTERASURESREQUEST']._serialized_start=705
+  _globals['_LISTERASURESREQUEST']._serialized_end=754
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=756
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=794
+  _globals['_SYNCDOCUMENTSREQUEST']._serialized_start=797
+  _globals['_SYNCDOCUMENTSREQUEST']._serialized_end=977
+  _globals['_AUDITORSEAT']._serialized_start=979
+  _globals['_AUDITORSEAT']._serialized_end=1027
+  _globals['_COMMITWINDOWREQUEST']._serialized_start=1030
+  _globals['_COMMITWINDOWREQUEST']._serialized_end=1177
+  _globals['_ENDWINDOWREQUEST']._serialized_start=1179
+  _globals['_ENDWINDOWREQUEST']._serialized_end=1213
+  _globals['_RETIREWINDOWREQUEST']._serialized_start=1215
+  _globals['_RETIREWINDOWREQUEST']._serialized_end=1286
+  _globals['_EXPORTPROOFSREQUEST']._serialized_start=1288
+  _globals['_EXPORTPROOFSREQUEST']._serialized_end=1341
+  _globals['_BACKUPREQUEST']._serialized_start=1343
+  _globals['_BACKUPREQUEST']._serialized_end=1388
+  _globals['_ADMINSERVICE']._serialized_start=1391
+  _globals['_ADMINSERVICE']._serialized_end=2753
 # @@protoc_insertion_point(module_scope)

@@ -75,12 +75,14 @@ class ListAuditorsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PutDocumentsRequest(_message.Message):
-    __slots__ = ("tenant", "lines")
+    __slots__ = ("tenant", "lines", "strict")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     lines: bytes
-    def __init__(self, tenant: _Optional[str] = ..., lines: _Optional[bytes] = ...) -> None: ...
+    strict: bool
+    def __init__(self, tenant: _Optional[str] = ..., lines: _Optional[bytes] = ..., strict: _Optional[bool] = ...) -> None: ...
 
 class DeleteDocumentsRequest(_message.Message):
     __slots__ = ("tenant", "ids")
@@ -115,7 +117,7 @@ class ListDocumentsRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ...) -> None: ...
 
 class SyncDocumentsRequest(_message.Message):
-    __slots__ = ("tenant", "source", "vectors", "keep_missing", "chunk", "metadata_fields", "follow", "every")
+    __slots__ = ("tenant", "source", "vectors", "keep_missing", "chunk", "metadata_fields", "follow", "every", "strict")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +126,7 @@ class SyncDocumentsRequest(_message.Message):
     METADATA_FIELDS_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     EVERY_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     source: str
     vectors: str
@@ -132,7 +135,8 @@ class SyncDocumentsRequest(_message.Message):
     metadata_fields: _containers.RepeatedScalarFieldContainer[str]
     follow: bool
     every: float
-    def __init__(self, tenant: _Optional[str] = ..., source: _Optional[str] = ..., vectors: _Optional[str] = ..., keep_missing: _Optional[bool] = ..., chunk: _Optional[int] = ..., metadata_fields: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ..., every: _Optional[float] = ...) -> None: ...
+    strict: bool
+    def __init__(self, tenant: _Optional[str] = ..., source: _Optional[str] = ..., vectors: _Optional[str] = ..., keep_missing: _Optional[bool] = ..., chunk: _Optional[int] = ..., metadata_fields: _Optional[_Iterable[str]] = ..., follow: _Optional[bool] = ..., every: _Optional[float] = ..., strict: _Optional[bool] = ...) -> None: ...
 
 class AuditorSeat(_message.Message):
     __slots__ = ("owner", "public_key")

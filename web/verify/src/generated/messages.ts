@@ -49,7 +49,7 @@ export interface AuditVerdict {
   readonly auditor: Uint8Array;
   readonly digest: Uint8Array;
   readonly outcome: string;
-  readonly epsilon: string;
+  readonly claimed: readonly Claimed[];
   readonly signature: Uint8Array;
 }
 
@@ -119,6 +119,22 @@ export interface BlocksAsk {
   readonly key_digest: Uint8Array;
   readonly tenant: string;
   readonly blocks: readonly (readonly number[])[];
+}
+
+export interface Claimed {
+  readonly tag: "claimed";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly claim: string;
+  readonly epsilon: string;
+  readonly returned: string;
+  readonly delta: string;
+  readonly coalition: string;
+  readonly queries: string;
+  readonly period_from: bigint;
+  readonly left_out: bigint;
+  readonly epsilon_log: string;
+  readonly word: readonly string[];
 }
 
 export interface CoinCommitment {
@@ -387,6 +403,7 @@ export interface Policy {
   readonly participations: number;
   readonly similarity: number;
   readonly shards: number;
+  readonly answered_by: number;
 }
 
 export interface Prepare {
@@ -685,7 +702,7 @@ export interface VerdictEntry {
   readonly window: string;
   readonly manifest: readonly Uint8Array[];
   readonly outcome: string;
-  readonly epsilon: string;
+  readonly claimed: readonly Claimed[];
   readonly time: bigint;
 }
 
@@ -719,6 +736,7 @@ export interface Messages {
   readonly "block-batch": BlockBatch;
   readonly "block-proof": BlockProof;
   readonly "blocks-ask": BlocksAsk;
+  readonly "claimed": Claimed;
   readonly "coin-commitment": CoinCommitment;
   readonly "declared-embedder": DeclaredIdentity;
   readonly "delivery": Delivery;
@@ -801,7 +819,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["auditor", ["key"]],
     ["digest", ["fixed", 32]],
     ["outcome", ["name", 128]],
-    ["epsilon", ["text", 24]],
+    ["claimed", ["many", ["message", "claimed"], 1]],
     ["signature", ["fixed", 64]],
   ],
   "auditor-seat": [
@@ -843,6 +861,18 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["key_digest", ["fixed", 32]],
     ["tenant", ["name", 128]],
     ["blocks", ["many", ["many", ["uint", 4], 4096], 1024]],
+  ],
+  "claimed": [
+    ["claim", ["name", 128]],
+    ["epsilon", ["text", 24]],
+    ["returned", ["text", 24]],
+    ["delta", ["text", 24]],
+    ["coalition", ["text", 24]],
+    ["queries", ["text", 24]],
+    ["period_from", ["uint", 8]],
+    ["left_out", ["uint", 8]],
+    ["epsilon_log", ["text", 24]],
+    ["word", ["many", ["name", 128], 7]],
   ],
   "coin-commitment": [
     ["c_coin", ["element"]],
@@ -1015,6 +1045,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["participations", ["uint", 4]],
     ["similarity", ["uint", 4]],
     ["shards", ["uint", 2]],
+    ["answered_by", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
@@ -1197,7 +1228,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["window", ["text", 128]],
     ["manifest", ["many", ["fixed", 32], 1]],
     ["outcome", ["name", 128]],
-    ["epsilon", ["text", 24]],
+    ["claimed", ["many", ["message", "claimed"], 1]],
     ["time", ["uint", 8]],
   ],
   "window-close": [

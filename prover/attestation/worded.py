@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The secrets of answers in words: computed on a schedule, and durable before the record that fixes them.  SPEC A.14.
+
+Every step ends at an instant that policy and class give (:mod:`ragseal.prover.answers.schedule`), whatever the
+generator does and however many documents take part.  Requests share no step in which a generator is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ragseal.backends.poseidon import noise_key
+from ragseal.generators.interface import within
+from ragseal.kernel.attestation import Prepare
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import Policy
+from ragseal.prover.answers.attested import Voting, cannot_write, checked_question, near_documents, written
+from ragseal.prover.answers.final import zero_shot
+from ragseal.prover.answers.lanes import Lanes
+from ragseal.prover.answers.schedule import LANES, Schedule, schedule_of
+from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
+from ragseal.prover.attestation.answering_context import AnsweringContext
+from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
+from ragseal.prover.storage.history import History
+from ragseal.prover.storage.participations import Participations, allowed, counted, counting
+from ragseal.prover.storage.state import State
+from ragseal.prover.storage.vocabularies import stored_vocabulary
+from ragseal.runtime.group_commit import Batches
+
+
+@dataclass(frozen=True, slots=True)
+class TakingPart:
+    """The documents of one answer."""
+
+    documents: tuple[bytes, ...]  #: as they are counted
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Storing:
+    job: AnswerJob
+    kept: QuerySecrets
+    part: TakingPart
+
+
+class WordedSecrets:
+    """Of one provider.  Coroutines run in one event loop."""
+
+    def __init__(self, state: State, history: History, tools: AnsweringContext) -> None:
+        self._state = state
+        self._history = history
+        self._tools = tools
+        self._participations = Participations(state, tools.draw)
+        self._lanes = Lanes(tools.timer)
+        self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
+        self._filter = threading.RLock()
+        self._counting: Batches[tuple[AnswerJob, bytes], QuerySecrets] = Batches(self._count_all, MAX_ANSWERED)
+        self._storing: Batches[_Storing, None] = Batches(self._store_all, MAX_ANSWERED)
+
+    async def fix(self, job: AnswerJob, began: float) -> QuerySecrets:
+        """The secrets of the answer to a request that was admitted at the instant ``began`` of the timer.
+
+        Raises:
+            EncodingError: a question that no generator is asked.
+            TransportError: the generator does not answer the question at all.
+            UnprovableError, ConfigurationError: as they say.
+        """
+        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.window.digest, job.message)])
+        if known:  # stopped between here and the record: same bytes again
+            return QuerySecrets.decode(next(iter(known.values())))
+        policy, generator = job.window.manifest.policy, self._tools.generator
+        if generator is None:
+            raise ConfigurationError("this provider has no generator of answers")
+        at, tool = schedule_of(policy, len(job.version.matrix)), self._tools
+        question = checked_question(Prepare.decode(job.pending.request).query)
+        alone = partial(zero_shot, within(generator, at.without), question)
+        [without] = await self._lanes.ended_by(began + at.without, [alone])
+        if isinstance(without, BaseException):
+            raise cannot_write(without, question)
+        words = stored_vocabulary(self._state, policy.vocabulary, len(job.version.matrix))
+        part = await asyncio.to_thread(self._reserve, job, policy)
+        try:
+            await tool.timer.until(began + at.documents)
+            voting = Voting(within(generator, at.turn), words, policy, question)
+            votes = await self._votes(voting, part.texts, at, began)
+            draft = await self._counting.submit((job, voting.counts(votes)))
+            speaks = within(generator, at.text - at.votes)
+            last = partial(written, speaks, words, question, draft.returned, without)
+            [text] = await self._lanes.ended_by(began + at.text, [last])
+            kept = replace(draft, answer=without if isinstance(text, BaseException) else text)
+            await self._storing.submit(_Storing(job, kept, part))
+        except BaseException:
+            await asyncio.to_thread(self._release, [part])
+            raise
+        return kept
+
+    async def _votes(self, voting: Voting, texts: Sequence[str], at: Schedule, began: float) -> list[frozenset[int]]:
+        """What each document counts for; nothing where its call failed or was late."""
+        votes: list[frozenset[int]] = []
+        for first in range(0, len(texts), LANES):
+            turn = texts[first : first + LANES]
+            end = began + at.turn_of(first) + at.turn
+            said = await self._lanes.ended_by(end, [partial(voting.of, text) for text in turn])
+            votes += [frozenset() if isinstance(one, BaseException) else one for one in said]
+        await self._tools.timer.until(began + at.votes)
+        return votes
+
+    # --- who takes part ---
+
+    def _reserve(self, job: AnswerJob, policy: Policy) -> TakingPart:
+        """The documents that take part, which nobody else's answer may count beyond the policy's filter meanwhile."""
+        near = near_documents(job.version, decode_embedding(job.pending.embedding), policy.similarity)
+        named = [(self._participations.document(job.version.tenant, one.name), one.text) for one in near]
+        with self._filter:
+            counts = counted(self._state, counting(list(self._history.windows.values()), policy)) + self._reserved
+            part = [(name, text) for name, text in named if allowed(counts, name, policy.participations)]
+            found = TakingPart(tuple(name for name, _ in part), tuple(text for _, text in part))
+            self._reserved.update(found.documents)
+        return found
+
+    def _release(self, parts: Sequence[TakingPart]) -> None:
+        with self._filter:
+            for one in parts:
+                self._reserved.subtract(one.documents)
+            self._reserved = +self._reserved
+
+    # --- blocking work, of several requests in one thread: no generator is asked here ---
+
+    def _count_all(self, jobs: list[tuple[AnswerJob, bytes]]) -> list[QuerySecrets | Exception]:
+        outcomes: list[QuerySecrets | Exception] = []
+        for job, counts in jobs:
+            try:
+                outcomes.append(self._count(job, counts))
+            except Exception as error:  # it is this request's alone
+                outcomes.append(error)
+        return outcomes
+
+    def _count(self, job: AnswerJob, counts: bytes) -> QuerySecrets:
+        window, tools = job.window, self._tools
+        if window.beacon is None:
+            raise ConfigurationError("the window is not open")
+        return answer_counts(
+            tools.engine,
+            tools.group,
+            tools.key_of(window.manifest.key_digest),
+            window.manifest.policy,
+            noise_key(job.secrets.limbs, window.beacon, job.message.request.ctx()),
+            job.pending.embedding,
+            job.pending.blinder,
+            counts,
+            tools.draw,
+        )
+
+    def _store_all(self, found: list[_Storing]) -> list[Exception | None]:
+        """One transaction: an answer's secrets, and one participation more of each of its documents."""
+        rows: list[Row] = [(*query_key(one.job.window.digest, one.job.message), one.kept.encode()) for one in found]
+        with self._filter:
+            with self._state.transaction() as db:
+                store_secrets(db, rows)
+                for one in found:
+                    self._participations.charge(db, one.job.window.digest, one.part.documents)
+            self._release([one.part for one in found])
+        return [None] * len(found)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whoever deletes a document is told until when a window still answers it, and that is when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ragseal.prover.administration import documents, erasures, lasting, status
+from ragseal.prover.backends import Environment
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Delete, Put, apply
+from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.runtime.face import when
+from tests.simulator.provider import SHAPE, TRIGRAMS, Clock, embed_with, make_policy, newest, open_provider, open_window
+from tests.simulator.ticking import EVERY
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_window_of_one_version_answers_a_deleted_document_until_it_ends(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
+    provider.commit(make_policy(), "w1")
+    assert lasting.still_answered(provider) == []
+    told = documents.delete(provider.state, TRIGRAMS, "acme", ["acme-3"])
+    told = lasting.with_rest(provider, "acme", told, ["acme-3"])
+    assert "acme: document acme-3 as it was is answered by window w1 once it opens" in told.text
+
+    async def run() -> None:
+        serving = Serving(provider, ServeOptions(False, 0.0, publish=0.0))
+        await serving.start()
+        window = await open_window(serving)
+        embed, draw = embed_with(TRIGRAMS), Environment().draw
+        apply(provider.state, "acme", [Put(Document("acme-4", "new words"))], embed, draw, SHAPE)
+        apply(provider.state, "globex", [Put(Document("more", "more"))], embed, draw, SHAPE)
+        (one,) = lasting.still_answered(provider)
+        assert (one["tenant"], one["ids"], one["until"]) == ("acme", ["acme-3", "acme-4"], window.closes)
+        assert lasting.still_answered(provider, "globex") == []
+        said = f"acme: 2 documents as they were are still answered by window w1 until {when(window.closes)}: end it now"
+        assert said in status.status(provider).text
+        erased = erasures.erase(provider.state, "acme", "acme-5", "art. 17", 0)
+        erased = lasting.with_rest(provider, "acme", erased, ["acme-5"])
+        assert "acme: document acme-5 as it was is still answered by window w1 until " in erased.text
+        await serving.turn(window)
+        assert lasting.still_answered(provider) == []
+        await serving.stop()
+
+    asyncio.run(run())
+    provider.close()
+
+
+def test_a_live_index_answers_it_until_a_tick_and_that_tick_ends_it(tmp_path: Path) -> None:
+    clock = Clock()
+    provider = open_provider(tmp_path / "p", clock)
+    provider.commit(make_policy(version_every=EVERY), "w1")
+    held = (
+        "SELECT COUNT(*) FROM version_texts WHERE document = 'acme-3' AND number <= ? AND (until IS NULL OR until > ?)"
+    )
+
+    async def run() -> None:
+        serving = Serving(provider, ServeOptions(False, 0.0, publish=0.0))
+        await serving.start()
+        window = await open_window(serving)
+        apply(provider.state, "acme", [Delete("acme-3")], embed_with(TRIGRAMS), Environment().draw, SHAPE)
+        (one,) = lasting.still_answered(provider, "acme", ["acme-3"])
+        assert (one["until"], one["tick"]) == (window.opened_at + 2 * EVERY, True)
+        assert f"until its tick of {when(one['until'])}" in status.status(provider).text
+        for number in (2, 3):
+            left = lasting.still_answered(provider)
+            assert [one["until"] for one in left] == [window.opened_at + 2 * EVERY]
+            clock.now = window.opened_at + (number - 1) * EVERY
+            async with asyncio.timeout(60):
+                while len(window.updates) < number:
+                    await serving.ticks.step()
+                    await serving.ticks.publish()
+                    await asyncio.sleep(0.01)
+        assert clock.now == window.opened_at + 2 * EVERY
+        assert lasting.still_answered(provider) == []
+        named = [window.numbers[one] for one in window.answering("acme")]
+        assert named == [3, 2]
+        assert [provider.state.row(held, (number, number)) for number in named] == [(0,), (0,)], "nothing answers it"
+        assert newest(serving) is window
+        await serving.stop()
+
+    asyncio.run(run())
+    provider.close()

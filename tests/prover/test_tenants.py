@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A slip in a tenant's name makes no tenant, and a tenant can go again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ragseal.kernel import signature
+from ragseal.kernel.errors import CommitmentError
+from ragseal.prover.__main__ import main
+from ragseal.prover.commitment import index, registry
+from ragseal.prover.commitment.tenants import near, remove
+from ragseal.prover.serving import ServeOptions, Serving
+from tests.simulator.live import Live, live
+from tests.simulator.provider import account_key, documents, make_policy, new_state, open_provider, open_window
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("name", "alike"),
+    [
+        ("Acme", ["acme"]), ("acme ", ["acme"]), ("acne", ["acme"]), ("amce", ["acme"]), ("acmee", ["acme"]),
+        ("ACME-", ["acme"]), ("\u0430cme", ["acme"]), ("g1obex-c0rp", ["globex-corp"]),
+        ("globxe-corp", ["globex-corp"]),
+        ("acme", []), ("initech", []), ("a1", []), ("globe", []), ("acmes-rival", []),
+    ],
+)  # fmt: skip
+def test_near_names_are_found(name: str, alike: list[str]) -> None:
+    assert near(name, ["acme", "globex-corp", "a2"]) == alike
+
+
+def run(made: Live, *arguments: str) -> Any:
+    command, *rest = arguments
+    return CliRunner().invoke(main, [*command.split(), "--state", str(made.folder / "provider"), *rest])
+
+
+def test_a_new_tenant_with_a_near_name_takes_a_yes(tmp_path: Path) -> None:
+    corpus, accounts = tmp_path / "c.jsonl", tmp_path / "accounts.toml"
+    corpus.write_text(json.dumps({"id": "1", "text": "one"}) + "\n")
+    key = signature.public_bytes(account_key("dora")).hex()
+    accounts.write_text(f'[dora]\ntenant = "acne"\nkey = "{key}"\n')
+    with live(tmp_path) as made:
+        before = index.tenants(made.provider.state)
+        for command in (
+            ("documents put", "--tenant", "Acme", "--corpus", f"jsonl:{corpus}"),
+            ("documents sync", "--tenant", "Acme", "--source", f"jsonl:{corpus}"),
+            ("accounts add", "dora", "--tenant", "acmee", "--key", key),
+            ("accounts load", str(accounts)),
+        ):
+            refused = run(made, *command)
+            assert refused.exit_code == 1, command
+            assert "but 'acme': nothing was changed" in " ".join(refused.output.split())
+        assert index.tenants(made.provider.state) == before
+        assert len(registry.accounts(made.provider.state)) == 3
+        put = ("documents put", "--corpus", f"jsonl:{corpus}", "--tenant")
+        agreed = run(made, *put, "Acme", "--new-tenant")
+        assert agreed.exit_code == 0, agreed.output
+        assert "tenant Acme is new" in agreed.stderr
+        assert "is new" not in run(made, *put, "Acme").output, "it is known now"
+        assert "tenant initech is new" in run(made, *put, "initech").stderr, "said, not asked"
+        listed = json.loads(run(made, "tenants list", "--json").stdout)["tenants"]
+        assert {"tenant": "Acme", "documents": 1, "accounts": 0} in listed
+        assert {"tenant": "acme", "documents": 40, "accounts": 2} in listed
+
+
+def test_a_tenant_goes_once_nothing_of_it_is_left(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p", state=new_state(tmp_path / "p", {"acme": ["alice"], "Acme": ["bob"]}))
+    state, history, clock = provider.state, provider.journal.history, provider.environment.clock
+
+    def refused(why: str) -> None:
+        with pytest.raises(CommitmentError, match=why):
+            remove(state, history, "Acme", clock())
+
+    provider.commit(make_policy(), "w1")
+
+    async def one_window() -> None:
+        serving = Serving(provider, ServeOptions(False, 0.0, publish=0.0))
+        await serving.start()
+        window = await open_window(serving)
+        refused("has 40 documents")
+        with state.transaction() as db:
+            db.execute("DELETE FROM documents WHERE tenant = 'Acme'")
+        refused("has accounts .bob.")
+        registry.remove_account(state, "bob")
+        refused("window 'w1' has an index of tenant 'Acme'")
+        await serving.turn(window)
+        await serving.stop()
+
+    asyncio.run(one_window())
+    remove(state, history, "Acme", clock())
+    assert index.tenants(state) == [("acme", 40)]
+    refused("there is no tenant")
+    assert len(documents("acme")) == 40
+    provider.close()

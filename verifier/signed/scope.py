@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom, for what time and on whose word a signed PASS holds, as members of its predicate.  SPEC D.12.5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ragseal.accounting.rounding import upward
+from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.policy import UNTIL_DELIVERED
+from ragseal.kernel.verdict import ANY, NOT_KNOWN, Claimed, minute_text
+from ragseal.verifier.report.words import PASS, SAMPLED_PASS
+
+_MINUTE = "%Y-%m-%dT%H:%MZ"
+
+
+def scope(claimed: Claimed | None, spent: Mapping[str, Any]) -> dict[str, Any]:
+    """Whom, for what time and on whose word a PASS's numbers hold; of what is none, nothing."""
+    if claimed is None:
+        names = ("claimName", "coalition", "queries", "periodFrom", "leftOut", "epsilonOfTheLog")
+        return {**dict.fromkeys(names), "providersWord": []}
+    whole = spent["epsilon_of_the_whole_log"] if claimed.left_out else None
+    return {**_written(claimed), "epsilonOfTheLog": NOT_KNOWN if claimed.epsilon_log == NOT_KNOWN else whole}
+
+
+def _written(claimed: Claimed) -> dict[str, Any]:
+    """What of a claim is no bound, as the predicate has it."""
+    return {
+        "claimName": claimed.claim,
+        "coalition": _count(claimed.coalition),
+        "queries": _count(claimed.queries),
+        "periodFrom": minute_text(claimed.period_from),
+        "leftOut": claimed.left_out,
+        "providersWord": list(claimed.word),
+    }
+
+
+def _count(text: str) -> int | str:
+    """A number, or ANY."""
+    return text if text == ANY else int(text)
+
+
+def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
+    """What the predicate of a PASS claims; None of what is none.
+
+    Raises:
+        EncodingError: a PASS without claim, coalition, queries, delta, period or the epsilon of the whole log, or with
+            values that these cannot have; or another outcome with one of them.
+    """
+    names = ("epsilon", "delta", "unseen", "return", "claimName", "coalition", "queries", "periodFrom", "leftOut",
+             "epsilonOfTheLog")  # fmt: skip
+    if predicate["verdict"] not in (PASS, SAMPLED_PASS):
+        if predicate["providersWord"] or any(predicate[name] is not None for name in names):
+            raise EncodingError(f"a {predicate['verdict']} claims nothing, and this one has numbers of a claim")
+        return None
+    needed = [name for name in names if name not in ("unseen", "return", "epsilonOfTheLog")]
+    missing = [name for name in needed if predicate[name] is None]
+    if missing:
+        raise EncodingError(f"a {predicate['verdict']} without {', '.join(missing)} claims nothing")
+    if predicate["claimName"] == UNTIL_DELIVERED and predicate["unseen"] != predicate["epsilon"]:
+        raise EncodingError(f"epsilon of the claim {UNTIL_DELIVERED} is unseen, and this verdict has two numbers")
+    if predicate["claimName"] != UNTIL_DELIVERED and predicate["unseen"] is not None:
+        raise EncodingError(f"the claim {predicate['claimName']} has no unseen")
+    whole, back = predicate["epsilonOfTheLog"], predicate["return"]
+    try:
+        begins = datetime.strptime(predicate["periodFrom"], _MINUTE).replace(tzinfo=UTC)
+        made = Claimed(
+            claim=predicate["claimName"],
+            epsilon=_bound(predicate["epsilon"]),
+            returned="" if back is None else _bound(back),
+            delta=_bound(predicate["delta"]),
+            coalition=str(predicate["coalition"]),
+            queries=str(predicate["queries"]),
+            period_from=int(begins.timestamp()),
+            left_out=predicate["leftOut"],
+            epsilon_log="" if whole is None else NOT_KNOWN if whole == NOT_KNOWN else _bound(whole),
+            word=tuple(predicate["providersWord"]),
+        )
+        claimed = Claimed.decode(made.encode())
+        if any(predicate[name] != value for name, value in _written(claimed).items()):
+            raise ValueError("one value is written in two ways")
+        return claimed
+    except (ValueError, TypeError, OverflowError) as error:
+        raise EncodingError(f"the signed verdict's claim is not of this version's form: {error}") from None
+
+
+def _bound(value: float | str) -> str:
+    """As a line writes it.  Raises ValueError: text other than that of an infinite bound."""
+    if isinstance(value, str) and value != "inf":
+        raise ValueError(f"a bound is a number or inf, not {value[:40]!r}")
+    return upward(float(value))
