@@ -186,7 +186,7 @@ def test_one_at_a_time_and_what_was_interrupted_goes(begun: Path) -> None:
     (begun / f"{WORK}link").symlink_to(target)
     before = {name: data for name, data in tree(begun).items() if not name.startswith(WORK)}
     scene.verify(begun)  # is in nobody's way
-    with Folder(begun).writing(), pytest.raises(LedgerError, match="another process is adding a round"):
+    with Folder(begun).writing(), pytest.raises(LedgerError, match=r"another process .*is adding a round"):
         scene.contribute(begun, "dave")
     assert tree(begun) == before
     assert (target / "kept").exists(), "links are not followed"
@@ -240,7 +240,7 @@ def test_a_round_that_is_said_not_to_be_added_is_not_there(begun: Path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(durable, "sync_directory", fails)
         with pytest.raises(
-            ConfigurationError, match=r"cannot write round 0003 to .*: Input/output error; nothing was added"
+            ConfigurationError, match=r"cannot write round 0003 to .*: Input/output error.*; nothing was added"
         ):
             scene.contribute(begun, "dave")
         assert tree(begun) == before
