@@ -139,7 +139,7 @@ def answering_provider(
         rings = assembly.open_estimate_keys(state, lambda _: None)
         install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
         tools = replace(tools, estimate_keys=rings)
-    return Provider(state, tools, Environment(draw, clock or Clock(), timer or Instants().timer))
+    return Provider(state, tools, Environment(draw, clock or Clock(), timer=timer or Instants().timer))
 
 
 @asynccontextmanager
