@@ -10,6 +10,8 @@ import { taggedHash } from "./transcript.js";
 import type { Entered, Span } from "./window.js";
 
 const ANSWERING = 2;
+/** How many of the newest versions a record may name: where the claim is answers, one may come between admission and record. */
+const nameable = (policy: Policy): number => (policy.claim === "answers" ? ANSWERING + 1 : ANSWERING);
 
 /** One version of one tenant's index, as the log names it. */
 export interface IndexVersion {
@@ -23,6 +25,8 @@ export interface IndexVersion {
 
 export interface Versions {
   readonly every: number;
+  /** How many of the newest a record may name. */
+  readonly nameable: number;
   /** By the digest that requests name. */
   readonly known: ReadonlyMap<string, IndexVersion>;
   readonly updates: readonly [number, IndexUpdate][];
@@ -45,6 +49,7 @@ function checkUpdate(window: Entered, life: Span, number: number, index: number,
 export function checkUpdates(log: Log, window: Entered, life: Span): Versions {
   const { manifest } = window;
   const every = manifest.policy.version_every;
+  const most = nameable(manifest.policy);
   const updates = log.of("index-update").filter(([, one]) => same(one.manifest, window.digest));
   const known = new Map<string, IndexVersion>();
   if (every === 0) {
@@ -62,7 +67,7 @@ export function checkUpdates(log: Log, window: Entered, life: Span): Versions {
         proofDigest: thinned?.proof_digest,
       });
     }
-    return { every, known, updates };
+    return { every, nameable: most, known, updates };
   }
   let before = -1n;
   updates.forEach(([index, update], i) => {
@@ -80,18 +85,18 @@ export function checkUpdates(log: Log, window: Entered, life: Span): Versions {
       });
     }
   });
-  return { every, known, updates };
+  return { every, nameable: most, known, updates };
 }
 
-/** The version that a record names, which is entry `index` of the log: one of the two newest there. SPEC A.12.5, A.12.6. */
+/** The version that a record names, which is entry `index` of the log: one of the newest there. SPEC A.12.5, A.12.6. */
 export function answering(versions: Versions, index: number, record: LedgerRecord): IndexVersion {
   const named = versions.known.get(hex(record.signed.request.index_digest));
   if (named === undefined) return refuse("the request names an index that no tenant of the window has", "log");
   if (versions.every === 0) return named;
   const newer = versions.updates.filter(([at]) => at < index);
   const newest = newer.at(-1)?.[1];
-  need(newest !== undefined && named.number > newer.length - ANSWERING && named.number <= newer.length,
-    "the request names a version that is not one of the two newest", "log");
+  need(newest !== undefined && named.number > newer.length - versions.nameable && named.number <= newer.length,
+    `the request names a version that is not one of the ${versions.nameable} newest`, "log");
   const late = newest.time + BigInt(ANSWERING * versions.every + 60);
   need(record.time >= newest.time && record.time < late, "the record's time does not fit the newest version's", "log");
   return named;
