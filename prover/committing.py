@@ -23,6 +23,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover import assembly, spending
 from ragseal.prover.commitment import consent, registry
+from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
 from ragseal.prover.news import news
@@ -57,6 +58,7 @@ class Proposal:
     cls: AttestationClass
     terms: dict[str, Any]  #: of :func:`ragseal.prover.commitment.consent.terms`
     spent: dict[str, Any]  #: of :func:`ragseal.prover.spending.spending`
+    agreed: Agreed  #: what the terms rest on
     carried: str  #: the window whose coins are carried on; "" without one
     passed_over: str  #: a window that is committed, has not opened, and never will; "" without one
 
@@ -116,7 +118,8 @@ def propose(
     consent.require(terms, agreed, spent.get("error"))
     following = history.following
     carried = "" if first is None else first.manifest.window
-    return Proposal(rules, cls, terms, spent, carried, "" if following is None else following.manifest.window)
+    passed_over = "" if following is None else following.manifest.window
+    return Proposal(rules, cls, terms, spent, Agreed(accounts, coins), carried, passed_over)
 
 
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:
@@ -217,7 +220,7 @@ def commit(
     started = time.monotonic()
     progress("checking the policy")
     proposal = propose(provider, policy_file, agreed, None, auditors, new_coins)
-    provider.commit(proposal.policy, name, progress, auditors, new_coins)
+    provider.commit(proposal.policy, name, progress, auditors, new_coins, proposal.agreed)
     return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
 
 
@@ -240,7 +243,8 @@ async def commit_while_serving(
     async with serving.committing:
         progress("checking the policy")
         proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditors, new_coins))
-        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, progress, auditors, new_coins))
+        terms = progress, auditors, new_coins, proposal.agreed
+        signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, *terms))
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.coins.load_key, made)  # or its beacon ends in nothing
         await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)

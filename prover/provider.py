@@ -12,6 +12,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
@@ -21,6 +22,7 @@ from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.coins import Coins
 from ragseal.prover.commitment import index, manifest, registry
+from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.index import Version
@@ -159,18 +161,21 @@ class Provider:
         progress: Progress = lambda _: None,
         auditors: Sequence[Seat] = (),
         new_coins: bool = False,
+        agreed: Agreed | None = None,
     ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
 
         Args:
             new_coins: throw coins although the newest throw of the budget period could be carried on.
+            agreed: what the epsilon that was agreed to rests on; None: nobody was asked.
 
         Raises:
-            CommitmentError: the window's name was used, it overlaps another, nothing to commit to.
+            CommitmentError: the window's name was used, it overlaps another, nothing to commit to, or not what was
+                agreed to any more.
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
         """
-        made = self.prepare(policy, window, progress, auditors, new_coins)
+        made = self.prepare(policy, window, progress, auditors, new_coins, agreed)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made)
 
@@ -181,6 +186,7 @@ class Provider:
         progress: Progress = lambda _: None,
         auditors: Sequence[Seat] = (),
         new_coins: bool = False,
+        agreed: Agreed | None = None,
     ) -> SignedManifest:
         """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
 
@@ -195,6 +201,8 @@ class Provider:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         self._require_answerable(self.state, backends.keys.newest().cls, policy)
         first = None if new_coins else self.carried(policy, seats)
+        if agreed is not None:
+            agreed.check_coins(b"" if first is None else first.digest)
         if policy.coined and first is None:
             self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
         with self.state.snapshot() as documents:
@@ -213,6 +221,8 @@ class Provider:
                 None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
             )
             self.journal.history.check_manifest(made.signed)
+            if agreed is not None:
+                agreed.check_accounts(places(made.signed.manifest))
             window_secrets.store_window(self.state, made)
         return made.signed
 
