@@ -339,7 +339,8 @@ def test_a_request_that_could_not_be_answered_in_time_is_not_admitted(tmp_path: 
         clock = Clock()
         async with answering_on(tmp_path / "p", clock, generator := Counted(), duration=600) as serving:
             alice = Asker("alice", serving)
-            clock.now = NOW + 600 - BY
+            end = newest(serving).closes
+            clock.now = end - BY
             message = alice.message(QUESTION)
             signed = alice.request(message, await alice.prepare(message))
             clock.now += 1
@@ -348,7 +349,7 @@ def test_a_request_that_could_not_be_answered_in_time_is_not_admitted(tmp_path: 
             assert generator.asked == []
             clock.now -= 1
             await alice.retrieve(signed)
-            assert Record.decode(serving.journal.data(newest(serving).records[0])).time == NOW + 600
+            assert Record.decode(serving.journal.data(newest(serving).records[0])).time == end
 
     asyncio.run(run())
 
