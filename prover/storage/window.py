@@ -260,6 +260,8 @@ class Window:
             raise CommitmentError("the window takes no records: it is not open")
         if message.seq != len(self.records) or message.time < self.time:
             raise CommitmentError(f"record {message.seq} does not follow record {len(self.records) - 1}")
+        if message.time > self.closes:  # by a clock that was set back since the request was admitted
+            raise CommitmentError(f"record {message.seq} is dated after the window's end")
         version = self.numbers.get(request.index_digest, 0)  # 0 is no version's number
         newest = nameable(self.manifest.policy)
         if self.every and version <= max(0, len(self.updates) - newest):

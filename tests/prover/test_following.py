@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -147,6 +148,38 @@ def test_a_request_that_the_end_of_its_window_overtakes_is_not_recorded(tmp_path
             with pytest.raises(AttestationError, match="'w1' is closed: ask again in the next one"):
                 await alice.retrieve(signed)
             assert first.records == []
+
+    asyncio.run(run())
+
+
+def test_a_clock_that_is_set_back_meanwhile_dates_no_record_after_the_end(tmp_path: Path) -> None:
+    """An auditor would fail the window for such a record."""
+
+    async def run() -> None:
+        clock = scene.Clock()
+        async with scene.window_on(tmp_path / "p", clock) as serving:
+            window, alice = scene.newest(serving), Asker("alice", serving)
+            message = alice.message("report about topic 3")
+            signed = alice.request(message, await alice.prepare(message))
+            attestation = serving.attestation
+            load, fix = attestation._job, attestation._answer_secrets.fix
+
+            async def loaded(*given: Any) -> Any:
+                job = await load(*given)
+                clock.now = window.closes + 60
+                return job
+
+            async def fixed(*given: Any) -> Any:
+                clock.now = window.closes - 60
+                return await fix(*given)
+
+            attestation._job, attestation._answer_secrets.fix = loaded, fixed  # type: ignore[method-assign]
+            with pytest.raises(CommitmentError, match="record 0 is dated after the window's end"):
+                await alice.retrieve(signed)
+            assert window.records == []
+            attestation._job = load  # type: ignore[method-assign]
+            await alice.retrieve(signed)
+            assert len(window.records) == 1
 
     asyncio.run(run())
 
