@@ -13,6 +13,7 @@ import click
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration.access import Administration, administration
+from ragseal.prover.commitment.documents import check_name
 from ragseal.prover.commitment.tenants import near, remove
 from ragseal.prover.options import STATE
 from ragseal.prover.storage.journal import Journal
@@ -72,19 +73,23 @@ def agree_to_tenants(admin: Administration, names: Iterable[str], agreed: bool) 
 
     Raises:
         ConfigurationError: nobody is there to be asked, or it was a slip.
+        CommitmentError: no name that a tenant can have.
     """
-    known = _known(admin)
-    for name in dict.fromkeys(names):
-        if name in known:
-            continue
-        alike = near(name, known)
+    known, named = _known(admin), [*dict.fromkeys(names)]
+    for name in named:
+        check_name(name)
+    new = [name for name in named if name not in known]
+    for at, name in enumerate(new):
+        alike = [repr(one) for one in near(name, known)]
+        alike += [f"{one!r}, which is new too" for one in near(name, new[:at])]
         if alike and not agreed:
             _ask(name, alike)
+    for name in new:
         click.echo(f"tenant {name} is new: it gets an index of its own", err=True)
 
 
 def _ask(name: str, alike: list[str]) -> None:
-    others = " and ".join(repr(one) for one in alike)
+    others = " and ".join(alike)
     if sys.stdin.isatty():
         if click.confirm(f"there is no tenant {name!r}, but {others}: make a new one?", err=True):
             return

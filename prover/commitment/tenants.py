@@ -25,7 +25,8 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 def _skeleton(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).casefold()
-    return "".join(ch for ch in plain if not unicodedata.combining(ch)).translate(_ALIKE)
+    letters = "".join(ch for ch in plain if not unicodedata.combining(ch)).translate(_ALIKE)
+    return letters.replace("rn", "m").replace("vv", "w")
 
 
 def _distance(one: str, other: str, most: int) -> int:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
     [
         ("Acme", ["acme"]), ("acme ", ["acme"]), ("acne", ["acme"]), ("amce", ["acme"]), ("acmee", ["acme"]),
         ("ACME-", ["acme"]), ("\u0430cme", ["acme"]), ("g1obex-c0rp", ["globex-corp"]),
-        ("globxe-corp", ["globex-corp"]),
+        ("globxe-corp", ["globex-corp"]), ("acrne", ["acme"]),
         ("acme", []), ("initech", []), ("a1", []), ("globe", []), ("acmes-rival", []),
     ],
 )  # fmt: skip
@@ -48,6 +48,14 @@ def test_a_new_tenant_with_a_near_name_takes_a_yes(tmp_path: Path) -> None:
     accounts.write_text(f'[dora]\ntenant = "acne"\nkey = "{key}"\n')
     with live(tmp_path) as made:
         before = index.tenants(made.provider.state)
+        for name in ("ac me", "acm\u00e9", "acme\n", ""):  # --new-tenant would be refused, too
+            refused = run(made, "documents put", "--corpus", f"jsonl:{corpus}", "--tenant", name)
+            assert "must be printable ASCII without spaces" in " ".join(refused.output.split())
+            assert "new" not in refused.output
+        two = "".join(f'[{one}]\ntenant = "{whose}"\nkey = "{key}"\n' for one, whose in (("e", "umbra"), ("f", "umbre")))
+        accounts.with_name("two.toml").write_text(two)
+        refused = run(made, "accounts load", str(accounts.with_name("two.toml")))
+        assert "but 'umbra', which is new too: nothing was changed" in " ".join(refused.output.split())
         for command in (
             ("documents put", "--tenant", "Acme", "--corpus", f"jsonl:{corpus}"),
             ("documents sync", "--tenant", "Acme", "--source", f"jsonl:{corpus}"),
