@@ -85,6 +85,8 @@ class Opening:
         elif isinstance(message, WindowOpen):
             self._complete(message)
             _thinned(self._manifest, self._thinned)
+            if not self._manifest.policy.may_open(message.time):
+                raise CommitmentError("the window was opened outside the time that its policy names: no audit passes it")
             if self._others:
                 raise CommitmentError("the window was opened while another one took queries: windows may not overlap")
             return True

@@ -30,6 +30,7 @@ ANSWERS = "answers"
 CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
 LONGEST_WINDOW = 366 * 86400  #: seconds
+_MINUTE = 60  #: seconds: openings state the minute, as records do (COARSE_TIME)
 OPENS_WITHIN = 3600  #: seconds from ``opens`` in which a window may open that lasts shorter
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
 MOST_ANSWERED_BY = 300  #: seconds from a request's admission to its answer, where the claim is answers
@@ -111,6 +112,10 @@ class Policy(Message):
     def opens_by(self) -> int:
         """The latest time that an opening may state, in seconds since 1970."""
         return self.opens + max(self.length, OPENS_WITHIN)
+
+    def may_open(self, time: int) -> bool:
+        """Whether an opening may state this time, in seconds since 1970.  SPEC A.1.6."""
+        return self.opens - self.opens % _MINUTE <= time <= self.opens_by
 
     def ends(self, opened: int) -> int:
         """When a window is over whose opening states ``opened``, both in seconds since 1970.  SPEC A.1.6."""

@@ -386,6 +386,6 @@ def policy(n_max: int) -> Policy:
         class_name=CLASS.name, class_digest=b"d" * 32, table_digest=build_table(CLASS.law).digest(),
         dimension=DIMENSION, claim="every-list", hidden=0,
         lo=4800, hi=11300, gain=40, n_max=n_max, k_max=2, delta="1/1000000",
-        epsilon_account="300", theta="9/10", tau=1000, gate=True, unit="slot", chunks_max=1, period_start=0, opens=10,
+        epsilon_account="300", theta="9/10", tau=1000, gate=True, unit="slot", chunks_max=1, period_start=0, opens=70,
         closes=NOW + 10_000,
     )  # fmt: skip

@@ -38,6 +38,12 @@ def opened(p: Any, owners: tuple[str, ...] = EVERYBODY, **nonces: bytes) -> Wind
     return WindowOpen(p.manifest.digest(), beacon_value(p.manifest.digest(), values), 60)
 
 
+def first(p: Any) -> int:
+    """The earliest time that an opening may state."""
+    opens: int = p.manifest.policy.opens
+    return opens - opens % 60
+
+
 def without(entries: list[Message], *places: int) -> list[Message]:
     return [entry for place, entry in enumerate(entries) if place not in places]
 
@@ -169,6 +175,14 @@ LIES: dict[str, tuple[Shape, str]] = {
     "the value of fewer nonces": (
         lambda p, e: put(e, OPEN, opened(p, EVERYBODY[::2])),
         "a beacon different from what its nonces give",
+    ),
+    "an opening dated before the policy's time": (
+        lambda p, e: put(e, OPEN, dataclasses.replace(e[OPEN], time=first(p) - 1)),  # type: ignore[type-var]
+        "outside the time that its policy names",
+    ),
+    "an opening dated so late that the window would be longer": (
+        lambda p, e: put(e, OPEN, dataclasses.replace(e[OPEN], time=p.manifest.policy.opens_by + 60)),  # type: ignore[type-var]
+        "outside the time that its policy names",
     ),
     "a record before the opening": (an_early_record, "a record of the window before its opening"),
 }  # fmt: skip

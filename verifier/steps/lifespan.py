@@ -61,7 +61,7 @@ def check_life(log: LogView, entered: Entered, say: Recorder = quiet) -> WindowS
     if not entered.index < life.open_index < life.close_index:
         raise Refused("the entries manifest, opening, closing are out of order", manifest_index=entered.index)
     _not_passed_over(log, entered, life)
-    if not policy.opens - policy.opens % COARSE_TIME <= life.open.time <= policy.opens_by:
+    if not policy.may_open(life.open.time):
         raise Refused("the window was opened outside the time that its policy names", opens=policy.opens)
     if life.close is not None:
         say(closed_at=life.close.time, close_index=life.close_index)
