@@ -82,6 +82,18 @@ async def test_no_channel_to_this_machine_takes_a_proxy(encrypted: bool, spy: Sp
     assert spy.heard == []
 
 
+def test_a_channel_without_a_proxy_says_nothing_of_one() -> None:
+    """gRPC writes a line of its own on standard error where it cannot read what it is given."""
+    script = (
+        "import grpc; from ragseal.runtime.edges import proxy;"
+        "c = grpc.insecure_channel('127.0.0.1:1', options=proxy.DIRECT);"
+        "f = grpc.channel_ready_future(c);"
+        "\ntry: f.result(timeout=1)\nexcept grpc.FutureTimeoutError: print('tried')"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (ran.stdout, ran.stderr) == ("tried\n", "")
+
+
 @pytest.mark.asyncio
 async def test_no_unix_socket_takes_a_proxy(spy: Spy, tmp_path: Path) -> None:
     server = rpc.new_server()
