@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -30,11 +31,17 @@ _TOP = {
     "keys",
     COPY,
 }
+_NO_FILES = {SOCKET, LEDGER, "windows", "keys"}
 _LEDGER = {"log.sqlite", "log.sqlite-wal", "log.sqlite-shm", "log.sqlite-journal", "checkpoint", "lock"}
 _LEDGER |= {"cosignatures", "quorum", *line_files()}
 _LEDGER |= {path.name for path in spares_of(Path("checkpoint"))}
 _SECRET = {SETTINGS, KEY_FILE, *log_keys.KEY_FILES, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")
+
+
+def holds_anything(directory: Path) -> bool:
+    """Whether a file that makes up a provider is to be seen in a folder, be it broken."""
+    return any(os.path.lexists(directory / name) for name in (SETTINGS, KEY_FILE, *log_keys.KEY_FILES, DATABASE, LEDGER))
 
 
 def check_files(directory: Path, report: Report) -> None:
@@ -47,6 +54,8 @@ def check_files(directory: Path, report: Report) -> None:
                     report.notes.append(f"{path} is what a crash left of an unfinished file: delete it")
                 elif path.name not in expected:
                     report.notes.append(f"{path} is no file of a provider's")
+                elif path.name not in _NO_FILES and not path.is_file():
+                    report.found(f"{path} is no regular file: restore it from a backup")
     secret = [directory / name for name in _SECRET] + [directory, directory / "windows", directory / "keys"]
     with report.guard(str(directory / "windows")):
         secret += sorted((directory / "windows").iterdir())

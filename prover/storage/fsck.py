@@ -23,8 +23,8 @@ from ragseal.prover.backends import Backends
 from ragseal.prover.provider import Provider
 from ragseal.prover.storage.check_report import Report
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.files_check import check_files, check_matrices
-from ragseal.prover.storage.state import SETTINGS, State
+from ragseal.prover.storage.files_check import check_files, check_matrices, holds_anything
+from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window_check import check_links, check_unknown_windows, check_window
 from ragseal.runtime.progress import Progress, nothing
 
@@ -102,7 +102,7 @@ def examine_folder(
 ) -> Report:
     """A state folder that no provider is using; what keeps it from being opened is in the report like anything else.
 
-    A folder that another process uses, or where no provider's settings are to be seen, was not checked.
+    A folder that another process uses, or where no file of a provider's is to be seen, was not checked.
     """
     broken = Report()
     try:
@@ -111,7 +111,7 @@ def examine_folder(
         broken.missed(str(error))
         return broken
     except ConfigurationError as error:
-        if not (directory / SETTINGS).exists():
+        if not holds_anything(directory):
             broken.missed(str(error))
             return broken
         check_files(directory, broken)

@@ -112,6 +112,24 @@ def changed_key(directory: Path) -> None:
     one_byte("keys/*/verifying_key.bin", -1)(directory)
 
 
+def newest_matrix(directory: Path) -> Path:
+    with sqlite3.connect(directory / "state.db") as con:
+        query = "SELECT matrix FROM versions v JOIN windows w USING (manifest) WHERE name = 'w2' AND tenant = 'acme'"
+        ((name,),) = con.execute(query).fetchall()
+    con.close()
+    return directory / "windows" / str(name)
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
 def no_key(directory: Path) -> None:
     (link,) = (directory / "keys").iterdir()
     link.unlink()
@@ -200,6 +218,10 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "key": (changed_key, "key of window|another key|not a", True),
     "mark": (sql("state.db", "UPDATE ledger_mark SET size = size + 1"), "was rolled back", True),
     "other mark": (sql("state.db", "UPDATE ledger_mark SET size = size - 1"), "not those that this provider", True),
+    "settings lost": (lambda d: (d / "provider.toml").unlink(), "provider.toml is missing, beside other files", True),
+    "a pipe for a matrix": (lambda d: as_pipe(newest_matrix(d)), "no regular file", True),
+    "a pipe for state.db": (lambda d: as_pipe(d / "state.db"), "no regular file|state.db", True),
+    "a folder for the checkpoint": (lambda d: as_folder(d / "ledger" / "checkpoint"), "no regular|checkpoint is", True),
     "open database": (lambda d: (d / "state.db").chmod(0o644), "open to other users", True),
     "open matrix": (lambda d: next((d / "windows").iterdir()).chmod(0o604), "open to other users", True),
     "open folder": (lambda d: d.chmod(0o755), "open to other users", True),
