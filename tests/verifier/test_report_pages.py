@@ -183,11 +183,11 @@ def test_the_window_s_times_are_the_log_s_and_not_the_policy_s(reports: dict[str
     times = values["window_times"]
     assert times == {
         "opened": OPENS + 60, "closed": OPENS + 240, "first_record": times["last_record"],
-        "last_record": times["last_record"], "allowed_from": OPENS, "allowed_until": CLOSES,
+        "last_record": times["last_record"], "allowed_from": OPENS, "allowed_until": OPENS + 60 + CLOSES - OPENS,
     }  # fmt: skip
     assert OPENS + 60 <= times["last_record"] <= OPENS + 240
     text = visible(values)
-    for moment in (OPENS + 60, OPENS + 240, times["last_record"], CLOSES):
+    for moment in (OPENS + 60, OPENS + 240, times["last_record"], CLOSES + 60):
         assert when(moment) in text
     assert f"opened on {when(OPENS + 60)} and closed on {when(OPENS + 240)}" in text
     assert f"could be used from {when(OPENS)} to {when(CLOSES)}" not in text

@@ -159,8 +159,8 @@ def _times(verdict: Verdict) -> dict[str, Any] | None:
     """When the window was used, and within which times its policy let it be; seconds since 1970."""
     if verdict.moments is None or verdict.window is None:
         return None
-    policy = verdict.window.manifest.policy
-    return {**asdict(verdict.moments), "allowed_from": policy.opens, "allowed_until": policy.closes}
+    policy, moments = verdict.window.manifest.policy, verdict.moments
+    return {**asdict(moments), "allowed_from": policy.opens, "allowed_until": policy.ends(moments.opened)}
 
 
 def _guess(budget: PeriodBudget) -> dict[str, Any]:

@@ -173,10 +173,15 @@ def in_three(report: Mapping[str, Any]) -> list[str]:
     return [who, bounded, strength]
 
 
+def _length(policy: Mapping[str, Any]) -> str:
+    opens, closes = policy.get("opens"), policy.get("closes")
+    return f"{closes - opens} s from then on" if isinstance(opens, int) and isinstance(closes, int) else "an unknown time"
+
+
 def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     """When the window was used, as the log shows it; what its policy would have allowed, where nothing shows more."""
     if not times:
-        return f"The window's policy allowed its use from {when(policy.get('opens'))} to {when(policy.get('closes'))}"
+        return f"The window's policy let it open from {when(policy.get('opens'))} on, and last {_length(policy)}"
     closed, last = times.get("closed"), times.get("last_record")
     ended = f"closed on {when(closed)}" if closed else "not closed in the log that was read"
     recorded = f"its last answer was recorded on {when(last)}" if last else "no answer was recorded"
