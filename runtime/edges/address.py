@@ -23,6 +23,7 @@ Refuse = Callable[[str], ConfigurationError]
 
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")  #: as a last label it makes a name an IPv4 address to some resolvers
+_ZONE = "an address with a zone (%) is of one machine's link: use an address of another kind, or a name"
 _FORM = "expected host:port, such as 127.0.0.1:7800, or [::1]:7800"
 
 
@@ -68,8 +69,10 @@ class Address:
             raise refuse("leave out what follows the port")
         if not host:
             raise refuse(f"it has no host; {_FORM}")
-        if not host.startswith("[") and (_as_ipv6(host) or _as_ipv6(text)):
-            raise refuse(f"an IPv6 address stands in brackets, such as [{_as_ipv6(host) or _as_ipv6(text)}]:7800")
+        if not host.startswith("[") and (bare := _as_ipv6(host) or _as_ipv6(text)):
+            if "%" in bare:
+                raise refuse(_ZONE)
+            raise refuse(f"an IPv6 address stands in brackets, such as [{bare}]:7800")
         if not host.startswith("[") and ":" in host:
             raise refuse(f"there is one colon, between host and port; {_FORM}")
         if not port.isascii() or not port.isdigit() or str(int(port)) != port or int(port) > 65535:
@@ -77,8 +80,8 @@ class Address:
         if int(port) == 0 and not listening:
             raise refuse("port 0 stands for any free port, and can only be listened on; name the port that it took")
         found = cls(_host(host, refuse), int(port))
-        if not listening and found.host in ("0.0.0.0", "::"):
-            own = "127.0.0.1" if found.host == "0.0.0.0" else "[::1]"
+        if not listening and _of_all(found.host):
+            own = "[::1]" if found.host == "::" else "127.0.0.1"
             raise refuse(
                 f"it stands for every address of a machine, and can only be listened on; this machine is {own}:{port}"
             )
@@ -115,9 +118,16 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+        found = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
         return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback  # ::ffff:127.0.0.1 leads to 127.0.0.1
+
+
+def _of_all(host: str) -> bool:
+    """Whether a host stands for every address of a machine, in IPv4, in IPv6, or as IPv4 within IPv6."""
+    return host in ("0.0.0.0", "::", "::ffff:0:0")
 
 
 def _as_ipv6(text: str) -> str:
@@ -130,7 +140,9 @@ def _as_ipv6(text: str) -> str:
 def _host(text: str, refuse: Refuse) -> str:
     if text.startswith("["):
         bare = text[1:-1] if text.endswith("]") else ""
-        if "%" in bare or not _as_ipv6(bare):
+        if "%" in bare and _as_ipv6(bare):
+            raise refuse(_ZONE)
+        if not _as_ipv6(bare):
             raise refuse(f"what stands in brackets is an IPv6 address without a zone, such as [::1]; {_FORM}")
         return _as_ipv6(bare)
     name = text.lower()

@@ -40,6 +40,12 @@ class Proxy:
     url: str
 
     @property
+    def taken(self) -> bool:
+        """Whether gRPC takes it: of any other form than ``http://HOST:PORT`` it takes none, and says so to nobody."""
+        scheme, _, rest = self.url.partition("://")
+        return scheme.lower() == "http" and bool(rest.partition("/")[0])
+
+    @property
     def place(self) -> tuple[str, int] | None:
         """Host and port; None where the URL has none."""
         try:
@@ -57,13 +63,19 @@ def proxy_for(address: Address, encrypted: bool) -> Proxy | None:
     """The proxy that a gRPC channel of this program takes to an address, if any."""
     if address.loopback or not encrypted:
         return None
-    variable = next((name for name in VARIABLES if os.environ.get(name)), None)
-    if variable is None:
+    found = _named()
+    if found is None or not found.taken:
         return None
-    without = next((os.environ[name] for name in EXCEPTIONS if os.environ.get(name)), "")
+    without = next((os.environ[name] for name in EXCEPTIONS if name in os.environ), "")
     if any(_covers(entry.strip().lower(), address.host) for entry in without.split(",") if entry.strip()):
         return None
-    return Proxy(variable, os.environ[variable])
+    return found
+
+
+def _named() -> Proxy | None:
+    """What gRPC looks at: the first variable that is set.  An empty one hides those behind it."""
+    variable = next((name for name in VARIABLES if name in os.environ), None)
+    return Proxy(variable, os.environ[variable]) if variable is not None and os.environ[variable] else None
 
 
 def options(address: Address, encrypted: bool) -> tuple[tuple[str, int | str], ...]:
@@ -101,12 +113,16 @@ def proxies() -> Finding:
     if not found:
         return Finding.ok("proxy", "the environment names none")
     named = "; ".join(map(str, found))
-    return Finding.ok("proxy", f"{named}: taken for encrypted channels to other machines only")
+    said = f"{named}: taken for encrypted channels to other machines only"
+    first = _named()
+    if first is not None and not first.taken:
+        said += f"; {first.variable} is no http://HOST:PORT, so gRPC takes none"
+    return Finding.ok("proxy", said)
 
 
 def _covers(entry: str, host: str) -> bool:
-    """As gRPC reads an exception: the end of a name, or a range of addresses."""
+    """As gRPC reads an exception: a name with all below it, or a range of addresses."""
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
     except ValueError:
-        return host.endswith(entry)
+        return f".{host}".endswith(f".{entry.removeprefix('.')}")

@@ -121,6 +121,38 @@ async def test_an_encrypted_channel_may_take_one_and_its_error_names_it(spy: Spy
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"https_proxy": "URL"}, True),
+        ({"https_proxy": "HTTP://PLACE/"}, True),
+        ({"https_proxy": "PLACE"}, False),
+        ({"https_proxy": "socks5://PLACE"}, False),
+        ({"https_proxy": "https://PLACE"}, False),
+        ({"https_proxy": " URL "}, False),
+        ({"https_proxy": "http:///PLACE"}, False),
+        ({"grpc_proxy": "", "https_proxy": "URL"}, False),
+        ({"grpc_proxy": "socks5://PLACE", "https_proxy": "URL"}, False),
+        ({"https_proxy": "URL", "no_proxy": "ch-host.invalid"}, True),
+        ({"https_proxy": "URL", "no_proxy": "INVALID"}, False),
+        ({"https_proxy": "URL", "no_proxy": "*"}, True),
+        ({"https_proxy": "URL", "no_grpc_proxy": "", "no_proxy": ".invalid"}, True),
+    ],
+    ids=str,
+)
+async def test_a_proxy_is_named_where_grpc_takes_it_and_nowhere_else(
+    given: dict[str, str], taken: bool, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*proxy.ALL_VARIABLES, "GRPC_ADDRESS_HTTP_PROXY", "GRPC_ADDRESS_HTTP_PROXY_ENABLED_ADDRESSES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value.replace("URL", spy.url).replace("PLACE", spy.url.removeprefix("http://")))
+    text = str(await said("no-such-host.invalid:7800", ClientTls()))
+    assert any(heard.startswith(b"CONNECT") for heard in spy.heard) == taken
+    assert ("through the proxy" in text) == taken
+
+
+@pytest.mark.asyncio
 async def test_a_proxy_that_is_away_is_blamed_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("grpc_proxy", "http_proxy", "no_proxy", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -130,6 +162,15 @@ async def test_a_proxy_that_is_away_is_blamed_itself(monkeypatch: pytest.MonkeyP
     assert "secret" not in text
     monkeypatch.setenv("no_proxy", "other.example,.example")
     assert "proxy" not in str(await said("rag.example:7800", ClientTls()))
+
+
+def test_what_grpc_takes_no_proxy_from_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in proxy.ALL_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "socks5://proxy.example:1080")
+    assert proxy.proxies().said.endswith("https_proxy is no http://HOST:PORT, so gRPC takes none")
+    monkeypatch.setenv("https_proxy", "http://proxy.example:1080")
+    assert "takes none" not in proxy.proxies().said
 
 
 def test_without_the_option_grpc_would_take_it(spy: Spy) -> None:
@@ -222,7 +263,7 @@ def test_nothing_else_in_the_package_opens_channels() -> None:
 def test_which_proxy_grpc_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*proxy.ALL_VARIABLES, "no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("http_proxy", "proxy.example:3128")
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     away, here = Address.parse("rag.example:1"), Address.parse("127.0.0.1:1")
     found = proxy.proxy_for(away, encrypted=True)
     assert found is not None
@@ -231,7 +272,8 @@ def test_which_proxy_grpc_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
         ("proxy.example", 3128),
     )
     assert proxy.proxy_for(away, encrypted=False) is None
-    assert proxy.proxy_for(here, encrypted=True) is None
+    for one in (here, Address.parse("[::ffff:127.0.0.1]:1")):
+        assert proxy.proxy_for(one, encrypted=True) is None
     monkeypatch.setenv("no_proxy", "192.0.2.0/24, rag.example")
     assert proxy.proxy_for(away, encrypted=True) is None
     assert proxy.proxy_for(Address.parse("192.0.2.9:1"), encrypted=True) is None
