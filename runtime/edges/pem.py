@@ -7,6 +7,9 @@ start, with its reason.  SPEC G.7.14.
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -26,10 +29,14 @@ RSA_BITS = (2048, 8192)  #: OpenSSL refuses shorter keys, BoringSSL longer ones
 OWN_KINDS = "P-256, P-384, or RSA of 2048 to 8192 bits"  #: that both stacks show in a handshake
 AUTHORITY_KINDS = "P-256, P-384, P-521, Ed25519, or RSA of 2048 to 8192 bits"  #: with which both check a certificate
 
+DIGESTS = ("sha224", "sha256", "sha384", "sha512")  #: under which both check a signature
+
 _OWN_CURVES = ("secp256r1", "secp384r1")
 _AUTHORITY_CURVES = (*_OWN_CURVES, "secp521r1")
 
 _RSA_PSS = "1.2.840.113549.1.1.10"
+
+_BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]+-----")
 
 #: A mark of UTF-8 or UTF-16 at the beginning of a file.
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -137,10 +144,25 @@ def _check_chain(found: list[x509.Certificate], path: Path) -> None:
                 f"certificate {number + 1} in {path} did not issue certificate {number}: the order is own certificate, "
                 "then the authority that issued it, then the one above"
             ) from None
+        if above != one and not _may_issue(above):
+            raise ConfigurationError(
+                f"certificate {number + 1} in {path} is no authority's (basicConstraints has no CA:TRUE), and callers "
+                f"take nothing that it issued: have certificate {number} issued by an authority"
+            )
         if trouble := key_trouble(above.public_key(), own=False):
             raise ConfigurationError(
                 f"certificate {number + 1} in {path} has {trouble}: its authority needs one of {AUTHORITY_KINDS}"
             )
+
+
+def _may_issue(certificate: x509.Certificate) -> bool:
+    """Of version 1 there are old roots, which cannot say it."""
+    from cryptography import x509
+
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return certificate.version is x509.Version.v1
 
 
 def _certificates(data: bytes, path: Path) -> list[x509.Certificate]:
@@ -184,8 +206,8 @@ def _unfit(certificate: x509.Certificate, server: bool) -> str:
     if certificate.public_key_algorithm_oid.dotted_string == _RSA_PSS:
         return "has a key for RSASSA-PSS alone, which gRPC's TLS does not take: make a plain RSA key"
     digest = certificate.signature_hash_algorithm
-    if digest is not None and digest.name in ("md5", "sha1"):
-        return f"is signed with {digest.name.upper()}, which TLS no longer takes: have it signed with SHA-256"
+    if digest is not None and digest.name not in DIGESTS:
+        return f"is signed with {digest.name.upper()}, which TLS does not take: have it signed with SHA-256"
     try:
         usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
         if not usage.digital_signature:
@@ -216,17 +238,50 @@ def _spki(public: object) -> bytes:
 
 def _pem(path: Path) -> bytes:
     """A file's bytes, in which a TLS stack finds all that stands there.  Raises ConfigurationError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PEM_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
+    data = _bytes(path)
     if data.startswith(_MARKS):
         raise ConfigurationError(
             f"{path} begins with a byte order mark, behind which TLS finds nothing: save it as UTF-8 without one"
         )
     if len(data) > MAX_PEM_BYTES or b"-----BEGIN " not in data:
         raise ConfigurationError(f"{path} is not a PEM file")
-    if any(b"-----BEGIN " in line and not line.startswith(b"-----BEGIN ") for line in data.splitlines()):
-        raise ConfigurationError(f"in {path} something stands before -----BEGIN on its line: remove it")
+    if trouble := _torn(data):
+        raise ConfigurationError(f"in {path} {trouble}")
     return data
+
+
+def _bytes(path: Path) -> bytes:
+    """At most one more than a PEM file has.  Never waits: a pipe would be empty when the files are read again."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigurationError(
+                    f"{path} is a pipe or a device: TLS files are read again when they are renewed, so name a file"
+                )
+            return file.read(MAX_PEM_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
+
+
+def _torn(data: bytes) -> str:
+    """What keeps a TLS stack from finding a part of a file; empty where each finds all of them.
+
+    BoringSSL stops in silence at what OpenSSL refuses, and cryptography reads more than both.
+    """
+    if b"\0" in data:
+        return "stands a zero byte, behind which TLS finds nothing: write the file again"
+    if b"\r" in data.rstrip(b"\r\n") and b"\n" not in data.rstrip(b"\r\n"):
+        return "lines end in carriage returns alone, of which TLS makes one: convert it, `tr '\\r' '\\n' < FILE > NEW`"
+    begun = b""
+    for line in (one.rstrip() for one in data.split(b"\n")):
+        if begun:
+            if line == begun.replace(b"BEGIN", b"END", 1):
+                begun = b""
+            elif b"-----" in line:
+                return f"{begun.decode()} has no end on a line of its own: the file is cut off, or its lines are joined"
+        elif b"-----BEGIN " in line:
+            if not _BEGIN.fullmatch(line):
+                return "something stands beside -----BEGIN on its line: give that a line of its own, without blanks"
+            begun = line
+    return f"{begun.decode()} has no end: the file is cut off" if begun else ""

@@ -6,6 +6,7 @@ Each kind of key is shown in a real handshake of both stacks: what the check tak
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import ssl
@@ -23,7 +24,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID as _OID
 
 from ragseal.kernel.errors import ConfigurationError
@@ -164,11 +170,69 @@ def test_a_byte_order_mark_is_named(mark: bytes, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=f"{marked} begins with a byte order mark"):
             server_credentials(certificate, key, ours.path)
         marked.write_bytes(b"  " + before)
-        with pytest.raises(ConfigurationError, match="something stands before -----BEGIN"):
+        with pytest.raises(ConfigurationError, match="something stands beside -----BEGIN"):
             server_credentials(certificate, key, ours.path)
         marked.write_bytes(b"Bag Attributes\r\n" + before.replace(b"\n", b"\r\n"))
         server_credentials(certificate, key, ours.path)
         marked.write_bytes(before)
+
+
+TORN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "carriage returns": (lambda good: good.replace(b"\n", b"\r"), r"carriage returns alone.*tr '\\r' '\\n'"),
+    "one line": (lambda good: good.replace(b"\n", b" "), "beside -----BEGIN"),
+    "escaped": (lambda good: good.replace(b"\n", rb"\n"), "beside -----BEGIN"),
+    "cut off": (lambda good: good[:150], "has no end: the file is cut off"),
+    "one more, cut off": (lambda good: good + good[:150], "has no end: the file is cut off"),
+    "one more before it, cut off": (lambda good: good[:150] + b"\n" + good, "has no end on a line of its own"),
+    "a zero byte before it": (lambda good: b"\0\n" + good, "a zero byte"),
+    "a mark in a joined file": (lambda good: good + b"\xef\xbb\xbf" + good, "beside -----BEGIN"),
+}
+
+
+@pytest.mark.parametrize("kind", TORN)
+def test_what_a_stack_would_not_find_is_refused(kind: str, tmp_path: Path) -> None:
+    """Of each kind cryptography, gRPC or Python takes the file, and another one takes nothing of it, or a part."""
+    tear, words = TORN[kind]
+    ours = Authority(tmp_path, "ours")
+    certificate, key = ours.certificate("server")
+    for file in (certificate, key, ours.path):
+        before = file.read_bytes()
+        file.write_bytes(tear(before))
+        with pytest.raises(ConfigurationError, match=words):
+            server_credentials(certificate, key, ours.path)
+        file.write_bytes(before)
+    server_credentials(certificate, key, ours.path)
+
+
+@pytest.mark.parametrize("blanks", [b"  \n", b"\r\n"], ids=["blanks", "Windows"])
+def test_line_ends_and_headers_that_both_stacks_read(blanks: bytes, tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    certificate, key = ours.certificate("server")
+    for file in (certificate, key, ours.path):
+        file.write_bytes("Zertifikat für uns\n".encode() + file.read_bytes().replace(b"\n", blanks))
+    server_credentials(certificate, key, ours.path)
+    ssl.create_default_context(cafile=ours.path)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+
+
+def test_nobody_waits_for_a_pipe_or_reads_a_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null")):
+        with pytest.raises(ConfigurationError, match=r"is a pipe or a device: .*name a file"):
+            channel_credentials(path)
+
+
+def test_what_no_authority_issued_is_refused(tmp_path: Path) -> None:
+    """A certificate for servers stands where an authority's belongs; every caller would refuse it."""
+    ours = Authority(tmp_path, "ours")
+    between, key = ours.certificate("between")
+    below = Authority.__new__(Authority)
+    below.folder, below.name = tmp_path, "between"
+    below.key = load_pem_private_key(key.read_bytes(), None)
+    certificate, own = below.certificate("server")
+    certificate.write_bytes(certificate.read_bytes() + between.read_bytes())
+    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is no authority's"):
+        server_credentials(certificate, own)
 
 
 def test_a_certificate_without_alternative_names_is_no_server_s(tmp_path: Path) -> None:
