@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -61,7 +62,11 @@ def doctor_command(state: Callable[..., Any], parameter: str, peer: str, serves:
         command = click.option("--listen", multiple=True, metavar="HOST:PORT",
                                help="An address on which it is to listen; may be repeated.")(command)  # fmt: skip
     command = click.option(peer, "peers", multiple=True, metavar="HOST:PORT", help="A peer; may be repeated.")(command)
-    return click.command("doctor")(state(command))
+    made = click.command("doctor")(state(command))
+    for option in made.params:
+        if option.name == parameter:  # what is wrong with the folder is found below, and not by the option's type
+            option.type = click.Path(path_type=Path)
+    return made
 
 
 def in_words(found: Sequence[Finding]) -> str:

@@ -26,12 +26,18 @@ LOCK = "lock"  #: of a program that has the folder
 
 def folder(path: Path) -> list[Finding]:
     """Whether the folder is this user's alone, and keeps files, locks and a database as the programs need it."""
-    if not os.path.lexists(path):
+    try:
+        seen = path.stat()
+    except FileNotFoundError as error:
+        if os.path.lexists(path):
+            return [Finding.wrong("folder", Cause(why(error, path))), *_untried("the folder is not there")]
         return _missing(path)
-    if not path.is_dir():
+    except OSError as error:
+        said = Cause(f"{path} cannot be looked at: {why(error, path)}")
+        return [Finding.wrong("folder", said), *_untried("the folder cannot be looked at")]
+    if not stat.S_ISDIR(seen.st_mode):
         said = Cause(f"{path} is no folder", "name the program's state folder")
         return [Finding.wrong("folder", said), *_untried("the folder is none")]
-    seen = path.stat()
     found = [Finding.ok("folder", _in_use(path))]
     if seen.st_uid != os.geteuid():
         whose = f"{owned(path)}, and this ran as {user(os.geteuid())}"

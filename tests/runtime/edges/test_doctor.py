@@ -91,6 +91,42 @@ def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_is_no_folder_is_a_finding(program: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    found = looked(program, "--state", tmp_path / "file", status=1)
+    assert found["folder"]["found"] == f"{tmp_path / 'file'} is no folder"
+    (tmp_path / "link").symlink_to("gone")
+    found = looked(program, "--state", tmp_path / "link", status=1)
+    assert "is a link to gone, which is not there" in found["folder"]["found"]
+    (tmp_path / "loop").symlink_to("loop")
+    found = looked(program, "--state", tmp_path / "loop", status=1)
+    assert "cannot be looked at: Too many levels of symbolic links" in found["folder"]["found"]
+    found = looked(program, "--state", tmp_path / ("x" * 300), status=1)
+    assert "cannot be looked at: File name too long" in found["folder"]["found"]
+
+
+def test_a_folder_that_another_user_keeps_for_themselves(tmp_path: Path) -> None:
+    """Nobody who may not look can tell that it is not there."""
+    inner, link = tmp_path / "theirs" / "state", tmp_path / "link"
+    inner.mkdir(parents=True)
+    link.symlink_to(inner)
+    me = os.geteuid()
+    (tmp_path / "theirs").chmod(0)
+    if me == 0:
+        os.seteuid(65534)
+    try:
+        for path in (inner, inner / "deeper", link):
+            (found, *rest) = folder.folder(path)
+            assert found.state is State.WRONG
+            assert f"{path} cannot be looked at: Permission denied (" in found.said
+            assert " with mode 0" in found.said
+            assert {one.state for one in rest} == {State.UNCHECKED}
+    finally:
+        os.seteuid(me)
+        (tmp_path / "theirs").chmod(0o700)
+
+
 def test_a_folder_that_others_may_read(state: Path) -> None:
     state.chmod(0o755)
     found = looked("provider", "--state", state, status=1)
