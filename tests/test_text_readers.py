@@ -15,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ragseal.circuits.circuit import CLASSES_FILE, load_classes
 from ragseal.client.gateway.commands import KEY_FILE, KEY_VARIABLE, gateway_key
@@ -41,9 +42,13 @@ from ragseal.runtime.keyfile import load_shared
 from ragseal.runtime.settings import Configured
 from ragseal.runtime.terminal import Teaching
 from ragseal.runtime.token_key import _pin
+from ragseal.verifier.named_key import named_key
 
 ROOT = Path(__file__).resolve().parent.parent
 VKEY = NoteVerifier("example.org/rag", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes_raw())
+PEM = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes(
+    Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+)
 JSONL = b'{"id": "1", "text": "one"}\n{"id": "2", "text": "tw\xc3\xb6"}\n'
 
 
@@ -114,6 +119,7 @@ READERS = {
     ),
     "classes.toml": Reader("classes.toml", CLASSES_FILE.read_bytes(), lambda path: load_classes(path)),
     "log key": Reader("log.vkey", VKEY.vkey().encode() + b"\n", lambda path: named_log(str(path))),
+    "auditor's key": Reader("auditor.pem", PEM, lambda path: named_key(str(path), "--auditor")),
     "PIN": Reader("pin", b"1234\n", lambda path: _pin(f"file:{path}")),
     "shared key": Reader("worker.key", b"0" * 64 + b"\n", load_shared),
     "gateway key": Reader(KEY_FILE, b"from-a-vault-of-secrets\n", lambda path: gateway_key(path.parent)),
@@ -187,6 +193,13 @@ def test_a_folder_in_a_files_place_is_named(reader: Reader, tmp_path: Path) -> N
     path.mkdir(parents=True)
     with pytest.raises(AuditError):
         reader.read(path)
+
+
+def test_a_key_may_have_blanks_and_no_device_is_read_for_one() -> None:
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes_raw().hex()
+    assert named_key(f" {key}\r\n", "--auditor").hex() == key
+    with pytest.raises(ConfigurationError, match=r"--auditor takes 64 .*; the file /dev/zero is a device"):
+        named_key("/dev/zero", "--auditor")
 
 
 # --- nobody reads beside the reader ----------------------------------------------------------------------------------
