@@ -221,7 +221,7 @@ class Provider:
                 None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
             )
             self.journal.history.check_manifest(made.signed)
-            if agreed is not None:
+            if agreed is not None and (policy.coined or policy.answers):  # all accounts' queries count for delta
                 agreed.check_accounts(places(made.signed.manifest))
             window_secrets.store_window(self.state, made)
         return made.signed

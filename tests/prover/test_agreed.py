@@ -19,7 +19,7 @@ from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.provider import Provider
 from tests.simulator.provider import NOW, account_key, coined_policy, open_provider, serving_on
-from tests.simulator.rolling import POLICY
+from tests.simulator.rolling import COINED, POLICY
 
 
 def new_account(provider: Provider, name: str, tenant: str) -> None:
@@ -64,8 +64,8 @@ def comes(what: Callable[[Provider], None], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_commit_rests_on_what_was_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = open_provider(tmp_path / "p")
-    policy = (POLICY.format(n_max=6) + f"opens = {NOW}\n").encode()
+    provider = open_provider(tmp_path / "p", coins=True)
+    policy = (COINED.format(n_max=6) + f"opens = {NOW}\n").encode()
     comes(lambda made: new_account(made, "late", "acme"), monkeypatch)
     with pytest.raises(CommitmentError, match="accounts came"):
         committing.commit(provider, policy, "w1", math.inf)
@@ -76,11 +76,14 @@ def test_a_commit_rests_on_what_was_proposed(tmp_path: Path, monkeypatch: pytest
 
 def test_a_serving_provider_commits_to_what_was_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        policy = (POLICY.format(n_max=6) + f"opens = {NOW}\n").encode()
-        async with serving_on(open_provider(tmp_path / "p")) as serving:
+        policy, other = ((one.format(n_max=6) + f"opens = {NOW}\n").encode() for one in (COINED, POLICY))
+        async with serving_on(open_provider(tmp_path / "p", coins=True)) as serving:
             comes(lambda made: new_account(made, "late", "acme"), monkeypatch)
             with pytest.raises(CommitmentError, match="accounts came"):
                 await committing.commit_while_serving(serving, policy, "w1", math.inf)
             assert not serving.journal.history.windows
+            monkeypatch.undo()
+            comes(lambda made: new_account(made, "later", "acme"), monkeypatch)
+            await committing.commit_while_serving(serving, other, "w1", math.inf)  # epsilon knows no number of accounts
 
     asyncio.run(run())
