@@ -173,7 +173,7 @@ def test_a_clock_that_is_set_back_meanwhile_dates_no_record_after_the_end(tmp_pa
                 clock.now = window.closes - 60
                 return await fix(*given)
 
-            attestation._job, attestation._answer_secrets.fix = loaded, fixed  # type: ignore[method-assign]
+            attestation._job, attestation._answer_secrets.fix = loaded, fixed  # type: ignore[assignment, method-assign]
             with pytest.raises(CommitmentError, match="record 0 is dated after the window's end"):
                 await alice.retrieve(signed)
             assert window.records == []
