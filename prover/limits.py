@@ -13,7 +13,8 @@ from ragseal.kernel.errors import BudgetError
 
 REPEATS, REPEATS_A_SECOND = 64, 8.0  #: an account's Retrieves that are no next query: at once, in the long run
 UNWRITTEN, UNWRITTEN_A_SECOND = 4, 1 / 30  #: its next queries that the generator was asked for and that got no answer
-WORDED_AT_ONCE = 64  #: requests of all accounts that answers in words are written for; further ones wait their turn
+#: Requests of all accounts that answers in words are written for, at most; further ones wait their turn.
+WORDED_AT_ONCE = 64
 RETRIEVES_AT_ONCE = 64  #: its Retrieves under way, those whose caller has gone too: they wait for each other
 LINES, LINES_A_SECOND = 64, 8.0  #: its calls for its own line of a registry
 LOADS, LOADS_A_SECOND = 4, 1 / 60  #: older windows that are loaded for it, because they are not in memory

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.kernel.policy import Policy
+from ragseal.prover.limits import WORDED_AT_ONCE
 
 LANES = 4096  #: documents that are asked about at once
 _PARTS = 20  #: of a deadline
@@ -49,3 +50,15 @@ def schedule_of(policy: Policy, slots: int) -> Schedule:
         text=_TEXT * part,
         due=float(policy.answered_by),
     )
+
+
+def at_once(slots: int, threads: int) -> int:
+    """How many answers are written at once: as many as have a thread for every document that could take part.
+
+    How many do take part must not decide whether another one's call begins.
+
+    Args:
+        slots: of an index.
+        threads: that the process may have.  A quarter is left to everything else.
+    """
+    return max(1, min(WORDED_AT_ONCE, threads * 3 // 4 // min(slots, LANES)))

@@ -41,7 +41,6 @@ from ragseal.prover.limits import (
     RETRIEVES_AT_ONCE,
     UNWRITTEN,
     UNWRITTEN_A_SECOND,
-    WORDED_AT_ONCE,
     Prepares,
 )
 from ragseal.prover.storage.history import coarse
@@ -108,7 +107,6 @@ class Attestation:
         self._running: set[asyncio.Task[Answered]] = set()
         self._retrieves: Counter[bytes] = Counter()  #: of them, by account key
         self._work = asyncio.Semaphore(2)
-        self._worded_at_once = asyncio.Semaphore(WORDED_AT_ONCE)
         self._accounts: dict[tuple[bytes, str], Account] = {}
         self._receipts: dict[tuple[bytes, str], tuple[int, bytes]] = {}  #: newest ctr and its receipt's digest
         self._answer_secrets = AnswerSecrets(state, tools)
@@ -262,8 +260,10 @@ class Attestation:
                 return await self._again(window, account, message, canonical)
             if not window.manifest.policy.answers:
                 return await self._answer(window, account, message, pending)
-            async with self._worded_at_once:  # each for as long as the policy says, so that nobody's turn tells of work
-                return await self._answer_in_words(window, account, message, pending)
+            job = await self._job(window, account, message, pending)
+            # each for as long as the policy says, so that nobody's turn tells of work
+            async with self.worded.places(len(job.version.matrix)):
+                return await self._answer_in_words(job, account)
 
     @contextmanager
     def _charged(self, account: Account) -> Iterator[None]:
@@ -291,16 +291,14 @@ class Attestation:
         kept = await self._answer_secrets.fix(job)
         return await self._recorded(job, account, kept, time)
 
-    async def _answer_in_words(
-        self, window: Window, account: Account, message: SignedRequest, pending: Pending
-    ) -> Answered:
+    async def _answer_in_words(self, job: AnswerJob, account: Account) -> Answered:
         """Answer, or refuse, so many seconds after the admission as the policy says.  SPEC A.14.7 to A.14.9.
 
         Whatever may refuse the request is asked before the generator is.  A failure after that is told at the same
         instant as the answer.  Work that is not done by then, which only a machine that is overloaded brings about, is
         refused at the next multiple of the policy's seconds; sent again, the request is answered from what was done.
         """
-        job = await self._job(window, account, message, pending)
+        window, message = job.window, job.message
         by, timer = window.manifest.policy.answered_by, self._tools.timer
         with self._charged(account):  # seconds may have passed
             self._admission.check_still(window, account, message)

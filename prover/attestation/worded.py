@@ -8,6 +8,7 @@ generator does and however many documents take part.  Requests share no step in 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -22,15 +23,19 @@ from ragseal.kernel.policy import Policy
 from ragseal.prover.answers.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.answers.lanes import Lanes
-from ragseal.prover.answers.schedule import LANES, Schedule, schedule_of
+from ragseal.prover.answers.schedule import LANES, Schedule, at_once, schedule_of
 from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
+from ragseal.prover.limits import WORDED_AT_ONCE
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.runtime.group_commit import Batches
+from ragseal.runtime.threads import most_threads
+
+log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,25 @@ class WordedSecrets:
         self._tools = tools
         self._participations = Participations(state, tools.draw)
         self._lanes = Lanes(tools.timer)
+        self._places: asyncio.Semaphore | None = None
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
         self._counting: Batches[tuple[AnswerJob, bytes], QuerySecrets] = Batches(self._count_all, MAX_ANSWERED)
         self._storing: Batches[_Storing, None] = Batches(self._store_all, MAX_ANSWERED)
+
+    def places(self, slots: int) -> asyncio.Semaphore:
+        """Of answers that are written at once, over indices of so many slots: a provider's are all of one class."""
+        if self._places is None:
+            threads, limit = most_threads()
+            most = at_once(slots, threads)
+            self._places = asyncio.Semaphore(most)
+            if most < WORDED_AT_ONCE:
+                log.warning(
+                    "answers in words are written %d at once, not %d: each may take a thread for every document, and "
+                    "this process may have %d threads (%s): raise that for more",
+                    most, WORDED_AT_ONCE, threads, limit,
+                )  # fmt: skip
+        return self._places
 
     async def fix(self, job: AnswerJob, began: float) -> QuerySecrets:
         """The secrets of the answer to a request that was admitted at the instant ``began`` of the timer.

@@ -26,6 +26,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AttestationError, AuditError, TransportError
 from ragseal.kernel.versions import nameable
+from ragseal.prover.answers.schedule import at_once
 from ragseal.prover.attestation import worded
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
@@ -34,7 +35,7 @@ from ragseal.prover.storage.dropped import droppable
 from ragseal.runtime.timer import Timer
 from ragseal.verifier.steps.versions import IndexVersion, Versions
 from tests.simulator.answered import QUESTION, AnsweringLive, Counted, answering_on, answering_provider, answers_policy
-from tests.simulator.instants import Instants
+from tests.simulator.instants import LANE, Instants
 from tests.simulator.provider import NOW, Asker, Clock, make_policy, newest, serving_on
 
 pytestmark = pytest.mark.slow
@@ -292,6 +293,51 @@ def test_two_answers_at_once_do_not_share_the_last_participation(tmp_path: Path)
 
     sums = asyncio.run(run())
     assert sums[0] == 0 < sums[1]
+
+
+@dataclass
+class Threads:
+    """A machine that lets a process have so many threads of generators."""
+
+    most: int
+    start: Callable[[threading.Thread], None] = threading.Thread.start
+
+    def __call__(self, thread: threading.Thread) -> None:
+        if thread.name == LANE and sum(one.name == LANE for one in threading.enumerate()) >= self.most:
+            raise RuntimeError("can't start new thread")
+        self.start(thread)
+
+
+def test_documents_of_one_answer_leave_those_of_another_their_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else how many documents one tenant has near a question shows in another one's answer, and without noise."""
+    room = 32  #: for the 24 documents of a tenant, and not of two
+    limits = Threads(room)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: limits(thread))
+    monkeypatch.setattr(worded, "most_threads", lambda: (room, "a test"))
+
+    class Slow(Counted):
+        def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
+            time.sleep(0.5 if contexts else 0)
+            return super().answer(question, contexts, keywords)
+
+    async def run() -> list[int]:
+        async with answering_on(tmp_path / "p", None, Slow(), Timer(), answered_by=6) as serving:
+            found = await asyncio.gather(*(Asker(name, serving).ask(QUESTION) for name in ("alice", "carol")))
+            kept = [secrets_of_record(serving.provider.state, one.record) for one in found]
+            return [int(np.frombuffer(one.counts, dtype=COUNT).sum()) for one in kept]
+
+    one, other = asyncio.run(run())
+    assert one == other > 0
+
+
+def test_as_many_answers_are_written_at_once_as_have_threads_for_all_documents() -> None:
+    assert at_once(34592, 1 << 20) == 64
+    assert at_once(34592, 32765) == 5
+    assert at_once(2944, 32765) == 8
+    assert at_once(126, 32765) == 64
+    assert at_once(34592, 100) == 1
 
 
 # --- a machine that does not do its work in time ---------------------------------------------------------------------
