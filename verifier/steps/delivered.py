@@ -82,7 +82,7 @@ def check_delivered(log: LogView, window: Window, auditor: Auditor, span: Period
         windows=[one.window for one in span.windows],
         windows_that_never_opened=[one.window for one in span.abandoned],
         windows_left_out=[one.window for one in span.left_out],
-        windows_left_out_that_never_opened=[one.window for one in span.abandoned_before],
+        windows_left_out_that_never_opened=[one.window for one in span.never_opened_outside],
         period_start=span.start,
         unseen=found.unseen,
         coin_periods=found.periods,

@@ -173,7 +173,7 @@ def _delivered_details(promise: Delivered, span: Period) -> dict[str, Any]:
         "return_by_two_routes": list(promise.routes.returned),
         "late": "unproven" if span.late else None,
         "windows_that_never_opened": [_named(one) for one in span.abandoned],
-        "windows_left_out_that_never_opened": [_named(one) for one in span.abandoned_before],
+        "windows_left_out_that_never_opened": [_named(one) for one in span.never_opened_outside],
     }
 
 

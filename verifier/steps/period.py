@@ -61,6 +61,7 @@ class Period:
     abandoned: tuple[PeriodWindow, ...] = ()  #: not opened before this one, but the provider may have known their coins
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
     later: tuple[PeriodWindow, ...] = ()  #: opened after this window, whatever their period: the log shows them already
+    abandoned_later: tuple[PeriodWindow, ...] = ()  #: entered after this one opened; coins known, not opened
 
     @property
     def throws_left_out(self) -> int:
@@ -75,16 +76,21 @@ class Period:
         return any(one.late for one in self.windows)
 
     @property
+    def never_opened_outside(self) -> tuple[PeriodWindow, ...]:
+        """Throws of windows that did not open, before the period and after the audited window."""
+        return (*self.abandoned_before, *self.abandoned_later)
+
+    @property
     def outside(self) -> tuple[PeriodWindow, ...]:
         """Windows of the log, as it was audited, that the period's epsilon does not count; in the log's order."""
-        every = (*self.left_out, *self.abandoned_before, *self.later)
+        every = (*self.left_out, *self.later, *self.never_opened_outside)
         return tuple(sorted(every, key=lambda one: one.ledger_index))
 
     @property
     def whole(self) -> Period:
         """The same with nothing outside."""
         opened = sorted((*self.left_out, *self.windows, *self.later), key=lambda one: one.ledger_index)
-        return Period(self.start, tuple(opened), (), (*self.abandoned_before, *self.abandoned))
+        return Period(self.start, tuple(opened), (), (*self.abandoned, *self.never_opened_outside))
 
 
 def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
@@ -145,7 +151,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (later if behind else outside if before else inside).append(one)
     thrown = _abandoned(log, window, auditor, entered, opened, minute)
-    return Period(start, tuple(inside), tuple(outside), *thrown, tuple(later))
+    return Period(start, tuple(inside), tuple(outside), thrown.inside, thrown.before, tuple(later), thrown.later)
 
 
 def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
@@ -170,6 +176,15 @@ def _coin_period(entered: Manifests, index: int, signed: SignedManifest) -> byte
     return manifest.coin_period
 
 
+@dataclass(frozen=True, slots=True)
+class _Abandoned:
+    """Windows that threw coins and did not open before the audited one."""
+
+    inside: tuple[PeriodWindow, ...]  #: of the period
+    before: tuple[PeriodWindow, ...]  #: of a time before it
+    later: tuple[PeriodWindow, ...]  #: entered after the audited one opened; not opened in the log as it was audited
+
+
 def _abandoned(
     log: LogView,
     window: Entered,
@@ -177,7 +192,7 @@ def _abandoned(
     entered: Manifests,
     opened: Mapping[bytes, int],
     minute: int,
-) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
+) -> _Abandoned:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
     What opens one of them afterwards changes nothing: the provider had passed it over by then.  Where a seal names this
@@ -185,10 +200,8 @@ def _abandoned(
     folder has lost the nonce, they may have been once everybody else in a seal has a nonce in the log.
     Such a window belongs to the period unless the log shows a time before its beginning after the next manifest, which
     is what ends it, and its own policy does not name the period's beginning or a later one: a window of the period
-    could have carried on its coins, so the provider could pick.
-
-    Returns:
-        Those of the period, and those before it.
+    could have carried on its coins, so the provider could pick.  One that was entered after this one opened decides
+    nothing here, but the whole log has thrown its coins.
     """
     seals: dict[bytes, list[set[str]]] = {}
     nonces: dict[bytes, set[str]] = {}
@@ -209,22 +222,27 @@ def _abandoned(
         return any({owner for owner in owners if not is_auditor(owner)} <= seen for owners in sealed)
 
     inside: list[PeriodWindow] = []
-    outside: list[PeriodWindow] = []
-    manifests, shown = log.manifests(), _times(log, auditor)
+    before: list[PeriodWindow] = []
+    later: list[PeriodWindow] = []
+    manifests, shown, this = log.manifests(), _times(log, auditor), opened[window.digest]
     for at, (index, signed) in enumerate(manifests):
-        digest, this = signed.manifest.digest(), opened[window.digest]
-        if digest == window.digest or index > this or opened.get(digest, log.size) < this:
+        digest = signed.manifest.digest()
+        if digest == window.digest or (digest in opened if index > this else opened.get(digest, log.size) < this):
             continue
         if not signed.manifest.policy.coined or not coins_known(signed, digest):
             continue
         if _coin_period(entered, index, signed) != digest:
             continue  # it threw nothing
+        one = _charged(signed, index, digest, 0)
+        if index > this:
+            later.append(one)
+            continue
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
         named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
-        (inside if time >= minute or named else outside).append(_charged(signed, index, digest, 0))
-    return tuple(inside), tuple(outside)
+        (inside if time >= minute or named else before).append(one)
+    return _Abandoned(tuple(inside), tuple(before), tuple(later))
 
 
 def _times(log: LogView, auditor: Auditor) -> list[tuple[int, int]]:
