@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime  # exact: the calendar of a given second, no clock
 from typing import ClassVar
+from urllib.parse import quote
 
 from ragseal.kernel import signature
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
@@ -143,6 +144,17 @@ def _check(outcome: str, claimed: Sequence[Claimed]) -> None:
 def found(outcome: str, claimed: Sequence[Claimed]) -> str:
     """Outcome and claim in one line."""
     return " ".join((outcome, *(one.text() for one in claimed)))
+
+
+def word(name: str) -> str:
+    """A name in a line: without blanks and without what separates it from the next field."""
+    return quote(name, safe="/.:+-_~")
+
+
+def about(window: tuple[str, bytes] | None, origin: str) -> str:
+    """How a line ends: name and manifest's digest of the window, where one was found, and the log's name."""
+    named = "" if window is None else f"window={word(window[0])}@{window[1].hex()[:8]} "
+    return f"{named}log={word(origin)}"
 
 
 def log_digest(vkey: str) -> bytes:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
-from urllib.parse import quote
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.verdict import Claimed
+from ragseal.kernel.verdict import Claimed, about, word
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.report import guess
 from ragseal.verifier.report.words import FAIL as FAIL
@@ -170,45 +169,38 @@ class Verdict:
         ending = self.failure or self.obstacle
         said = [self.verdict, ending.line() if ending is not None else self._numbers()]
         if self.passed and self.beside:
-            named = [f"{_word(one.window)}:{one.verdict.replace(' ', '-')}" for one in self.beside[:NAMED]]
+            named = [f"{word(one.window)}:{one.verdict.replace(' ', '-')}" for one in self.beside[:NAMED]]
             more = [f"and-{len(self.beside) - NAMED}-more"] if len(self.beside) > NAMED else []
             said.append(f"beside={','.join(named + more)}")
-        if self.about is not None:
-            said.append(f"window={_word(self.about[0])}@{self.about[1].hex()[:8]}")
-        said.append(f"log={_word(self.origin)}")
+        said.append(about(self.about, self.origin))
         return " ".join(" ".join(said).split())
 
     def _numbers(self) -> str:
         if self.budget is None or self.claimed is None:
             return ""
-        promise, told, about = self.budget.delivered, self.budget.answers, self.claimed.text()
+        promise, told, text = self.budget.delivered, self.budget.answers, self.claimed.text()
         if promise is not None:
-            about += f" periods={promise.periods} chance={upward(promise.chance)}"
+            text += f" periods={promise.periods} chance={upward(promise.chance)}"
             if self.budget.period.throws_left_out:
-                about += f" periods_left_out={self.budget.period.throws_left_out}"
+                text += f" periods_left_out={self.budget.period.throws_left_out}"
         if told is not None:
-            about += (
+            text += (
                 f" answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
                 f"participations={told.participations}"
             )
         if self.budget.slots > 1:
-            about += f" document={self.budget.slots}-slots"
+            text += f" document={self.budget.slots}-slots"
         if self.window is not None and (policy := self.window.manifest.policy).guarded:
-            about += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
-        text = f"{about} mode={self.mode} keys={self.keys[:SHORT]} records={self.records}"
+            text += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
+        text += f" mode={self.mode} keys={self.keys[:SHORT]} records={self.records}"
         if self.beta is not None and self.confidence is not None:
             text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
         made_by = {"coin_keys": self.coin_keys, "estimate_keys": self.estimation.made_by if self.estimation else ""}
         text += "".join(f" {name}={who[:SHORT]}" for name, who in made_by.items() if who and who != self.keys)
         if self.beacon_of:
-            text += f" beacon={_word(self.beacon_of)}"
+            text += f" beacon={word(self.beacon_of)}"
         if self.budget.unchecked:
             text += f" unchecked={self.budget.unchecked}"
         if self.estimation is not None and self.estimation.certificate != FULL:
             text += f" estimate={self.estimation.certificate}"
         return text
-
-
-def _word(name: str) -> str:
-    """A name without blanks and without what separates it from the next field."""
-    return quote(name, safe="/.:+-_~")

@@ -136,6 +136,23 @@ def test_windows_that_were_opened_after_the_audited_one_stand_outside_too() -> N
     assert [one["window"] for one in document.build(verdict)["epsilon"]["later_windows"]] == ["w0"]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_coins_that_were_thrown_after_the_audited_window_and_given_up_are_of_the_whole_log(known: bool) -> None:
+    """A provider looks at w1's coins, throws again for w2, and hands on the verdict of w0: the log has three throws."""
+    world = CoinedWorld()
+    coined(world, 0)
+    kept = {name: vars(world)[name] for name in ("digest", "manifest", "tenants", "files")}
+    world.enter_manifest("w1")
+    world.enter_sealed(opened=known)
+    if not known:
+        del world.released[world.digest]
+    vars(world).update(kept)
+    verdict = audited_coins(world, window="w0")
+    assert (" left_out=1 epsilon_log=2.90167 " if known else " left_out=0 periods=1 ") in verdict.line()
+    never = document.build(verdict)["epsilon"]["windows_left_out_that_never_opened"]
+    assert [one["window"] for one in never] == (["w1"] if known else [])
+
+
 def test_answers_of_windows_outside_are_composed() -> None:
     world = answered()
     start = OPENS + 2 * HOUR
@@ -216,6 +233,19 @@ REFUSED: dict[str, Change] = {
     "line without the whole log": lambda s: s["predicate"].update(
         line=re.sub(r" epsilon_log=\S+", "", s["predicate"]["line"])
     ),
+    "a number twice": _line(" mode=", " queries=1 mode="),
+    "something that is no field": _line(" mode=", " (verified) mode="),
+    "a name from right to left": _line(" mode=", " keys=\u202e mode="),
+    "line of another window": _line(" window=w5@", " window=w4@"),
+    "line of another manifest": lambda s: s["predicate"].update(
+        line=re.sub(r"(window=w5@)[0-9a-f]{8}", r"\g<1>00000000", s["predicate"]["line"])
+    ),
+    "line of another log": _line(" log=test.example/log", " log=test.example/other"),
+    "line that goes on": lambda s: s["predicate"].update(line=s["predicate"]["line"] + " note=audited"),
+    "words of another claim": lambda s: s["predicate"].update(claim=claim.DELIVERED),
+    "words of no claim": lambda s: s["predicate"].update(claim="All is well."),
+    "about no manifest": lambda s: s.update(subject=[one for one in s["subject"] if "manifest" not in one["name"]]),
+    "about no log": lambda s: s["predicate"]["log"].update(checkpoint=None),
     "a fail with numbers": lambda s: s["predicate"].update(verdict="FAIL", line="FAIL step=8"),
 }
 
@@ -354,7 +384,7 @@ def test_until_delivered_has_one_number_on_one_scale() -> None:
     values = document.build(verdict)
     shown = values["epsilon"]
     assert values["epsilon_audit"] == shown["epsilon_audit"] == shown["unseen"] < 0.1 < 1 < shown["return"]
-    assert verdict.line().startswith("PASS epsilon_audit=0.0237166 ")
+    assert verdict.line().startswith("PASS epsilon_audit=0.023717 ")
     assert (verdict.tone, summary.tone(values), banner(values)[0]) == ("good", "good", "good")
     assert [band.name for _, _, _, band in board.grades(values)] == ["strong"]
     assert "sure, from even odds, that a document which they were not handed is absent" in banner(values)[1]

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import base64
 import json
+import random
+import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, AuditError
+from ragseal.kernel.verdict import word
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
@@ -99,6 +104,98 @@ def test_a_pass_that_leaves_something_open() -> None:
     assert agree(cases) == ["as it was"]
 
 
+BOUNDS = (
+    '"inf"', '"abc"', '"2"', '"0x2"', '""', '" "', '"unknown"', '"Infinity"', "-0.0", "-1", "-0", "true", "1e23", "1.0",
+    "2", "0", "0.5e0", "1e-7", "99999.95", "999999.5", "5e-324", "1.7976931348623157e308", "0.00012345678", "9.9999e-5",
+)  # fmt: skip
+
+
+def test_bounds_are_written_in_one_way(honest: tuple[bytes, bytes]) -> None:
+    """A page that takes 1.75162 for 1.75161, or 0x2 for 2, shows a line that another reader refuses."""
+    data, said = honest[0], payload(honest[0])["predicate"]
+    right = f"epsilon_audit={upward(said['epsilon'])} "
+    wrong = ("1.75162", "1.751610", "1.75160", "01.75161", "1.75161e0", "+1.75161", "1.75161,", "0x2", "")
+    cases = {"as it was": data}
+    for text in wrong:
+        line = said["line"].replace(right, f"epsilon_audit={text} ")
+        cases[text] = changed(data, ["predicate", "line"], line)
+    assert agree(cases) == ["as it was"]
+    cases, marked = {}, json.dumps({**payload(data), "predicate": {**said, "epsilon": 123456789}})
+    for value in BOUNDS:
+        for text in {upward(float(value)) if value[0] in "-0123456789" else "inf", value.strip('"')}:
+            stated = marked.replace("123456789", value).replace(right, f"epsilon_audit={text} ")
+            cases[f"{value} as {text}"] = envelope.seal(PAYLOAD_TYPE, stated.encode(), KEY)
+    taken = agree(cases)
+    assert {'"inf" as inf', "1e23 as 1e+23", "0.00012345678 as 0.000124"} <= set(taken)
+    assert not [name for name in taken if name[0] in "-t"]
+
+
+def test_the_page_rounds_bounds_as_every_program_does() -> None:
+    rng = random.Random(5)
+    doubles = [struct.unpack(">d", rng.randbytes(8))[0] for _ in range(4000)]
+    doubles += [rng.uniform(0, 40) for _ in range(4000)] + [10 ** rng.uniform(-8, 8) for _ in range(4000)]
+    doubles += [float(f"{rng.randrange(10 ** rng.randrange(1, 8))}e{rng.randrange(-9, 9)}") for _ in range(4000)]
+    doubles = [abs(one) for one in (*doubles, sys.float_info.max) if one == one]
+    script = (
+        "const { internals } = require(process.argv[1]);"
+        "const all = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
+        "console.log(JSON.stringify(all.map(internals.upward)));"
+    )
+    assert NODE is not None
+    command = [NODE, "-e", script, str(SCRIPT.parents[2] / "ledger" / "web" / "verify.js")]
+    done = subprocess.run(command, input=json.dumps(doubles), capture_output=True, text=True, check=True, timeout=120)
+    said = json.loads(done.stdout)
+    assert [(a, b) for a, b in zip(doubles, said, strict=True) if upward(a) != b] == []
+
+
+MINUTES = (
+    "2026-02-29T00:00Z", "2028-02-29T00:00Z", "2026-13-01T00:00Z", "2026-01-01T24:00Z", "2026-01-01T00:60Z",
+    "1969-12-31T23:59Z", "1970-01-01T00:00Z", "9999-12-31T23:59Z", "0000-01-01T00:00Z", "2026-01-01T00:00+00:00",
+    "2026-1-01T00:00Z", "2026-01-01T00:00z", " 2026-01-01T00:00Z", "2026-01-01 00:00Z",
+)  # fmt: skip
+
+
+def test_a_period_begins_with_a_minute_of_the_calendar(honest: tuple[bytes, bytes]) -> None:
+    said = payload(honest[0])["predicate"]
+    cases = {}
+    for text in MINUTES:
+        line = said["line"].replace(said["periodFrom"], text)
+        cases[text] = resigned(
+            honest[0], lambda s, new=(text, line): s["predicate"].update(periodFrom=new[0], line=new[1])
+        )
+    assert agree(cases) == ["2028-02-29T00:00Z", "1970-01-01T00:00Z", "9999-12-31T23:59Z"]
+
+
+WINDOWS = (
+    "w 1",
+    "w=1",
+    "(w1)",
+    "w'1*!",
+    "a/b:c+d~e_f",
+    "Fenster-\u00fc",
+    "\u202e1w",
+    "%41",
+    "w1@00000000",
+    "\U0001f600",
+)
+
+
+def test_names_of_windows_stand_in_lines_in_one_way(honest: tuple[bytes, bytes]) -> None:
+    said = payload(honest[0])["predicate"]
+
+    def named(window: str, shown: str) -> bytes:
+        def change(statement: Any) -> None:
+            statement["predicate"].update(window=window, line=said["line"].replace(" window=w1@", f" window={shown}@"))
+            for one in statement["subject"]:
+                one["name"] = one["name"].replace("manifest of window w1", f"manifest of window {window}")
+
+        return resigned(honest[0], change)
+
+    right = {f"{window} as one word": named(window, word(window)) for window in WINDOWS}
+    other = {f"{window} as it is": named(window, window) for window in WINDOWS if window != "a/b:c+d~e_f"}
+    assert agree({**right, **other}) == list(right)
+
+
 def test_claims_of_every_kind_are_taken() -> None:
     made = {"until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers()}
     assert agree({name: signed(verdict)[0] for name, verdict in made.items()}) == list(made)
@@ -133,7 +230,7 @@ def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
     }  # fmt: skip
     cases = {f"{at} {value!r}": changed(data, at, value) for at, values in places.items() for value in values}
     taken = agree(cases)
-    assert len(taken) == 6, taken
+    assert len(taken) == 2, taken  # another order of subjects, and a member more in the log
 
 
 @pytest.mark.parametrize(
@@ -200,7 +297,7 @@ NUMBERS: dict[str, bool | None] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("member", "whole"), [("records", True), ("proven", True), ("delta", False), ("beta", False)])
+@pytest.mark.parametrize(("member", "whole"), [("records", True), ("proven", True), ("beta", False)])
 def test_numbers_are_of_the_kind_that_they_are_written_in(
     honest: tuple[bytes, bytes], member: str, whole: bool
 ) -> None:

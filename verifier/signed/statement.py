@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from ragseal.ledger.turns import LogKey
 from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed import envelope, json_text
+from ragseal.verifier.signed.line import check_line
 from ragseal.verifier.signed.scope import claimed_of, scope
 
 FILE_NAME = "verdict.intoto.jsonl"
@@ -32,6 +34,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://ragseal.example/verdict/v2"  #: a name, not an address: .example belongs to nobody (RFC 2606)
 WORDS = (PASS, SAMPLED_PASS, FAIL, NO_VERDICT)
 _MANIFEST = "manifest of window "
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 REPORTS = (JSON_NAME, PAGE_NAME)  #: of one verdict; each is signed by its digest
 
 #: Members of the predicate and the JSON types that each may have; a reader refuses any other.
@@ -199,8 +202,9 @@ def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_
     """A signed verdict, checked without provider or network.
 
     Checked are the auditor's signature; that statement and predicate are of this form, with no member more or less;
-    that the line begins with the verdict and, of a PASS, with all that its claim needs, as the predicate has it; that
-    the log's checkpoint is signed by the log's key which the verdict names, and is the subject; and the reports that
+    that the line is of this verdict, window and log and, of a PASS, begins with all that its claim needs, as the
+    predicate has it, and has no other field twice; that the claim's words are those of its name; that the log's
+    checkpoint is signed by the log's key which the verdict names, and is the subject; and the reports that
     are given, by their digests.  The numbers are the auditor's word.
 
     Args:
@@ -226,13 +230,15 @@ def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_
     about = [name.removeprefix(_MANIFEST) for name in subjects if name.startswith(_MANIFEST)]
     if any(name != predicate["window"] for name in about):
         raise AttestationError("the signed verdict is about the manifest of another window than it names")
+    made = SignedVerdict(predicate, subjects, auditor)
+    check_line(predicate, made.claimed, manifest_of(made))
     for name, report in reports.items():
         if hashlib.sha256(report).hexdigest() != predicate["reports"][name]["sha256"]:
             raise AttestationError(
                 f"{name} is not the one that this verdict was signed with: it was changed, or is of another audit; ask "
                 "the auditor for it, or check the verdict alone in a folder of its own"
             )
-    return SignedVerdict(predicate, subjects, auditor)
+    return made
 
 
 def manifest_of(found: SignedVerdict) -> bytes | None:
@@ -245,13 +251,9 @@ def manifest_of(found: SignedVerdict) -> bytes | None:
     digest = None if window is None else found.subjects.get(f"{_MANIFEST}{window}")
     if digest is None:
         return None
-    try:
-        made = bytes.fromhex(digest)
-    except ValueError:
-        made = b""
-    if len(made) != 32:
+    if not _SHA256.fullmatch(digest):
         raise EncodingError("the manifest's digest in the signed verdict is not a SHA-256")
-    return made
+    return bytes.fromhex(digest)
 
 
 def _read_predicate(found: Any) -> dict[str, Any]:
@@ -266,12 +268,8 @@ def _read_predicate(found: Any) -> dict[str, Any]:
     digests = found["reports"]
     if set(digests) != set(REPORTS) or not all(_is_digest(one) for one in digests.values()):
         raise EncodingError(f"the signed verdict does not name the SHA-256 of {' and '.join(REPORTS)}")
-    word, line = found["verdict"], found["line"]
-    if word not in WORDS or not line.startswith(f"{word} "):
-        raise AttestationError("the signed verdict and its line contradict each other")
-    claimed = claimed_of(found)
-    if claimed is not None and not line.startswith(f"{word} {claimed.text()} "):
-        raise AttestationError("the signed verdict's line does not have the claim that its members have")
+    if found["verdict"] not in WORDS:
+        raise AttestationError("the signed verdict is none of the four")
     return found
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What a PASS claims, as its line and the signed statement have it. SPEC D.12.5, D.18. */
-import { need } from "./bytes.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { hex, need, refuse, utf8 } from "./bytes.js";
 
 /** Of the year 9999, in seconds since 1970. */
 export const LAST_MINUTE = 253402300740n;
@@ -16,51 +17,106 @@ export const WORD_OF_THE_PROVIDER: { readonly [name: string]: string } = {
   neighbours: "neighbours=provider",
 };
 
+/** How each claim's text begins: so many characters, all ASCII, with this SHA-256. */
+const TEXTS: { readonly [name: string]: readonly [number, string] } = {
+  "every-list": [375, "1e730cb78fef3953d46ca65abaa9899aeed0928350c143e6a2b7e6fae2c6ab43"],
+  "until-delivered": [877, "6e3265ed1b8bde5a9b431b19ff1dca9d96386cf0b72dde53a5eca6bf906048e7"],
+  answers: [695, "68be0b7ca5b31a7b124bd404bb7349fef6446efd2e7c07bd94631bb52509044c"],
+};
+
+const DIGITS = 6; // significant ones of a bound
+const ENOUGH = 99; // decimals of a double by which it is told from any number of six digits
+
 type Json = { readonly [name: string]: unknown };
 
-/** A bound of the statement, and the same in the line, rounded up to six digits. */
-function same(value: unknown, text: string): boolean {
-  const exact = value === "inf" ? Infinity : typeof value === "number" ? value : NaN;
-  const shown = text === "inf" ? Infinity : Number(text);
-  return exact === shown || (exact >= 0 && shown >= exact * (1 - 1e-12) && shown <= exact * (1 + 1e-5));
+/** A bound as a line writes it: at most six digits and, below 1, six decimals, rounded up. `accounting/rounding.py`. */
+export function upward(value: number): string {
+  if (!Number.isFinite(value)) return "inf";
+  if (value === 0) return "0";
+  const [mantissa = "", power = ""] = value.toExponential(ENOUGH).split("e");
+  const all = mantissa.replace(".", "");
+  const kept = value >= 1e-4 && value < 1 ? Number(power) + 1 + DIGITS : DIGITS;
+  const whole = String(BigInt(all.slice(0, kept)) + (/[1-9]/u.test(all.slice(kept)) ? 1n : 0n));
+  const first = Number(power) - kept + whole.length; // power of ten of its first digit
+  const digits = whole.replace(/0+$/u, "");
+  const [head, tail] = [digits.slice(0, 1), digits.slice(1)];
+  if (first < -4 || first >= DIGITS) {
+    const text = `${head}${tail && `.${tail}`}e${first < 0 ? "-" : "+"}${String(Math.abs(first)).padStart(2, "0")}`;
+    return Number.isFinite(Number(text)) ? text : "inf";
+  }
+  if (first < 0) return `0.${"0".repeat(-first - 1)}${digits}`;
+  const padded = digits.padEnd(first + 1, "0");
+  return padded.length > first + 1 ? `${padded.slice(0, first + 1)}.${padded.slice(first + 1)}` : padded;
 }
 
-/** A PASS names claim, coalition, queries, delta and period in its members and, the same, at the beginning of its line. */
+function bound(value: unknown, name: string): string {
+  if (value === "inf") return value;
+  const exact = typeof value === "number" || typeof value === "bigint" ? Number(value) : NaN;
+  need(exact >= 0 && !Object.is(exact, -0), `${name} of the verdict is no bound`);
+  return upward(exact);
+}
+
+/** Whether it is a minute of the calendar, in UTC and not before 1970, as `2026-11-27T00:00Z`. */
+function isMinute(text: unknown): boolean {
+  if (typeof text !== "string" || !/^\d{4}-\d\d-\d\dT\d\d:\d\dZ$/u.test(text)) return false;
+  const seconds = Date.parse(text.replace("Z", ":00Z"));
+  return seconds >= 0 && new Date(seconds).toISOString() === text.replace("Z", ":00.000Z");
+}
+
+/** A PASS has a claim with all that it needs, and its line begins with the same; nothing else claims anything. */
 export function checkClaimed(found: Json): void {
-  const { verdict, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog, providersWord } = found;
+  const { verdict, claim, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog, providersWord } = found;
   const word = providersWord as unknown[];
-  const numbers = ["epsilon", "delta", "unseen", "return"].map((name) => found[name]);
+  const { epsilon, delta, unseen, return: back } = found;
   if (verdict !== "PASS" && verdict !== "SAMPLED-PASS") {
-    const some = [...numbers, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog].some((one) => one !== null);
-    need(!some && word.length === 0, `a ${String(verdict)} claims nothing, and this one has numbers of a claim`);
+    const all = [epsilon, delta, unseen, back, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog];
+    need(all.every((one) => one === null) && word.length === 0, `a ${String(verdict)} claims nothing, and this one has numbers of a claim`);
     return;
   }
+  const [length, digest] = (typeof claimName === "string" && Object.hasOwn(TEXTS, claimName) && TEXTS[claimName]) || refuse("the verdict's claim is not known");
   const counted = claimName === "every-list";
   const delivered = claimName === "until-delivered";
-  need(counted || delivered || claimName === "answers", "the verdict's claim is not known");
   for (const one of [coalition, queries]) {
-    need(counted ? typeof one === "number" && Number.isInteger(one) && one > 0 : one === "any", "claim, coalition and queries do not fit");
+    need(counted ? typeof one === "bigint" && one > 0n && one < 10n ** 20n : one === "any", "claim, coalition and queries do not fit");
   }
-  need(typeof periodFrom === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\dZ$/u.test(periodFrom), "the budget period has no beginning");
-  need(typeof leftOut === "number" && leftOut >= 0 && (leftOut > 0) === (epsilonOfTheLog !== null),
+  need(isMinute(periodFrom), "the budget period has no beginning");
+  need(typeof leftOut === "bigint" && leftOut >= 0n && leftOut < 1n << 64n && (leftOut > 0n) === (epsilonOfTheLog !== null),
     "windows left out and epsilon of the whole log are named together");
   const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => word.includes(one));
   need(ordered.length === word.length && ordered.every((one, at) => one === word[at]), "the provider's word is not named in order");
-  const [epsilon, delta, unseen, back] = numbers;
   need(delivered ? unseen === epsilon && back !== null : unseen === null && back === null, "claim, unseen and return do not fit");
-  const expected: (readonly [string, unknown])[] = [
-    ["epsilon_audit", epsilon], ["claim", claimName], ["coalition", coalition], ["queries", queries],
-    ...(delivered ? ([["unseen", unseen], ["return", back]] as const) : []),
-    ["delta", delta], ["period_from", periodFrom], ["left_out", leftOut],
-    ...(leftOut > 0 ? ([["epsilon_log", epsilonOfTheLog]] as const) : []),
-    ...ordered.map((one) => (WORD_OF_THE_PROVIDER[one] ?? "").split("=") as [string, string]),
-  ];
-  const bounds = ["epsilon_audit", "unseen", "return", "delta", "epsilon_log"];
-  const fields = (found["line"] as string).split(" ").slice(1);
-  for (const [at, [name, value]] of expected.entries()) {
-    const field = fields[at] ?? "";
-    const text = field.slice(name.length + 1);
-    const fits = text === String(value) || (bounds.includes(name) && same(value, text));
-    need(field.startsWith(`${name}=`) && fits, `the signed verdict's line has not the ${name} that its members have`);
-  }
+  const spent = bound(epsilon, "epsilon");
+  const whole = epsilonOfTheLog === "unknown" ? epsilonOfTheLog : epsilonOfTheLog === null ? "" : bound(epsilonOfTheLog, "epsilon of the whole log");
+  const text = [
+    `${verdict} epsilon_audit=${spent} claim=${claimName} coalition=${String(coalition)} queries=${String(queries)}`,
+    ...(delivered ? [`unseen=${spent} return=${bound(back, "return")}`] : []),
+    `delta=${bound(delta, "delta")} period_from=${String(periodFrom)} left_out=${leftOut}`,
+    ...(whole ? [`epsilon_log=${whole}`] : []),
+    ...ordered.map((one) => WORD_OF_THE_PROVIDER[one] ?? ""),
+    "",
+  ].join(" ");
+  const line = found["line"] as string;
+  need(line.startsWith(text), "the signed verdict's line does not have the claim that its members have");
+  const names = line.split(" ").slice(1).map((one) => /^([a-z_]+)=[!-~]+$/u.exec(one)?.[1]);
+  need(!names.includes(undefined) && new Set(names).size === names.length, "the signed verdict's line has a field twice, or something that is no field");
+  need(hex(sha256(utf8((claim as string).slice(0, length)))) === digest, "the signed verdict describes another claim than it names");
+}
+
+/** A name in a line: without blanks and without what separates it from the next field. */
+function word(name: string): string {
+  const code = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
+  return encodeURIComponent(name).replace(/[!'()*]/gu, code).replace(/%2F/gu, "/").replace(/%3A/gu, ":").replace(/%2B/gu, "+");
+}
+
+/** A line ends with the window and the log that it is about; a PASS is about both. */
+export function checkAbout(found: Json, manifest: string | undefined): void {
+  const { verdict, line, window } = found as { verdict: string; line: string; window: string | null };
+  const log = found["log"] as { readonly origin: string; readonly checkpoint?: unknown };
+  need((window === null) === (manifest === undefined), "the signed verdict names a window without its manifest");
+  need(manifest === undefined || /^[0-9a-f]{64}$/u.test(manifest), "the manifest's digest in the signed verdict is not a SHA-256");
+  const named = window === null || manifest === undefined ? "" : ` window=${word(window)}@${manifest.slice(0, 8)}`;
+  need(line.endsWith(`${named} log=${word(log.origin)}`) && (named !== "" || !line.includes(" window=")),
+    "the signed verdict's line does not end with what it is about");
+  const passed = verdict === "PASS" || verdict === "SAMPLED-PASS";
+  need(!passed || (manifest !== undefined && typeof log.checkpoint === "string"), `a ${verdict} is about a window's manifest and a log's checkpoint`);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Parts by themselves, for tests against vectors/: not part of what the package promises. */
 export { encodePoint, generators, msm, point, points } from "./curve.js";
+export { upward } from "./claimed.js";
 export { included, parseProof } from "./dropped.js";
 export { checkColumns, checkNamed } from "./indices.js";
 export { checkInclusion, leafHash, merkleRoot } from "./merkle.js";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
 import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
-import { checkClaimed } from "./claimed.js";
+import { checkAbout, checkClaimed } from "./claimed.js";
 import { decode } from "./decoder.js";
 import { parseJson } from "./json.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
@@ -196,5 +196,6 @@ export function readVerdict(data: Uint8Array, auditor?: Uint8Array): Verdict {
   const checkpoint = readLog(log, subjects);
   const about = [...subjects.keys()].filter((name) => name.startsWith(MANIFEST)).map((name) => name.slice(MANIFEST.length));
   need(about.every((name) => name === predicate["window"]), "the signed verdict is about the manifest of another window than it names");
+  checkAbout(predicate, about.length ? subjects.get(`${MANIFEST}${about[0] ?? ""}`) : undefined);
   return { signer: hex(signer), line: predicate["line"] as string, log: log["key"] as string, checkpoint };
 }

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A signed verdict's line says what its members say, and nothing else in their place.  SPEC D.12.5, D.18.
+
+The line is what people read and hand on, so a reader holds all of it against the statement: what it claims, about which
+window of which log, and the claim in words.  An auditor that signs two different things is believed in neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.verdict import Claimed, about
+from ragseal.verifier.report import claim
+
+_FIELD = re.compile(r"([a-z_]+)=[!-~]+")
+
+
+def check_line(said: Mapping[str, Any], claimed: Claimed | None, manifest: bytes | None) -> None:
+    """The line, and the claim in words, of a predicate whose members are of the right types.
+
+    Args:
+        claimed: what its members claim.
+        manifest: its digest, among the statement's subjects.
+
+    Raises:
+        AttestationError: line, text and members contradict each other, or a PASS is about no window or no log.
+    """
+    outcome, line, window = said["verdict"], said["line"], said["window"]
+    if not line.startswith(f"{outcome} "):
+        raise AttestationError("the signed verdict and its line contradict each other")
+    if (window is None) != (manifest is None):
+        raise AttestationError("the signed verdict names a window and no manifest of it, or a manifest and no window")
+    end = about(None if window is None or manifest is None else (window, manifest), said["log"]["origin"])
+    if not line.endswith(f" {end}") or (manifest is None and " window=" in line):
+        raise AttestationError(f"the signed verdict's line does not end with what it is about: {end}")
+    if claimed is None:
+        return
+    if not line.startswith(f"{outcome} {claimed.text()} "):
+        raise AttestationError("the signed verdict's line does not have the claim that its members have")
+    fields = [_FIELD.fullmatch(one) for one in line.split(" ")[1:]]
+    names = [one.group(1) for one in fields if one is not None]
+    if len(names) < len(fields) or len(set(names)) < len(names):
+        raise AttestationError("the signed verdict's line has a field twice, or something that is no field")
+    if not said["claim"].startswith(claim.of(claimed.claim)):
+        raise AttestationError(f"the signed verdict describes another claim than {claimed.claim}")
+    if manifest is None or said["log"].get("checkpoint") is None:
+        raise AttestationError(f"a {outcome} is about a window's manifest and a log's checkpoint, and this one is not")
