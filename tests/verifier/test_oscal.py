@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ragseal.kernel.verdict import word
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.signed import envelope
@@ -89,7 +90,9 @@ def test_names_of_others_are_no_markup(verdicts: dict[str, Verdict]) -> None:
     said["predicate"]["steps"][0]["message"] = hostile
     said["predicate"]["window"] = hostile
     said["predicate"]["doesNotSay"] = [hostile]
-    said["subject"] = [one for one in said["subject"] if not one["name"].startswith("manifest")]
+    said["predicate"]["line"] = said["predicate"]["line"].replace(" window=w1@", f" window={word(hostile)}@")
+    for one in said["subject"]:
+        one["name"] = one["name"].replace("manifest of window w1", f"manifest of window {hostile}")
     changed = envelope.seal(PAYLOAD_TYPE, json.dumps(said).encode(), KEY)
     text = assessment_results(changed, read_verdict(changed, PUBLIC)).decode()
     assert text.replace("\n", "").isprintable()

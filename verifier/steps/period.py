@@ -150,8 +150,8 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         one = _charged(signed, index, coins, max(policy.n_max, most.get(digest, 0)), accounts[digest])
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (later if behind else outside if before else inside).append(one)
-    thrown = _abandoned(log, window, auditor, entered, opened, minute)
-    return Period(start, tuple(inside), tuple(outside), thrown.inside, thrown.before, tuple(later), thrown.later)
+    thrown, thrown_before, thrown_later = _abandoned(log, window, auditor, entered, opened, minute)
+    return Period(start, tuple(inside), tuple(outside), thrown, thrown_before, tuple(later), thrown_later)
 
 
 def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
@@ -176,15 +176,6 @@ def _coin_period(entered: Manifests, index: int, signed: SignedManifest) -> byte
     return manifest.coin_period
 
 
-@dataclass(frozen=True, slots=True)
-class _Abandoned:
-    """Windows that threw coins and did not open before the audited one."""
-
-    inside: tuple[PeriodWindow, ...]  #: of the period
-    before: tuple[PeriodWindow, ...]  #: of a time before it
-    later: tuple[PeriodWindow, ...]  #: entered after the audited one opened; not opened in the log as it was audited
-
-
 def _abandoned(
     log: LogView,
     window: Entered,
@@ -192,7 +183,7 @@ def _abandoned(
     entered: Manifests,
     opened: Mapping[bytes, int],
     minute: int,
-) -> _Abandoned:
+) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
     What opens one of them afterwards changes nothing: the provider had passed it over by then.  Where a seal names this
@@ -202,6 +193,9 @@ def _abandoned(
     is what ends it, and its own policy does not name the period's beginning or a later one: a window of the period
     could have carried on its coins, so the provider could pick.  One that was entered after this one opened decides
     nothing here, but the whole log has thrown its coins.
+
+    Returns:
+        Those of the period, those before it, and those that were entered after this window opened and are not opened.
     """
     seals: dict[bytes, list[set[str]]] = {}
     nonces: dict[bytes, set[str]] = {}
@@ -242,7 +236,7 @@ def _abandoned(
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
         named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
         (inside if time >= minute or named else before).append(one)
-    return _Abandoned(tuple(inside), tuple(before), tuple(later))
+    return tuple(inside), tuple(before), tuple(later)
 
 
 def _times(log: LogView, auditor: Auditor) -> list[tuple[int, int]]:
