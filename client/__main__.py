@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,8 +94,15 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **w
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
-    with connected(**where) as client:
-        result = patiently(lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True))
+    try:
+        with connected(**where) as client:
+            result = patiently(
+                lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True)
+            )
+    except AuditError:
+        with suppress(AuditError):  # what was met first is told
+            _tell_owed(where["directory"], "a query of window {} is signed and may be paid; its answer is owed")
+        raise
     show(result, as_json, _hidden(where["directory"], result), top)  # before anything else can fail: it is paid
     for window in result.unanswered:
         click.echo(
@@ -102,10 +110,7 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **w
             "the first one was not recorded and cost nothing: `ragseal-client resume` asks for its answer",
             err=True,
         )
-    for window in [one.manifest.window for one in windows_of(where["directory"]) if one.owes]:
-        if window in result.unanswered:
-            continue
-        click.echo(f"an answer of window {window} is owed from before: `ragseal-client resume` fetches it", err=True)
+    _tell_owed(where["directory"], "an answer of window {} is owed from before", result.unanswered)
 
 
 @main.command()
@@ -130,6 +135,13 @@ def resume(again: bool, as_json: bool, **where: Any) -> None:
         click.echo(f"given up before: {found.given_up}; `resume --again` asks for these answers too", err=True)
     if found.owed:
         sys.exit(1)
+
+
+def _tell_owed(directory: Path, text: str, told: Sequence[str] = ()) -> None:
+    """Say of each window with a request that has no answer yet how to get it; of those in ``told`` it was said."""
+    for one in windows_of(directory):
+        if one.owes and one.manifest.window not in told:
+            click.echo(f"{text.format(one.manifest.window)}: `ragseal-client resume` fetches it", err=True)
 
 
 def _hidden(directory: Path, result: Result) -> float:

@@ -189,7 +189,10 @@ class WindowState:
     @property
     def owes(self) -> bool:
         """Whether an answer is to be fetched, as far as file names tell."""
-        return (self.folder / "pending").exists() and self.given_up is None
+        if not (self.folder / "pending").exists() or self.given_up is not None:
+            return False
+        answers, put_away = (len(list(self.folder.glob(f"*.{kind}"))) for kind in ("answer", "exchange"))
+        return answers == put_away  # one more: the answer is kept, and its request not put away yet
 
     def begin(self, exchange: Exchange) -> None:
         """Keep a signed request durably, before it is sent.  Raises ConfigurationError: another one is pending."""

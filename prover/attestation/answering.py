@@ -378,8 +378,9 @@ class Attestation:
         recorded = Record.decode(await asyncio.to_thread(self._journal.data, window.records[seq]))
         if recorded.signed.encode() != canonical:
             raise AttestationError(
-                f"request {request.ctr} of this account was another one: every ctr is signed once; go on with "
-                f"{window.counters.get(request.account, 0) + 1}"
+                f"request {request.ctr} of this account was another one, and a number is signed once: the account's "
+                f"folder is an older copy, or two are in use. Go on with the one that has asked "
+                f"{window.counters.get(request.account, 0)} times in this window, or ask in the next window"
             )
         await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
         secrets = await self._window_secrets(window, account)
