@@ -93,7 +93,8 @@ def test_readmes_ten_lines_run(
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
     (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     monkeypatch.setattr("ragseal.client.client.Client", lambda *_, **__: found.client())
-    exec(block, {"LOG_KEY": "key"})
+    monkeypatch.setenv("LOG_KEY", "key")
+    exec(block, {})
     shown = capsys.readouterr().out
     assert ("all by the noise alone: " in shown) == (scene == "empty")
 
