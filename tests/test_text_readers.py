@@ -46,8 +46,10 @@ from ragseal.verifier.named_key import named_key
 
 ROOT = Path(__file__).resolve().parent.parent
 VKEY = NoteVerifier("example.org/rag", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes_raw())
-PEM = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes(
-    Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+PEM = (
+    Ed25519PrivateKey.from_private_bytes(bytes(32))
+    .public_key()
+    .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 )
 JSONL = b'{"id": "1", "text": "one"}\n{"id": "2", "text": "tw\xc3\xb6"}\n'
 
@@ -219,6 +221,10 @@ MACHINE_MADE = {
     "ledger/observer.py": "what the observer itself remembers",
     "ledger/page.py": "the page's own files, and sizes.json of an export",
     "ledger/witness.py": "the alarm that the witness itself wrote",
+    "runtime/edges/filesystem.py": "what the system says in /proc",
+    "runtime/edges/listening.py": "what the system says in /proc",
+    "runtime/edges/locks.py": "what the system says in /proc",
+    "runtime/edges/mounts.py": "what the system says in /proc",
     "runtime/face.py": "the page's style sheet",
     "verifier/probe/commands.py": "the plant that the probe itself wrote",
     "verifier/state.py": "nonces that the auditor itself wrote",

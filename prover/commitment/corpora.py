@@ -212,18 +212,20 @@ def chunks(text: str, size: int) -> Iterator[str]:
     Breaks after a paragraph, else a line, a sentence or a word, whichever comes first in that order in the second
     half of the piece; a word longer than a piece is cut.
     """
-    rest = text.strip()
-    while len(rest) > size:
-        cut = size
+    text, at = text.strip(), 0
+    while len(text) - at > size:
+        cut = at + size
         for mark in ("\n\n", "\n", ". ", " "):
-            at = rest.rfind(mark, size // 2, size - len(mark) + 1)
-            if at >= 0:
-                cut = at + len(mark)
+            found = text.rfind(mark, at + size // 2, cut - len(mark) + 1)
+            if found >= 0:
+                cut = found + len(mark)
                 break
-        yield rest[:cut].rstrip()
-        rest = rest[cut:].lstrip()
-    if rest:
-        yield rest
+        yield text[at:cut].rstrip()
+        at = cut
+        while text[at].isspace():  # the last character is none
+            at += 1
+    if text:
+        yield text[at:]
 
 
 # ---- content ---------------------------------------------------------------------------------------------------------
@@ -244,9 +246,9 @@ def _document(value: Mapping[str, Any], fields: JsonFields, where: str, notes: N
     title = ""
     if fields.title is not None and value.get(fields.title) is not None:
         title = _member(value, fields.title, where)
-    identifier = _identifier(value, fields.id, where)
+    named, identifier = _identifier(value, fields.id, where)
     metadata = taken(value, fields.metadata, where)
-    notes.unread(unread(value, (*fields.id, fields.text, fields.title), fields.metadata))
+    notes.unread(unread(value, (named, fields.text, fields.title), fields.metadata))
     notes.carried(pair.key for pair in metadata.pairs)
     return Document(identifier, "\n".join(part for part in (title, text) if part.strip()), metadata)
 
@@ -260,13 +262,14 @@ def _member(value: Mapping[str, Any], name: str, where: str) -> str:
     return text
 
 
-def _identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> str:
+def _identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> tuple[str, str]:
+    """The first of these members that is there, and its value."""
     for name in names:
         if name in value:
             found = value[name]
             if isinstance(found, bool) or not isinstance(found, str | int):
                 raise EncodingError(f"{where}: member {name!r} is neither a string nor an integer")
-            return str(found)
+            return name, str(found)
     raise EncodingError(f"{where}: no member {' or '.join(repr(name) for name in names)}")
 
 
@@ -274,9 +277,10 @@ def _texts(root: Path, files: list[Path], limits: Limits, size: int | None) -> I
     for path in files:
         require_file(path, limits)
         # at most four bytes a character, so a file beyond that is too long in any case
-        most = 4 * limits.text_characters if size is None else limits.file_bytes
+        most = 4 * limits.text_characters if size is None else limits.chunked_bytes
         if path.stat().st_size > most:
-            raise EncodingError(f"{path}: larger than {most} bytes; split it, or ask for chunks")
+            chunked = ", or ask for chunks" if size is None else ""
+            raise EncodingError(f"{path}: larger than {most} bytes; split it{chunked}")
         raw = texts.read_bytes(path, str(path), most=most, error=EncodingError)
         text = texts.text_of(raw, str(path), error=EncodingError)
         name = path.relative_to(root).as_posix()

@@ -71,14 +71,15 @@ def _names(
             raise EncodingError(
                 f"{where}: the first row must name every column, each once; {name!r} stands there twice"
             )
-    missing = [] if text in names else [repr(text)]
+    missing = [] if text in names else [(repr(text), [text])]
     if not set(ids) & set(names):
-        missing.append(" or ".join(map(repr, ids)))
-    missing += [f"{name!r}, which is to be metadata" for name in metadata if name not in names]
+        missing.append((" or ".join(map(repr, ids)), list(ids)))
+    missing += [(f"{name!r}, which is to be metadata", [name]) for name in metadata if name not in names]
     if not missing:
         return names
-    reason = _separator(head) or _spelling(names, [text, *ids, *metadata]) or "the first row names the columns"
-    raise EncodingError(f"{where}: no column {missing[0]}; {reason}")
+    first, wanted = missing[0]
+    reason = _separator(head) or _spelling(names, wanted) or "the first row names the columns"
+    raise EncodingError(f"{where}: no column {first}; {reason}")
 
 
 def _separator(head: str) -> str:

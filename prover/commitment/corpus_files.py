@@ -31,6 +31,7 @@ class Limits:
 
     line_bytes: int = 8 << 20
     file_bytes: int = 16 << 30
+    chunked_bytes: int = 256 << 20  #: of a text file that is split into chunks, which memory holds as a whole
     text_characters: int = 1 << 20
     id_characters: int = 512
     documents: int = 1 << 24

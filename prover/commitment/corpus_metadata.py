@@ -54,12 +54,22 @@ def taken(value: Mapping[str, Any], names: Sequence[str], where: str) -> Metadat
 
 
 def unread(value: Mapping[str, Any], read: Sequence[str | None], names: Sequence[str]) -> list[str]:
-    """What of a line is neither read nor metadata; members of its ``metadata`` by their path."""
-    rest = [name for name in value if name not in (*read, *names)]
+    """What of a line is neither read nor metadata; members of its ``metadata`` by their path.
+
+    A member with another value than the one of its name in ``metadata`` is not taken: it is called so.
+    """
     inner = value.get(NESTED)
-    if names and isinstance(inner, dict) and NESTED in rest:
+    nested = inner if names and isinstance(inner, dict) else None
+    rest = [name for name in value if name not in (*read, *names)]
+    if nested is None:
+        return rest
+    if NESTED in rest:
         rest.remove(NESTED)
-        rest += [f"{NESTED}.{name}" for name in inner if name not in names]
+        rest += [f"{NESTED}.{name}" for name in nested if name not in names]
+    for name in names:
+        one, other = nested.get(name), value.get(name)
+        if None not in (one, other) and one != other and name not in read:
+            rest.append(f"{name} beside {NESTED}.{name}")
     return rest
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ragseal.prover.commitment.corpora import (
     Document,
     JsonFields,
     Limits,
+    chunks,
     open_corpus,
     read_beir_qrels,
     read_beir_queries,
@@ -288,6 +290,27 @@ def test_a_column_without_a_name_is_noted(tmp_path: Path) -> None:
         "not kept, as they are not named as metadata: 'column 1 (no name)' (in 1 documents), 'column 4 (no name)' "
         "(in 1 documents)"
     ]
+
+
+def test_the_name_that_is_near_the_missing_one_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(EncodingError, match=r"no column 'text'; it has 'Text': "):
+        list(read_csv(_file(tmp_path, b"ID,Text\n1,a\n", "c.csv")))
+
+
+def test_a_large_file_is_not_read_for_its_chunks(tmp_path: Path) -> None:
+    """Memory would hold all of it; one of holes takes no disk."""
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(300 << 20)
+    with pytest.raises(EncodingError, match=r"a\.txt: larger than 268435456 bytes; split it$"):
+        list(read_text_folder(tmp_path, chunk_characters=100))
+
+
+def test_chunks_take_time_in_proportion_to_the_text() -> None:
+    """Copies of the rest would take minutes."""
+    text = "word and word. " * (1 << 20)
+    began = time.process_time()
+    assert "".join("".join(chunks(text, 100)).split()) == "".join(text.split())
+    assert time.process_time() - began < 20
 
 
 def test_lines_that_end_in_carriage_returns_alone_are_named(tmp_path: Path) -> None:

@@ -42,6 +42,24 @@ def test_members_that_are_not_read_are_named(tmp_path: Path) -> None:
     assert Notes().lines() == []
 
 
+def test_what_stands_twice_in_a_line_is_taken_once_and_the_other_is_named(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path,
+        b'{"id": "1", "_id": "z", "text": "t", "s": "outer", "metadata": {"s": "inner"}}\n'
+        b'{"_id": "2", "text": "t", "s": "same", "metadata": {"s": "same"}}\n'
+        b'{"id": "3", "text": "t", "s": "alone", "metadata": {"s": null}}\n',
+    )
+    notes = Notes()
+    found = list(open_corpus(f"jsonl:{path}", fields=_named("s"), notes=notes))
+    assert [(one.id, {pair.key: pair.value for pair in one.metadata.pairs}) for one in found] == [
+        ("1", {"s": "inner"}), ("2", {"s": "same"}), ("3", {"s": "alone"})
+    ]  # fmt: skip
+    assert notes.members == {"_id": 1, "s beside metadata.s": 1}
+    notes = Notes()
+    list(open_corpus(f"csv:{_file(tmp_path, b'_id,id,text' + chr(10).encode() + b'z,1,t', 'c.csv')}", notes=notes))
+    assert notes.members == {"_id": 1}
+
+
 # --- metadata --------------------------------------------------------------------------------------------------------
 
 
