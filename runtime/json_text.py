@@ -31,6 +31,8 @@ def parse_json(text: str, where: str, *, error: type[AuditError] = EncodingError
         return json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant)
     except ValueError as wrong:
         reason = wrong.msg if isinstance(wrong, json.JSONDecodeError) else str(wrong)
+        if reason.startswith("Exceeds the limit"):  # Python's own, with advice for programmers
+            reason = "a whole number of more than 4300 digits"
         raise error(f"{where}: not {kind} ({reason[:80]})") from None
 
 

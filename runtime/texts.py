@@ -149,6 +149,8 @@ def toml_of(data: bytes, what: str, *, error: Wrong = ConfigurationError, form: 
         return tomllib.loads(_plain_breaks(text_of(data, what, error=error)))
     except (ValueError, RecursionError) as wrong:
         said = "nested too deep" if isinstance(wrong, RecursionError) else str(wrong)
+        if said.startswith("Exceeds the limit"):  # Python's own, with advice for programmers
+            said = "a whole number of more than 4300 digits"
         raise error(f"{what} is not TOML: {said[:200]}{f'. {form}' if form else ''}") from None
 
 

@@ -9,10 +9,11 @@ that 1 could be either.  Times are seconds since 1970 or left out (opens at once
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -308,8 +309,9 @@ def _window(values: dict[str, Any], claim: str) -> tuple[int, int]:
 
 def _whole(values: dict[str, Any], name: str) -> int:
     value = values[name]
-    if isinstance(value, datetime) and name in TIMES:
-        seconds = f": {name} = {round(value.timestamp())}" if value.tzinfo else ""
+    if isinstance(value, date) and name in TIMES:  # a datetime is a date, too
+        zoned = isinstance(value, datetime) and value.tzinfo is not None
+        seconds = f": {name} = {round(value.timestamp())}" if zoned else ""
         raise PolicyError(f"policy: {name} is a number of seconds since 1970, not {texts.shown(value)}{seconds}")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {texts.shown(value)}")
@@ -340,6 +342,8 @@ def _cosine(values: dict[str, Any], name: str) -> int:
         )
     if not isinstance(value, float):
         raise PolicyError(f"policy: {name} must be a cosine such as 0.3, not {texts.shown(value)}")
+    if math.isnan(value):
+        raise PolicyError(f"policy: {name} must be a cosine such as 0.3, not nan")
     if not 0 <= value <= 1:
         raise PolicyError(
             f"policy: the cosine {name} = {value!r} is outside [0, 1]; the nearest is {min(1.0, max(0.0, value))}"

@@ -40,6 +40,8 @@ def test_names_with_dots_stand_in_quotes(tmp_path: Path) -> None:
         ('alice = "acme"\n', "'alice' stands in no table. An account is [NAME]"),
         ("", "holds no account. An account is [NAME]"),
         ("[alice\n", "is not TOML"),
+        (f"[alice@example.org]\nkey = {KEY!r}\n", 'stands in quotes, ["alice@example.org"]'),
+        ("[alice]\nkey = " + "9" * 5000, "is not TOML: a whole number of more than 4300 digits. An account"),
     ],
 )
 def test_a_file_that_is_wrong_says_what_to_write(tmp_path: Path, text: str, said: str) -> None:

@@ -92,6 +92,12 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, why: str) -> None:
         next(reader)
 
 
+def test_a_number_that_no_program_reads_is_named_without_python(tmp_path: Path) -> None:
+    path = _file(tmp_path, b'{"id": ' + b"9" * 5000 + b', "text": "a"}\n')
+    with pytest.raises(EncodingError, match=r"line 1: not a JSON object \(a whole number of more than 4300 digits\)"):
+        list(read_jsonl(path))
+
+
 def test_brackets_inside_strings_do_not_nest(tmp_path: Path) -> None:
     line = b'{"id": "b", "text": "' + b"[" * 500 + b'\\"{' * 500 + b'"}\n'
     assert [d.id for d in open_corpus(f"jsonl:{_file(tmp_path, GOOD + line)}")] == ["a", "b"]

@@ -86,7 +86,7 @@ def test_members_that_are_named_are_metadata(tmp_path: Path) -> None:
         Document("b", "y", committed({"pages": 1000, "id": "b"})),
         Document("c", "z", committed({"source": "inner", "pages": 2, "id": "c"})),
     ]
-    assert notes.members == {"url": 1, "metadata.deep": 1}
+    assert notes.members == {"url": 1, "metadata.deep": 1, "source beside metadata.source": 1}
     assert notes.awaited == {}
 
 

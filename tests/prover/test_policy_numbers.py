@@ -48,7 +48,7 @@ def test_cosines_are_decimals() -> None:
         ({"hi": "0.7"}, "hi must be a cosine such as 0.3, not '0.7'"),
         ({"hi": True}, "hi must be a cosine such as 0.3, not true"),
         ({"hi": [0.7]}, "not a list of 1"),
-        ({"hi": float("nan")}, "outside [0, 1]"),
+        ({"hi": float("nan")}, "hi must be a cosine such as 0.3, not nan"),
         ({"lo": 0.7, "hi": 0.3}, "not [0.7, 0.3] in cosines: write lo = 0.3, hi = 0.7 (they look swapped)"),
         ({"lo": 0.3, "hi": 0.3}, "not [0.3, 0.3] in cosines: write a window such as"),
         (ANSWERS | {"similarity": 1}, "similarity is a cosine, .*write similarity = 1.0"),
@@ -80,6 +80,8 @@ def test_errors_show_values_as_the_file_has_them() -> None:
     with pytest.raises(PolicyError, match=r"opens is a number of seconds since 1970, not 2026-09-21T12:00:00\+00:00: "
                        rf"opens = {int(day.timestamp())}$"):  # fmt: skip
         read(opens=day)
+    with pytest.raises(PolicyError, match=r"closes is a number of seconds since 1970, not 2026-09-21$"):
+        read(closes=day.date())
     for change in ({"opens": day}, {"gain": day}, {"estimate": day}, {"guard": day}, {"claim": day}, {"delta": day},
                    {"vocabulary": day}, {"class": "tiny", "unseen": day}, {"guard": "returned", "guard_formula": day},
                    {"version_every": day}):  # fmt: skip
