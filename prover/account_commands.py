@@ -23,8 +23,8 @@ from ragseal.runtime.terminal import (
 )
 
 FORM = (
-    'An account is [NAME] with the lines tenant = "..." and key = "64 hexadecimal digits"; a name with other characters '
-    'than a to z, digits, - and _ stands in quotes, ["alice@example.org"]'
+    'An account is [NAME] with the lines tenant = "..." and key = "64 hexadecimal digits"; a name with other '
+    'characters than a to z, digits, - and _ stands in quotes, ["alice@example.org"]'
 )
 MEMBERS = ("tenant", "key")
 

@@ -310,8 +310,8 @@ def _window(values: dict[str, Any], claim: str) -> tuple[int, int]:
 def _whole(values: dict[str, Any], name: str) -> int:
     value = values[name]
     if isinstance(value, date) and name in TIMES:  # a datetime is a date, too
-        zoned = isinstance(value, datetime) and value.tzinfo is not None
-        seconds = f": {name} = {round(value.timestamp())}" if zoned else ""
+        at = round(value.timestamp()) if isinstance(value, datetime) and value.tzinfo is not None else None
+        seconds = "" if at is None else f": {name} = {at}"
         raise PolicyError(f"policy: {name} is a number of seconds since 1970, not {texts.shown(value)}{seconds}")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise PolicyError(f"policy: {name} must be a whole number from 0 to 2^63 - 1, not {texts.shown(value)}")
