@@ -105,6 +105,7 @@ class Attestation:
         self._admission = Admission(journal.history, self._pending, tools.clock, tools.under_way)
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
         self._running: set[asyncio.Task[Answered]] = set()
+        self._draining = False
         self._retrieves: Counter[bytes] = Counter()  #: of them, by account key
         self._work = asyncio.Semaphore(2)
         self._accounts: dict[tuple[bytes, str], Account] = {}
@@ -247,7 +248,8 @@ class Attestation:
             log.error("a retrieval failed: %s", type(error).__name__)
 
     async def drain(self) -> None:
-        """Wait for every answer under way."""
+        """Wait for every answer under way; an answer in words that waits for its turn is not begun."""
+        self._draining = True
         while self._running:
             await asyncio.wait(set(self._running))
 
@@ -263,6 +265,8 @@ class Attestation:
             job = await self._job(window, account, message, pending)
             # each for as long as the policy says, so that nobody's turn tells of work
             async with self.worded.places(len(job.version.matrix)):
+                if self._draining:  # it may be one of many, each of which would take as long
+                    raise TransportError("this provider is being stopped: send the same request again later")
                 return await self._answer_in_words(job, account)
 
     @contextmanager

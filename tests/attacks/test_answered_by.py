@@ -340,6 +340,27 @@ def test_as_many_answers_are_written_at_once_as_have_threads_for_all_documents()
     assert at_once(34592, 100) == 1
 
 
+def test_a_stop_waits_for_what_was_admitted_and_begins_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would take as long as the policy says, one behind the other."""
+    monkeypatch.setattr(worded, "most_threads", lambda: (1, "a test"))
+
+    async def run() -> None:
+        async with answering_on(tmp_path / "p", timer=Timer(), answered_by=3) as serving:
+            asked = [asyncio.create_task(Asker(name, serving).ask(QUESTION)) for name in ("alice", "bob", "carol")]
+            await asyncio.sleep(1)
+            began = time.monotonic()
+            await serving.attestation.drain()
+            assert time.monotonic() - began < 4
+            found = await asyncio.gather(*asked, return_exceptions=True)
+            refused = [str(one) for one in found if isinstance(one, TransportError)]
+            assert len(newest(serving).records) == 1
+            assert [one.split(":")[0] for one in refused] == ["this provider is being stopped"] * 2
+
+    asyncio.run(run())
+
+
 # --- a machine that does not do its work in time ---------------------------------------------------------------------
 
 
