@@ -97,8 +97,8 @@ class Metrics:
     def timed(self, request: bytes) -> bool:
         """Whether the time of a SignedRequest's answer may be told.
 
-        In a window of answers it grows with the documents that take part, whose number nobody is told without noise
-        (SPEC A.14.7).
+        In a window of answers it is what the policy says and the wait for a turn (SPEC A.14.7); what it is more would
+        be work, and so might tell how many documents take part.
         """
         try:
             manifest = SignedRequest.decode(request).request.manifest
