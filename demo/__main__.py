@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make demo``: one audit window through phases A to D, by a provider, an auditor and an observer as real processes.
 
-Ends with the auditor's verdict in one line; var/demo/report.json and report.html hold every step and its evidence.
+Ends with the auditor's verdict in one line; var/demo/report.json and report.html hold every step and its evidence, as
+the auditor signed them, and demo.json what the run took.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from ragseal.runtime.tls import BY_DEFAULT
 
 CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
+ABOUT = "demo.json"  #: times, machine and corpora of the run
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
 
@@ -229,9 +231,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         watch.stage("stop", "stopping provider, auditor and observer")
     watch.end()
     value = worth(folder / "provider", BEIR_TENANT, answers, plan.judged, model) if plan.judged else None
-    report_file = folder / "report.json"
-    report = json.loads(report_file.read_text())
-    report["demo"] = {
+    about = {
         "stages": watch.seconds,
         "machine": machine(),
         "class": plan.class_name,
@@ -240,7 +240,9 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> str
         "embedder": embedder,
         "quality": None if value is None else asdict(value),
     }
-    report_file.write_text(json.dumps(report, indent=1) + "\n")
+    # In a file of its own: report.json is signed as it is.
+    (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+    report = json.loads((folder / "report.json").read_text())
     if value is not None:
         out.print(value.sentence, markup=False)
     learnt = (report.get("attacker_guess") or {}).get("sentence")

@@ -14,6 +14,7 @@ import pytest
 
 from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
+from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict
 
 pytestmark = pytest.mark.slow
 
@@ -78,10 +79,13 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert [s["status"] for s in report["steps"]] == ["ok"] * 11
     assert all(s["evidence"] for s in report["steps"])
     page = (out / "report.html").read_text()
+    given = {name: (out / name).read_bytes() for name in REPORTS}
+    signed = read_verdict((out / FILE_NAME).read_bytes(), bytes.fromhex(report["auditor"]["key"]), given)
+    assert signed.line == line, "what the demo leaves is what its auditor signed"
     assert "PASS" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert children_of_the_demo(out) == []
-    quality = report["demo"]["quality"]
+    quality = json.loads((out / "demo.json").read_text())["quality"]
     assert quality["queries"] == 18
     assert 0 <= quality["ndcg10"] <= 1
     assert f"nDCG@10 of 18 judged queries: {quality['ndcg10']:.3f}; without noise" in done.stderr

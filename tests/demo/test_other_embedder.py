@@ -69,6 +69,6 @@ def test_demo_passes(model: Path, tmp_path: Path) -> None:
     report = json.loads((out / "report.json").read_text())
     assert report["records"] == report["proven"] == 24
     assert len(report["estimate"]["members"]) == 2
-    assert report["demo"]["embedder"] == f"sentence-transformers:{model}"
+    assert json.loads((out / "demo.json").read_text())["embedder"] == f"sentence-transformers:{model}"
     policy = (out / "policy.toml").read_text()
     assert "lo = 0.30\nhi = 0.70\n" not in policy
