@@ -20,7 +20,6 @@ from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
 from ragseal.kernel.slot_text import NO_METADATA, NO_SALT, Metadata, SlotText, keyword
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.vocabulary import Vocabulary
-from ragseal.verifier.report.claim import in_short
 from ragseal.verifier.report.document import build
 from tests.attacks.answered import COUNTS, NAME, AnsweredWorld, Lie, answers_policy, window, words
 from tests.attacks.checks import (
@@ -67,7 +66,8 @@ def test_a_document_in_the_answer_s_text_passes_as_the_provider_s_word() -> None
     report = build(verdict)
     assert "each text was written from question and keywords alone" in report["claim"]
     assert any("could repeat a document" in note for note in report["does_not_say"])
-    assert any("texts of the keywords alone" in note for note in in_short(False, answered=True))
+    first = visible(report).partition("What the number means")[0].partition("In five sentences")[2]
+    assert first.count("that the texts of answers say no more than question and keywords") == 2, "each part once"
     told = [one["condition"] for one in report["epsilon"]["conditions"] if one["holds"] is None]
     assert any("text is written from the question and the keywords" in one for one in told)
     assert any("vocabulary" in one for one in told)

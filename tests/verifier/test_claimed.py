@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.guess import best_guess
+from ragseal.accounting.rounding import per_cent
 from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
@@ -118,7 +120,12 @@ def test_six_periods_of_a_day_do_not_print_one_days_epsilon_for_ever(passes: dic
     assert " left_out=0 " in alone.line()
     assert "epsilon_log" not in alone.line()
     span = summary.sentences(document.build(verdict))[1]
-    assert f"without {DAYS - 1} windows of the log; with them epsilon is " in span
+    shown = verdict.line().partition(" epsilon_log=")[2].split()[0]
+    assert f"Not counted: {DAYS - 1} windows of the log; with them epsilon is {shown}, not " in span
+    sure = per_cent(best_guess(float(shown), 1e-6 if name == EVERY_LIST else 0.0))
+    assert f" With the {DAYS - 1} windows of the log that the budget period does not count, it is {sure}." in (
+        summary.guess_line(document.build(verdict))
+    )
     whole = verdict.budget.whole_log  # type: ignore[union-attr]
     if name == UNTIL_DELIVERED:
         assert whole == pytest.approx(DAYS * found["unseen"])
@@ -177,6 +184,9 @@ def test_what_has_no_finite_epsilon_with_the_windows_outside_says_so() -> None:
     values = document.build(verdict)
     assert verdict.tone == summary.tone(values) == "mid"
     assert "weak over the whole log" in summary.heading(values)
+    assert " With the window of the log that the budget period does not count, nothing is bounded." in (
+        summary.guess_line(values)
+    )
 
 
 def test_an_epsilon_of_the_log_that_is_not_known_is_not_left_out_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:

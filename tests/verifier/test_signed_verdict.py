@@ -212,7 +212,10 @@ def test_the_command(tmp_path: Path, honest: tuple[bytes, bytes]) -> None:
     assert another.exit_code == 1
     assert "report.json is not the one that this verdict was signed with" in another.output
     report.unlink()
-    assert run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex()]).exit_code == 3
+    failed = run.invoke(main, ["verdict", "verify", str(file), "--auditor", PUBLIC.hex()])
+    assert failed.exit_code == 3
+    assert "claim" in done.stderr
+    assert "claim" not in failed.stderr, "below a FAIL it would be read as one"
     wrong = run.invoke(main, ["verdict", "verify", str(file), "--auditor", "11" * 32])
     assert wrong.exit_code == 1
 

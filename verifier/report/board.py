@@ -52,10 +52,11 @@ def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
         else:
             delta, count = float(report["delta"]), details.get("k_max_of_the_period", "?")
             accounts = f"{count} account" if count == 1 else f"{count} accounts together"
+            alone = "one account, in this window"
             if summary.filtered(report) is not None:
-                accounts = "any number of accounts"
+                accounts, alone = "any number of accounts", "one account that asks all it may, in this window"
             rows = [
-                ("one account, in this window", float(details["epsilon_of_one_account"]), delta),
+                (alone, float(details["epsilon_of_one_account"]), delta),
                 (f"{accounts}, over the budget period", float(report["epsilon_audit"]), delta),
             ]
             if summary.filtered(report) is not None:

@@ -150,10 +150,6 @@ _COALITIONS = (
     "More accounts than the coalition has, and how many accounts one person holds: that is estimated, not known."
 )
 _HANDED = "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it."
-_WRITTEN = (
-    "That histograms are of the tenant's documents, texts of the keywords alone and the vocabulary public, and that a "
-    "document takes part in no more answers than the policy says: all of it is the provider's word."
-)
 _SHORT = (
     "Windows before the budget period, and that the others in it kept their rules: each has a verdict of its own.",
     "That everybody was shown the log that this auditor was shown: receipts and observers tell.",
@@ -163,10 +159,14 @@ _SHORT = (
 
 
 def in_short(delivered: bool, answered: bool = False) -> list[str]:
-    """The limits of a PASS for the first page; ``delivered``: of the claim until-delivered; ``answered``: of "
-    "answers."""
-    if answered:
-        return [_WRITTEN, *_SHORT]
+    """The limits of a PASS for the first page, beside what rests on the provider's word.
+
+    Args:
+        delivered: of the claim until-delivered.
+        answered: of the claim answers.
+    """
+    if answered:  # whose texts and histograms are the provider's word
+        return list(_SHORT)
     return [_READ, _HANDED if delivered else _COALITIONS, *_SHORT]
 
 

@@ -99,7 +99,7 @@ def _facts(report: Mapping[str, Any]) -> str:
     if summary.unseen(report) is not None:
         facts = [
             (f"return {_bound(promised['return'])}: a slot's id comes back at most", summary.returned(report)),
-            ("documents hidden", f"{promised['share_of_documents_hidden']:.1%}"),
+            ("documents hidden", summary.hidden(report)),
         ]
     facts += [
         ("delta", for_people(report["delta"], bound=True)),

@@ -97,14 +97,14 @@ def guess_line(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         return ""
-    on_word = f" {rests.sentence(report)}".rstrip()
+    on_word = "".join(f" {one}" for one in (_over_the_log(report), rests.sentence(report)) if one)
     if unseen(report) is not None:
         return f"Any number of accounts, whatever they ask, {absence_in_words(float(unseen(report)))}.{on_word}"
     if filtered(report) is not None:
         return (
             "An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to "
-            f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with one "
-            f"account in this window.{on_word}"
+            f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with all "
+            f"that one account may ask in this window.{on_word}"
         )
     return (
         f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
@@ -150,9 +150,30 @@ def _outside(report: Mapping[str, Any]) -> str:
     count, whole = _claimed(report).get("left_out"), _whole(report)
     if not count or not whole:
         return ""
-    those = "1 window" if count == 1 else f"{count} windows"
-    known = "this auditor could not compute epsilon" if whole == NOT_KNOWN else f"epsilon is {whole}"
-    return f", without {those} of the log; with them {known}"
+    those, with_them = ("1 window", "it") if count == 1 else (f"{count} windows", "them")
+    if whole == NOT_KNOWN:
+        known = "this auditor could not compute epsilon"
+    elif whole == "inf":
+        known = "no epsilon follows"
+    else:
+        known = f"epsilon is {whole}, not {_upward(report['epsilon_audit'])}"
+    return f". Not counted: {those} of the log; with {with_them} {known}"
+
+
+def _over_the_log(report: Mapping[str, Any]) -> str:
+    """The strength with the windows that the period does not count, as a sentence; nothing where there are none."""
+    whole, count = _whole(report), _claimed(report).get("left_out")
+    if not whole or not passed(report):
+        return ""
+    those = "the window" if count == 1 else f"the {count} windows"
+    begin = f"With {those} of the log that the budget period does not count,"
+    if whole == NOT_KNOWN:
+        return f"{begin} this auditor could not compute a number."
+    if whole == "inf":
+        return f"{begin} nothing is bounded."
+    if unseen(report) is not None:
+        return f"{begin} it is {presence_odds(float(whole))[0]:g} %."
+    return f"{begin} it is {per_cent(best_guess(float(whole), float(report['delta'])))}."
 
 
 def asking_as_one(report: Mapping[str, Any]) -> str:
@@ -196,7 +217,7 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     if passed(report) and unseen(report) is not None:
         return (
             "Bounded is what any number of accounts that work together, whatever and however often they ask, can tell "
-            f"about any one document of a tenant, until it is delivered to one of them; {_hidden(report)} of the "
+            f"about any one document of a tenant, until it is delivered to one of them; {hidden(report)} of the "
             "documents are hidden from everybody for the period, and nobody can tell which."
         )
     if passed(report) and filtered(report) is not None:
@@ -204,8 +225,7 @@ def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
             "Bounded is what any number of accounts that work together can tell from the keywords and texts of all "
             f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, "
             f"and {_upward(filtered(report))} if the provider keeps its word that {_whoever(report)} takes part in at "
-            f"most {report['epsilon'].get('participations', '?')} answers. That the histograms are of the tenant's "
-            "documents, the texts of the keywords and the vocabulary public is its word too."
+            f"most {report['epsilon'].get('participations', '?')} answers."
         )
     if passed(report):
         return (
@@ -245,15 +265,16 @@ def _strength(report: Mapping[str, Any]) -> str:
         )
     if not weak(report):
         return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
+    alone = "one account in this window" if filtered(report) is None else "one account that asks all it may"
     return (
-        f"How weak: from even odds they may guess right in up to {found[1]} of all cases (one account in this window: "
-        f"{found[0]}), so the number is proven, but protects hardly anybody; fewer questions or more noise would."
+        f"How weak: from even odds they may guess right in up to {found[1]} of all cases ({alone}: {found[0]}), so the "
+        "number is proven, but protects hardly anybody; fewer questions or more noise would."
     )
 
 
-def _hidden(report: Mapping[str, Any]) -> str:
+def hidden(report: Mapping[str, Any]) -> str:
     share = (report["epsilon"] or {}).get("share_of_documents_hidden")
-    return f"{share:.1%}" if isinstance(share, int | float) else "some"
+    return f"{100 * share:.1f} %" if isinstance(share, int | float) else "some"
 
 
 def returned(report: Mapping[str, Any]) -> str:

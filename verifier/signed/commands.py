@@ -185,10 +185,11 @@ def _tell(found: SignedVerdict, checked: Sequence[str], entered: NoteVerifier | 
         say("in no log: its auditor could not write it down when it was issued")
     else:
         say(f"said to be in the log of verdicts {said['verdictLog']['key']}, not looked at (--proof)")
-    say(f"claim: {said['claim']}")
-    if everything:
-        for text in said["doesNotSay"]:
+    if found.claimed is not None:  # below a FAIL or a NO VERDICT the claim would be read as one
+        say(f"claim: {said['claim']}")
+        limits = said["doesNotSay"]
+        for text in limits if everything else ():
             say(f"the verdict does not say: {text}")
-    elif said["doesNotSay"]:
-        say(f"what the verdict does not say: {len(said['doesNotSay'])} exclusions, printed with --all")
+        if limits and not everything:
+            say(f"what the verdict does not say: {len(limits)} exclusions, printed with --all")
     click.echo(" ".join(found.line.split()))
