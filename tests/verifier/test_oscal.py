@@ -104,6 +104,15 @@ def test_names_of_others_are_no_markup(verdicts: dict[str, Verdict]) -> None:
     assert "\\<img" in values["metadata"]["title"]
 
 
+def test_bounds_are_those_of_the_line(verdicts: dict[str, Verdict]) -> None:
+    data, _ = signed(verdicts["PASS"])
+    found = read_verdict(data, PUBLIC)
+    made = json.loads(assessment_results(data, found))["assessment-results"]["results"][0]["props"]
+    (epsilon,) = [one["value"] for one in made if one["name"] == "epsilon"]
+    assert f" epsilon_audit={epsilon} " in found.line
+    assert found.claimed is not None and epsilon == found.claimed.epsilon  # noqa: PT018
+
+
 def test_the_command_writes_it(verdicts: dict[str, Verdict], tmp_path: Path) -> None:
     data, _ = signed(verdicts["FAIL"])
     (tmp_path / "v").write_bytes(data)

@@ -25,6 +25,7 @@ from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.entering import Issued, reports_of
+from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
 from ragseal.verifier.state import State
 from tests.simulator import World, asked
@@ -276,3 +277,14 @@ def test_keys_that_are_none(tmp_path: Path) -> None:
     for text in ("00" * 32, "zz" * 32, "abc", str(tmp_path / "x.pem"), str(tmp_path)):
         with pytest.raises(ConfigurationError):
             named_key(text, "--auditor")
+
+
+@pytest.mark.parametrize(
+    "time", ["2025-06-15T15:06:40", "2025-06-15T17:06:40+02:00", "2025-06-15", "20250615T150640Z", "yesterday"]
+)
+def test_a_time_that_two_readers_may_read_differently_is_in_no_log(honest: tuple[bytes, bytes], time: str) -> None:
+    """Text without a zone is another second to each reader, and a proof of it holds for some of them."""
+    data = resigned(honest[0], lambda s: s["predicate"].update(issued=time))
+    with pytest.raises(EncodingError, match="cannot stand in a log"):
+        entry_of(data, read_verdict(data, PUBLIC))
+    assert entry_of(honest[0], read_verdict(honest[0], PUBLIC)).time == NOW

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError, LedgerError
@@ -34,6 +34,7 @@ from ragseal.verifier.signed.statement import SignedVerdict, manifest_of, read_t
 FOLDER, ENVELOPES = "verdict-log", "envelopes"
 PROOF_NAME = "verdict.tlog-proof"  #: of the inclusion, beside the signed verdict
 _NAME = "ragseal-verdicts/"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"  #: one form, in UTC: text without a zone is another time to each reader
 
 
 def origin_of(auditor: bytes) -> str:
@@ -54,7 +55,7 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
     said, claimed = found.predicate, found.claimed
     outcome = str(said["verdict"]).replace(" ", "-")
     try:
-        time = int(datetime.fromisoformat(said["issued"]).timestamp())
+        time = int(datetime.strptime(said["issued"], _TIME).replace(tzinfo=UTC).timestamp())
         entry = VerdictEntry(
             auditor=found.auditor,
             digest=hashlib.sha256(data).digest(),

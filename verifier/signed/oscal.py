@@ -16,6 +16,7 @@ import json
 import uuid
 from typing import Any
 
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.printable import printable
 from ragseal.kernel.verdict import WORD_OF_THE_PROVIDER
 from ragseal.verifier.outcome import FAIL, FAILED, NO_VERDICT, OPEN
@@ -64,7 +65,8 @@ class _Document:
 
     @staticmethod
     def _prop(name: str, value: Any) -> dict[str, str]:
-        return {"name": name, "ns": PREDICATE_TYPE, "value": _line(value)}
+        shown = upward(value) if isinstance(value, float) else value  # all of them are bounds, as in the line
+        return {"name": name, "ns": PREDICATE_TYPE, "value": _line(shown)}
 
     def build(self) -> dict[str, Any]:
         said, auditor = self._said, self._found.auditor.hex()
