@@ -16,7 +16,7 @@ from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover import assembly, remote
 from ragseal.prover.account_commands import accounts
 from ragseal.prover.administration.access import administration
-from ragseal.prover.administration.status import identity
+from ragseal.prover.administration.status import identity, unopened
 from ragseal.prover.auditor_commands import auditors
 from ragseal.prover.backup_commands import backup, restore
 from ragseal.prover.change_command import change
@@ -33,7 +33,7 @@ from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.serve_command import serve
-from ragseal.prover.storage.check_report import NOT_CHECKED, STATUSES, could_not_look
+from ragseal.prover.storage.check_report import STATUSES, could_not_look
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.tenant_commands import tenants
@@ -249,9 +249,7 @@ def status(directory: Path, check: bool, as_json: bool) -> None:
     except AuditError as error:
         if not could_not_look(error):
             raise
-        values = {"wrong": [], "unchecked": [str(error)], "outcome": NOT_CHECKED}
-        tell_result(as_json, values, f"NOT CHECKED: {error}")
-        sys.exit(STATUSES[NOT_CHECKED])
+        told, check = unopened(directory, str(error)), True
     tell_result(as_json, told.values, told.text)
     sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 

@@ -218,7 +218,7 @@ class DirectoryLock:
                 raise LedgerError(
                     f"{what} in {directory} is in use by another process{holder(self._descriptor)}: stop that one "
                     f"first, two would fork the history{instead}"
-                )
+                ) from BlockingIOError(errno.EAGAIN, "the lock is held")  # by which fsck and status tell it from damage
         except BaseException:
             self.release()
             raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import AuditError, UnavailableError
@@ -84,13 +85,20 @@ def _ledger(provider: Provider) -> Iterator[Wrong]:
 def _disk(provider: Provider) -> Iterator[Wrong]:
     """The last write that the database refused, and a look at what is free now."""
     state = provider.state
-    free = shutil.disk_usage(state.directory).free
     if state.refused:
+        free = shutil.disk_usage(state.directory).free
         yield Wrong("disk", f"the newest write was refused ({state.refused}), {free >> 20} MiB are free now")
-    elif free < RESERVE:
+    else:
+        yield from crowded(state.directory)
+
+
+def crowded(directory: Path) -> Iterator[Wrong]:
+    """That too little is free where a folder is; also of one that cannot be opened, for which that may be the cause."""
+    free = shutil.disk_usage(directory).free
+    if free < RESERVE:
         yield Wrong(
             "disk",
-            f"only {free >> 20} MiB are free where {state.directory} is, and {RESERVE >> 20} MiB should be: make room, "
+            f"only {free >> 20} MiB are free where {directory} is, and {RESERVE >> 20} MiB should be: make room, "
             "or retire closed windows (`ragseal-provider retire`, `serve --retain`)",
         )
 

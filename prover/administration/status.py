@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ragseal.kernel import signature
@@ -56,7 +58,7 @@ def status(provider: Provider, running: Running | None = None) -> Told:
         "still_answered": lasting.still_answered(provider),
         "budget": spending.spending(windows, assembly.circuit_class),
     }
-    lines = [f"WRONG ({one.what}): {one.text}" for one in found.wrong]
+    lines = _wrong(found.wrong)
     lines += [f"NOT CHECKED: {one}" for one in found.unchecked]
     lines += [f"{key:13} {value}" for key, value in values.items() if key not in _LISTED]
     lines += [f"tenant {name}: {documents} documents" for name, documents in values["tenants"].items()]
@@ -68,6 +70,23 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     if running is not None:
         lines += _of_running(values, running)
     return Told(values, "\n".join(lines))
+
+
+def unopened(directory: Path, why: str) -> Told:
+    """Of a provider whose folder nobody can open here: why, and whether its disk is full, which keeps a database shut."""
+    wrong: list[health.Wrong] = []
+    with contextlib.suppress(OSError):
+        wrong += health.crowded(directory)
+    values = {
+        "wrong": [{"what": one.what, "text": one.text} for one in wrong],
+        "unchecked": [why],
+        "outcome": WRONG if wrong else NOT_CHECKED,
+    }
+    return Told(values, "\n".join([*_wrong(wrong), f"NOT CHECKED: {why}"]))
+
+
+def _wrong(found: Sequence[health.Wrong]) -> list[str]:
+    return [f"WRONG ({one.what}): {one.text}" for one in found]
 
 
 def _window(provider: Provider, window: Window) -> dict[str, Any]:

@@ -38,6 +38,9 @@ def database_cause(error: sqlite3.Error, path: Path) -> Cause:
     return Cause(head)
 
 
+_FULL = 1 << 20  #: bytes; SQLite's smallest writes may fail where less is free
+
+
 def _full(path: Path, code: str) -> Cause:
     return Cause(str(room(path)), "make room there")
 
@@ -53,6 +56,8 @@ def _busy(path: Path, code: str) -> Cause:
 def _io(path: Path, code: str) -> Cause:
     what = code.removeprefix("SQLITE_IOERR").removeprefix("_").lower().replace("_", " ") or "a read or write"
     left = room(path)
+    if left.free < _FULL:  # files of SQLite's own that grow, such as -shm, fail with this code on a full disk
+        return _full(path, code)
     where = mount_of(path) or f"the file system of {path}"
     said = f"{what} failed on {where}, where {size(left.free)} are free"
     return Cause(said, "see the system's log, and check the disk")

@@ -29,6 +29,7 @@ from ragseal.prover.storage import fsck
 from ragseal.prover.storage.check_report import WRONG, Report, could_not_look
 from ragseal.prover.storage.record_check import commitments, request_digest
 from ragseal.prover.storage.state import State
+from ragseal.runtime.durable import DirectoryLock
 from tests.crash.crash_scene import examine, open_copy, tools
 
 pytestmark = pytest.mark.slow
@@ -284,6 +285,12 @@ def test_what_cannot_be_looked_at_is_not_wrong(
     assert examine(directory).outcome == WRONG, "what was looked at is wrong all the same"
 
 
+def refused(action: Callable[[], object]) -> AuditError:
+    with pytest.raises(AuditError) as caught:
+        action()
+    return caught.value
+
+
 def test_missing_tools_and_busy_folders_have_a_status_of_their_own(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing embedder, a busy lock, a folder that is not there: nobody has looked, so nothing is called wrong."""
 
@@ -307,6 +314,9 @@ def test_missing_tools_and_busy_folders_have_a_status_of_their_own(copy: Copy, m
     run(directory, 4, "NOT CHECKED: ledger and windows: the embedder is not installed")
     with State(directory):
         run(directory, 4, "in use by another process")
+    lock = DirectoryLock(directory / "ledger", "its ledger")
+    assert could_not_look(refused(lambda: open_copy(directory)))
+    lock.release()
     run(directory / "nowhere", 4, "holds no provider")
     page_of_state(directory)
     run(directory, 1, "NOT CHECKED: ledger", "WRONG")

@@ -20,6 +20,7 @@ from ragseal.prover.attestation import backlog
 from ragseal.prover.provider import Provider
 from ragseal.prover.serving import ServeOptions, Serving
 from ragseal.prover.storage.stopped_keys import stop_key
+from tests.runtime.edges.test_filesystem import mounted
 from tests.simulator.provider import Asker, Clock, make_policy, new_state, open_provider, open_window
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,7 @@ def test_a_full_disk_is_told_while_it_lasts(tmp_path: Path, monkeypatch: pytest.
     database.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(ConfigurationError, match="full"), provider.state.transaction() as db:
         db.execute("CREATE TABLE ballast AS SELECT randomblob(1000000)")
-    assert "WRONG (disk): the newest write was refused (database or disk is full)" in first_line(provider)
+    assert "WRONG (disk): the newest write was refused (database or disk is full (" in first_line(provider)
     database.execute("PRAGMA max_page_count=1000000")
     with provider.state.transaction() as db:
         db.execute("CREATE TABLE ballast AS SELECT 1")
@@ -73,6 +74,31 @@ def test_a_full_disk_is_told_while_it_lasts(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(health, "RESERVE", 1 << 62)
     assert "MiB are free where" in first_line(provider)
     provider.close()
+
+
+def test_a_disk_so_full_that_the_database_stays_shut_is_told_first(tmp_path: Path) -> None:
+    """SQLite calls it an I/O error: its -shm file finds no room."""
+    code = """
+import os
+from click.testing import CliRunner
+from ragseal.prover.__main__ import main
+run = lambda *words: CliRunner().invoke(main, [*words, '--state', 'm/p'])
+made = run('init', '--class', 'tiny', '--origin', 'example.org/rag')
+assert made.exit_code == 0, made.output
+fill = os.open('m/fill', os.O_CREAT | os.O_WRONLY)
+try:
+    while os.write(fill, bytes(4096)): pass
+except OSError: pass
+for words in (['status'], ['status', '--check'], ['fsck']):
+    done = run(*words)
+    print(done.exit_code, done.output)
+"""
+    said = mounted(tmp_path, "size=4m", code)
+    assert said.startswith("1 WRONG (disk): only 0 MiB are free where m/p is")
+    assert said.count("WRONG (disk)") == 2
+    assert said.count("NOT CHECKED: cannot open m/p/state.db") == 3
+    assert said.count("make room there") == 3
+    assert "4 checked" in said, "nothing is wrong with the files"
 
 
 def test_a_window_past_its_time_is_over_and_not_open(tmp_path: Path) -> None:
