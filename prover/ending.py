@@ -43,7 +43,9 @@ class Ending:
             return
         self._told.add((window.digest, mark))
         following = "close it with `ragseal-provider close`, then commit the next one"
-        if mark:
+        if mark and window.stage is not Stage.OPEN:
+            log.warning("window %s is not open yet, and may not open after %s", name, end)
+        elif mark:
             minutes = max(1, round(left / 60))
             log.warning(
                 "window %s ends in %d minute%s, at %s: accounts get no answers after that; %s",

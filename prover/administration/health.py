@@ -21,6 +21,7 @@ from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
 
 CLOCK_SKEW = 120  #: seconds that the clock may lie behind the newest entry of the ledger
+OPENS_AFTER = 300  #: seconds from its policy's opening time in which a window opens where nothing is wrong
 WITNESS_SECONDS = 900  #: without a cosignature of a named witness, after which it is away
 
 #: Names of what can be wrong, in the order in which it is told.
@@ -134,10 +135,27 @@ def _windows(provider: Provider) -> Iterator[Wrong]:
             )
         else:
             yield Wrong("window", f"window {name} was over at {ended} before it was open: commit a new one")
+    waiting = history.following
+    if waiting is not None and history.open is None and not over(waiting, now):
+        since = waiting.manifest.policy.opens + OPENS_AFTER
+        if now > since:
+            name, by = waiting.manifest.window, when(waiting.closes)
+            yield Wrong("window", f"window {name} is not open yet: {_awaited(waiting)}; it may open until {by}")
     newest = max((window.time for window in history.windows.values()), default=0)
     if now + CLOCK_SKEW < newest:
         said = f"this machine's clock says {when(int(now))}, and the ledger has an entry of {when(newest)}: set it"
         yield Wrong("clock", said)
+
+
+def _awaited(window: Window) -> str:
+    """Whom or what a window that may open waits for."""
+    if not window.committed_auditors():
+        return "no auditor that its manifest names has committed to a nonce (does `ragseal-verifier serve` run?)"
+    if window.seal is None:
+        return "the provider has not sealed its beacon (does `ragseal-provider serve` run?)"
+    if missing := window.missing():
+        return f"{', '.join(missing)} did not open the nonce yet"
+    return "its beacon is complete, and its coins are to be thrown (does `ragseal-provider serve` run?)"
 
 
 def over(window: Window, now: float) -> bool:

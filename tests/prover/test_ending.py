@@ -32,6 +32,11 @@ def test_the_operator_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
             window = provider.journal.history.named("w1")
             closes = window.manifest.policy.closes
             late = Ending(provider.journal.history, clock)
+            clock.now = window.closes - 500
+            early = len(caplog.records)
+            late.look()
+            assert "window w1 is not open yet, and may not open after" in caplog.records[early].getMessage()
+            assert not said(), "nothing ends"
             clock.now = closes + 1
             late.look()
             assert "before it was open: commit a new one" in said()[0]

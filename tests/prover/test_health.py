@@ -101,6 +101,26 @@ for words in (['status'], ['status', '--check'], ['fsck']):
     assert "4 checked" in said, "nothing is wrong with the files"
 
 
+def test_a_window_that_should_be_open_and_is_not_is_told_with_what_it_waits_for(tmp_path: Path) -> None:
+    clock = Clock()
+    provider = open_provider(tmp_path / "p", clock)
+    provider.commit(make_policy(duration=600), "w1")
+    assert whats(provider) == []
+    window = provider.journal.history.named("w1")
+    clock.now = window.manifest.policy.opens + health.OPENS_AFTER + 1
+    assert first_line(provider).startswith("WRONG (window): window w1 is not open yet: no auditor that its manifest")
+
+    async def run() -> None:
+        serving = Serving(provider, ServeOptions(False, 0.0, publish=0.0))
+        await serving.start()
+        await open_window(serving)
+        assert whats(provider) == []
+        await serving.stop()
+
+    asyncio.run(run())
+    provider.close()
+
+
 def test_a_window_past_its_time_is_over_and_not_open(tmp_path: Path) -> None:
     clock = Clock()
     provider = open_provider(tmp_path / "p", clock)

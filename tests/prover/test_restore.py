@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 
 FROZEN = Check(Journal, "refuse_frozen")
 BEFORE_WORK = Both(
-    (Guard(Attestation, "_answer", "refuse_frozen()"), Guard(Attestation, "_prepare", "refuse_frozen()"))
+    (Guard(Attestation, "_job", "refuse_frozen()"), Guard(Attestation, "_prepare", "refuse_frozen()"))
 )
 UNKNOWN = Check(restore, "_refuse_unknown")
 FOREIGN = Guard(restore, "_refuse_foreign", "_laid_out(DATABASE)")
