@@ -86,7 +86,9 @@ class Opening:
             self._complete(message)
             _thinned(self._manifest, self._thinned)
             if not self._manifest.policy.may_open(message.time):
-                raise CommitmentError("the window was opened outside the time that its policy names: no audit passes it")
+                raise CommitmentError(
+                    "the window was opened outside the time that its policy names: no audit passes it"
+                )
             if self._others:
                 raise CommitmentError("the window was opened while another one took queries: windows may not overlap")
             return True

@@ -77,7 +77,8 @@ KEYS = {
     "origin": "the log's name, from the auditor's own key",
     "manifest": "digest of the window's manifest",
     "window_times": "in seconds since 1970: `opened`, `closed` (null where the log holds no end), `first_record` and "
-    "`last_record` as the log shows them; `allowed_from` as the policy has it, and `allowed_until` by its length from `opened` on",
+    "`last_record` as the log shows them; `allowed_from` as the policy has it, and `allowed_until` by its length from "
+    "`opened` on",
     "failure": "of a FAIL: step, message and the evidence that the provider signed",
     "no_verdict": "of a NO VERDICT: step, message, evidence, and `way_out`: what would lead to a verdict",
     "other_windows_of_the_period": "window, manifest, and the verdict that this auditor keeps of it",

@@ -73,7 +73,7 @@ def status(provider: Provider, running: Running | None = None) -> Told:
 
 
 def unopened(directory: Path, why: str) -> Told:
-    """Of a provider whose folder nobody can open here: why, and whether its disk is full, which keeps a database shut."""
+    """Of a provider whose folder nobody can open here: why, and whether its disk is full, which may be the cause."""
     wrong: list[health.Wrong] = []
     with contextlib.suppress(OSError):
         wrong += health.crowded(directory)

@@ -41,7 +41,9 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}|\.incoming-.*")
 
 def holds_anything(directory: Path) -> bool:
     """Whether a file that makes up a provider is to be seen in a folder, be it broken."""
-    return any(os.path.lexists(directory / name) for name in (SETTINGS, KEY_FILE, *log_keys.KEY_FILES, DATABASE, LEDGER))
+    return any(
+        os.path.lexists(directory / name) for name in (SETTINGS, KEY_FILE, *log_keys.KEY_FILES, DATABASE, LEDGER)
+    )
 
 
 def check_files(directory: Path, report: Report) -> None:

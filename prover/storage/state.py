@@ -60,7 +60,9 @@ class Settings:
         """Raises ConfigurationError: missing or damaged file."""
         if not path.exists():
             if (path.parent / KEY_FILE).exists() or (path.parent / DATABASE).exists():
-                raise ConfigurationError(f"{path} is missing, beside other files of a provider: restore it from a backup")
+                raise ConfigurationError(
+                    f"{path} is missing, beside other files of a provider: restore it from a backup"
+                )
             raise ConfigurationError(
                 f"{path.parent} holds no provider: make one with `ragseal-provider init --state {path.parent}`"
             )

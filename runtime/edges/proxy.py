@@ -24,8 +24,8 @@ EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 ALL_VARIABLES = (*VARIABLES, "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 #: Options of a channel that takes no proxy at all, and of one that takes those by name alone: gRPC has a second kind,
-#: GRPC_ADDRESS_HTTP_PROXY, which the first option leaves in force.  It takes a proxy's place here that can be read, since
-#: it says on standard error of every other, an empty one too, that it cannot; and for no address.
+#: GRPC_ADDRESS_HTTP_PROXY, which the first option leaves in force.  Here it has an address that gRPC can read (of an
+#: empty one it says on standard error that it cannot), and no address that would go there.
 NOT_BY_ADDRESS = (("grpc.address_http_proxy", "127.0.0.1:9"), ("grpc.address_http_proxy_enabled_addresses", ""))
 DIRECT = (("grpc.enable_http_proxy", 0), *NOT_BY_ADDRESS)
 

@@ -41,9 +41,7 @@ from tests.simulator.live import Live, live
 pytestmark = pytest.mark.slow
 
 FROZEN = Check(Journal, "refuse_frozen")
-BEFORE_WORK = Both(
-    (Guard(Attestation, "_job", "refuse_frozen()"), Guard(Attestation, "_prepare", "refuse_frozen()"))
-)
+BEFORE_WORK = Both((Guard(Attestation, "_job", "refuse_frozen()"), Guard(Attestation, "_prepare", "refuse_frozen()")))
 UNKNOWN = Check(restore, "_refuse_unknown")
 FOREIGN = Guard(restore, "_refuse_foreign", "_laid_out(DATABASE)")
 FOREIGN_LOG = Guard(restore, "_refuse_foreign", "_laid_out(LEDGER_DATABASE)")

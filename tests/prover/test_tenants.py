@@ -52,7 +52,9 @@ def test_a_new_tenant_with_a_near_name_takes_a_yes(tmp_path: Path) -> None:
             refused = run(made, "documents put", "--corpus", f"jsonl:{corpus}", "--tenant", name)
             assert "must be printable ASCII without spaces" in " ".join(refused.output.split())
             assert "new" not in refused.output
-        two = "".join(f'[{one}]\ntenant = "{whose}"\nkey = "{key}"\n' for one, whose in (("e", "umbra"), ("f", "umbre")))
+        two = "".join(
+            f'[{one}]\ntenant = "{whose}"\nkey = "{key}"\n' for one, whose in (("e", "umbra"), ("f", "umbre"))
+        )
         accounts.with_name("two.toml").write_text(two)
         refused = run(made, "accounts load", str(accounts.with_name("two.toml")))
         assert "but 'umbra', which is new too: nothing was changed" in " ".join(refused.output.split())

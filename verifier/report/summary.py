@@ -196,7 +196,9 @@ def in_three(report: Mapping[str, Any]) -> list[str]:
 
 def _length(policy: Mapping[str, Any]) -> str:
     opens, closes = policy.get("opens"), policy.get("closes")
-    return f"{closes - opens} s from then on" if isinstance(opens, int) and isinstance(closes, int) else "an unknown time"
+    return (
+        f"{closes - opens} s from then on" if isinstance(opens, int) and isinstance(closes, int) else "an unknown time"
+    )
 
 
 def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
