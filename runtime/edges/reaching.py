@@ -7,8 +7,10 @@ Name, route and port, proxy, TLS with the same files, and whether what answers i
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
+import stat
 import time
 from dataclasses import dataclass
 
@@ -55,7 +57,7 @@ async def look_at(address: Address, tls: ClientTls | None) -> Seen:
 
 async def _look(address: Address, tls: ClientTls | None) -> Seen:
     if address.path:
-        return await in_thread(lambda: _socket(address))
+        return await in_thread(lambda: _socket(address, tls))
     proxy = proxy_for(address, tls is not None)
     if proxy is not None:
         place = proxy.place
@@ -105,16 +107,38 @@ def _tried(host: str, port: int, seconds: float) -> Cause | None:
     return None
 
 
-def _socket(address: Address) -> Seen:
+def _socket(address: Address, tls: ClientTls | None) -> Seen:
     try:
-        with socket.socket(socket.AF_UNIX) as tried:
-            tried.settimeout(SECONDS)
-            tried.connect(address.path)
+        if not stat.S_ISSOCK(os.stat(address.path).st_mode):
+            said = Cause(f"{address.path} is no socket", "name the one that the program says it listens on")
+            return Seen(said, mismatch=True)
+        with _connection(address) as connection:
+            if tls is not None:
+                return Seen(None, told="takes connections; with TLS it was not looked at")
+            connection.sendall(_PREFACE)
+            answer = _first(connection)
     except ConnectionRefusedError:
         return Seen(Cause(f"nobody listens on {address.path} any more", "start the program that made it"))
+    except (TimeoutError, ConnectionError):
+        answer = b""
+    except FileNotFoundError as error:
+        where = cause_of(error, address.path).said.removeprefix(error.strerror or "")
+        return Seen(Cause(f"there is no socket {address.path}{where}", "start the program that makes it"))
     except OSError as error:
         return Seen(cause_of(error, address.path))
-    return Seen(None, told="takes connections")
+    return _of_clear(answer, address)
+
+
+def _connection(address: Address) -> socket.socket:
+    """To a Unix socket.  Raises OSError."""
+    tried = socket.socket(socket.AF_UNIX)
+    try:
+        tried.settimeout(SECONDS)
+        tried.connect(address.path)
+    except BaseException:
+        tried.close()
+        raise
+    return tried
 
 
 def _speaks(address: Address, place: str, tls: ClientTls | None) -> Seen:
@@ -126,6 +150,8 @@ def _speaks(address: Address, place: str, tls: ClientTls | None) -> Seen:
         shown = shown_by(at, address.host, SECONDS)
         own = tls is not None and tls.certificate is not None
         return Seen(tls_cause(error, address.host, shown, own=own), mismatch=True)
+    except TimeoutError:  # the port took a connection before
+        return Seen(_silent(address, " to one with TLS"))
     except OSError as error:
         return Seen(network_cause(error, place, address.port, SECONDS))
 
@@ -138,18 +164,30 @@ def _in_the_clear(at: tuple[str, int], address: Address) -> Seen:
             answer = _first(connection)
     except (ConnectionError, TimeoutError):
         pass  # what is there may not like what it got: TLS is tried next
-    if _is_grpc(answer):
-        return Seen(None, told="answers in the clear")
-    if answer.startswith(b"HTTP/"):
-        return Seen(Cause("what answers there speaks HTTP and not gRPC", "give the port of gRPC"), mismatch=True)
-    if shown_by(at, address.host, SECONDS) is not None or answer[:1] == b"\x15":  # an alert of TLS
+    speaks = _is_grpc(answer) or answer.startswith(b"HTTP/")
+    if not speaks and (answer[:1] == b"\x15" or shown_by(at, address.host, SECONDS) is not None):  # an alert of TLS
         return Seen(
             Cause("it speaks TLS, and was called in the clear", "say whom to trust with --ca FILE"), mismatch=True
         )
+    return _of_clear(answer, address)
+
+
+def _of_clear(answer: bytes, address: Address) -> Seen:
+    """What the first bytes of an answer in the clear show."""
+    if _is_grpc(answer):
+        return Seen(None, told="answers in the clear")
     if not answer:
-        return Seen(Cause(f"what listens on port {address.port} takes connections and says nothing",
-                          "see whether it is the program that you mean, and its log"))  # fmt: skip
-    return Seen(Cause("what answers there does not speak gRPC", "give the port of gRPC"), mismatch=True)
+        return Seen(_silent(address, ""))
+    way = "give the address of gRPC" if address.path else "give the port of gRPC"
+    if answer.startswith(b"HTTP/"):
+        return Seen(Cause("what answers there speaks HTTP and not gRPC", way), mismatch=True)
+    return Seen(Cause("what answers there does not speak gRPC", way), mismatch=True)
+
+
+def _silent(address: Address, when: str) -> Cause:
+    where = address.path or f"port {address.port}"
+    return Cause(f"what listens on {where} takes connections and says nothing{when}",
+                 "see whether it is the program that you mean, and its log")  # fmt: skip
 
 
 def _encrypted(at: tuple[str, int], address: Address, tls: ClientTls) -> Seen:

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from ragseal.kernel.errors import AuditError, MismatchError, TransportError
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.runtime import health, rpc, tls
+from ragseal.runtime.edges import reaching
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.network import network_cause
+from ragseal.runtime.edges.reaching import look_at
 from ragseal.runtime.edges.tls_failures import tls_cause
 from ragseal.runtime.tls import ClientTls
 from tests.runtime.certificates import Authority
@@ -95,7 +99,7 @@ async def test_a_name_that_nobody_knows() -> None:
 @pytest.mark.asyncio
 async def test_a_socket_that_is_not_there_or_that_nobody_has(tmp_path: Path) -> None:
     text = str(await said(f"unix:{tmp_path / 'gone'}", ClientTls()))
-    assert "No such file or directory" in text
+    assert f"there is no socket {tmp_path / 'gone'}" in text
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(tmp_path / "left"))
     left.close()
@@ -193,6 +197,47 @@ async def test_a_server_in_the_clear_and_a_caller_with_tls(tmp_path: Path) -> No
         error = await said(at, ClientTls(Authority(tmp_path, "ours").path))
         assert isinstance(error, MismatchError)
         assert "it answers in the clear, and was called with TLS" in str(error)
+
+
+@pytest.mark.asyncio
+async def test_a_unix_socket_is_looked_at_as_a_port_is(tmp_path: Path) -> None:
+    """A file is no socket that somebody left, and taking connections is not speaking gRPC."""
+    (tmp_path / "file").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("file", "pipe"):
+        seen = await look_at(Address.parse(f"unix:{tmp_path / name}"), None)
+        assert f"{tmp_path / name} is no socket" in str(seen.cause)
+    seen = await look_at(Address.parse(f"unix:{tmp_path / 'gone'}"), None)
+    assert str(seen.cause).startswith(f"there is no socket {tmp_path / 'gone'}: start")
+
+    def http(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "http"))
+        listener.listen()
+        thread = threading.Thread(target=lambda: http(listener.accept()[0]), daemon=True)
+        thread.start()
+        seen = await look_at(Address.parse(f"unix:{tmp_path / 'http'}"), None)
+        thread.join(20)
+    assert seen.mismatch
+    assert "speaks HTTP and not gRPC" in str(seen.cause)
+    server = rpc.new_server()
+    rpc.bind(server, f"unix:{tmp_path / 's'}")
+    await server.start()
+    seen = await look_at(Address.parse(f"unix:{tmp_path / 's'}"), None)
+    await server.stop(0)
+    assert (seen.cause, seen.told) == (None, "answers in the clear")
+
+
+@pytest.mark.asyncio
+async def test_a_port_that_is_silent_to_tls_is_no_firewall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaching, "SECONDS", 0.5)
+    ours = Authority(tmp_path, "ours")
+    with accepting(lambda connection: time.sleep(2)) as address:
+        seen = await look_at(Address.parse(address), ClientTls(ours.path))
+    assert "takes connections and says nothing to one with TLS" in str(seen.cause)
 
 
 @pytest.mark.asyncio
