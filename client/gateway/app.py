@@ -207,6 +207,25 @@ class Guard:
         return None
 
 
+class Strict:
+    """In front of an application whose JSON parser keeps the last of two members: such a body is refused, unasked."""
+
+    def __init__(self, app: ASGIApp, refusal: Callable[[AuditError], JSONResponse]) -> None:
+        self._app, self._refusal = app, refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        data = await _whole(receive) if scope["type"] == "http" and scope["method"] == "POST" else b""
+        if data is None:
+            return
+        if data:
+            try:
+                parse_json(text_of(data, "the body", error=EncodingError), "the body")
+            except EncodingError as error:
+                await self._refusal(error)(scope, receive, send)
+                return
+        await self._app(scope, _again(data, receive) if data else receive, send)
+
+
 def _absent(message: str, which: str) -> JSONResponse:
     body = {"message": message, "type": "invalid_request_error", "code": "not_found", "param": which}
     return JSONResponse({"error": body}, 404)
@@ -300,5 +319,5 @@ def make_app(
         Route("/v1/receipts/{seq}", receipt, methods=["GET"]),
     ]
     if mcp is not None:
-        routes.append(Mount("/", app=mcp[0]))
+        routes.append(Mount("/", app=Strict(mcp[0], gateway.refusal)))
     return Guard(Starlette(routes=routes, lifespan=lifespan), key, hosts)

@@ -92,6 +92,8 @@ def _strict(tool: Tool) -> Tool:
         def _known(cls, given: Any) -> Any:
             if isinstance(given, dict) and (strange := sorted(map(str, set(given) - set(known)))):
                 raise ValueError(f"unknown argument {strange[0][:40]!r}: known are {known}; nothing was asked")
+            if isinstance(given, dict) and (yes := [name for name, one in given.items() if isinstance(one, bool)]):
+                raise ValueError(f"argument {yes[0]!r} is true or false, which is neither text nor a number")
             return given
 
     tool.fn_metadata.arg_model = Arguments

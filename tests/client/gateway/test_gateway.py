@@ -247,6 +247,23 @@ def test_agents_call_the_tool_over_http(bench: Any, url: str) -> None:
     asyncio.run(run())
 
 
+def test_an_argument_that_occurs_twice_or_is_no_number_spends_nothing(bench: Any, url: str) -> None:
+    """The library's parser would keep the last one, and take true for 1."""
+
+    def asked(arguments: str) -> tuple[int, str]:
+        body = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": %s}}'
+        status, said, _ = call(f"{url}/mcp", (body % arguments).encode(), Accept="application/json, text/event-stream")
+        return status, str(said)
+
+    before = bench.snapshot()
+    status, said = asked('{"query": "json", "query": "yaml"}')
+    assert (status, "the member 'query' occurs twice" in said) == (400, True), said
+    assert "argument 'max_num_results' is true or false" in asked('{"query": "json", "max_num_results": true}')[1]
+    assert bench.snapshot() == before
+    assert asked('{"query": "json"}')[0] == 200
+    assert bench.snapshot() != before
+
+
 @pytest.mark.slow
 def test_agents_call_the_tool_on_standard_input(tmp_path: Path) -> None:
     from mcp.client import Client
