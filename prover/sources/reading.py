@@ -27,6 +27,7 @@ from ragseal.prover.sources.spec import Columns
 from ragseal.runtime.metadata import Plain
 
 MAX_DIMENSION = 65535
+MAX_ID_BITS = 1024  #: of an id that is a number
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  #: parts of environment variables' names
 SHORTEST_SECRET = 6  #: characters; masking what is shorter would garble words
 
@@ -55,8 +56,9 @@ def read_row(
     identifier = _identifier(pick(row, columns.id), columns.id, where)
     where = f"{where} (id {identifier[:80]!r})"
     text = _text(pick(row, columns.text), columns.text, where)
-    if columns.title is not None and pick(row, columns.title) not in (_MISSING, None, ""):
-        title = _text(pick(row, columns.title), columns.title, where)
+    title = None if columns.title is None else pick(row, columns.title)
+    if title is not None and title is not _MISSING:  # a driver's array is compared with nothing
+        title = _text(title, columns.title or "", where)
         text = "\n".join(part for part in (title, text) if part.strip())
     pairs = {}
     for name in columns.metadata:
@@ -182,6 +184,8 @@ def _identifier(value: Any, name: str, where: str) -> str:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int | uuid.UUID):
         raise EncodingError(f"{where}: the id {name!r} is a {type(value).__name__}, not text, integer or UUID")
+    if isinstance(value, int) and value.bit_length() > MAX_ID_BITS:
+        raise EncodingError(f"{where}: the id {name!r} is a number of {value.bit_length()} bits, at most {MAX_ID_BITS}")
     return str(value)
 
 
@@ -204,7 +208,12 @@ def _value(value: Any, name: str, where: str) -> Plain:
     if getattr(value, "nanosecond", 0):  # a time of pandas, where that is installed; elsewhere it cannot be read
         raise EncodingError(f"{where}: metadata {name!r} is a time in nanoseconds: round it to microseconds")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC)  # the same moment is the same text, whatever the session's zone
+        try:
+            value = value.astimezone(datetime.UTC)  # the same moment is the same text, whatever the session's zone
+        except OverflowError:
+            raise EncodingError(
+                f"{where}: metadata {name!r} is {value.isoformat()}, which in UTC is no time of the years 1 to 9999"
+            ) from None
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date, too
         value = value.isoformat()
     if not isinstance(value, str | bool | int | float):
@@ -222,9 +231,10 @@ def _number(value: Decimal, name: str, where: str) -> int | float:
         return int(value)
     found = float(value)
     if not math.isfinite(found) or Decimal(repr(found)) != value:
+        far = not math.isfinite(found) or found == 0
+        said = f"is {value:.2E}" if far else f"has {len(value.as_tuple().digits)} digits"
         raise EncodingError(
-            f"{where}: metadata {name!r} has {len(value.as_tuple().digits)} digits, which no number keeps: read it as "
-            "text, from a view that casts it"
+            f"{where}: metadata {name!r} {said}, which no number keeps: read it as text, from a view that casts it"
         )
     return found
 

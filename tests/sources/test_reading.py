@@ -22,6 +22,7 @@ from ragseal.prover.sources.spec import Columns, columns_of, need_driver, split
 from ragseal.prover.sources.vectors import VectorCheck, VectorRule
 from tests.sources.scene import EMBEDDER, TEXTS, item, read_all
 
+WEST, EAST = (datetime.timezone(datetime.timedelta(hours=hours)) for hours in (-5, 5))
 ROW: dict[str, Any] = {
     "id": "d",
     "text": "body",
@@ -65,7 +66,12 @@ def test_a_row_is_read_by_its_columns() -> None:
         ({"m": decimal.Decimal("NaN")}, "metadata 'm' is NaN"),
         ({"m": decimal.Decimal("Infinity")}, "metadata 'm' is Infinity"),
         ({"m": decimal.Decimal("0.12345678901234567890")}, "metadata 'm' has 20 digits, which no number keeps"),
-        ({"m": decimal.Decimal("1e400")}, "which no number keeps"),
+        ({"m": decimal.Decimal("1e400")}, r"metadata 'm' is 1.00E\+400, which no number keeps"),
+        ({"m": decimal.Decimal("-1e-400")}, "metadata 'm' is -1.00E-400, which no number keeps"),
+        ({"m": datetime.datetime(9999, 12, 31, 23, tzinfo=WEST)}, "'m' is 9999-12-31T23:00:00-05:00, which in UTC is"),
+        ({"m": datetime.datetime(1, 1, 1, tzinfo=EAST)}, r"'m' is 0001-01-01T00:00:00\+05:00, which in UTC is"),
+        ({"id": 10**5000}, "the id 'id' is a number of 16610 bits, at most 1024"),
+        ({"title": np.array([1, 2])}, "'title' is a ndarray, not text"),
         ({"m": decimal.Decimal(2**53 + 1)}, "which no number keeps"),
         ({"m": float("nan")}, "metadata 'm' is nan"),
     ],
