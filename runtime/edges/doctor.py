@@ -112,11 +112,11 @@ def _client_files(tls: ClientTls) -> list[Finding]:
         tls.credentials("localhost:1")  # whichever address: it is the files that are read
     except AuditError as error:
         return [Finding.wrong("client certificate", Cause(str(error)))]
-    return [_valid(name, path) for name, path in files.items() if path is not None]
+    return [_valid(name, path, name == "authority") for name, path in files.items() if path is not None]
 
 
-def _valid(probe: str, path: Path) -> Finding:
-    end, names = expiry(path)
+def _valid(probe: str, path: Path, authorities: bool = False) -> Finding:
+    end, names = expiry(path, authorities=authorities)
     left = (end - datetime.now(UTC)).days
     said = f"{path} is valid until {end:%Y-%m-%d %H:%M} UTC" + (f", for {', '.join(names[:5])}" if names else "")
     if left < SOON:

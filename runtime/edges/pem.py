@@ -98,10 +98,12 @@ def authority_file(path: Path) -> bytes:
     raise ConfigurationError(f"the certificate {path} {troubles[0]}")
 
 
-def expiry(path: Path) -> tuple[datetime, list[str]]:
-    """Until when the first certificate of a file is valid, and for which names.  Raises ConfigurationError."""
-    first = _certificates(_pem(path), path)[0]
-    return first.not_valid_after_utc, _names(first)
+def expiry(path: Path, *, authorities: bool = False) -> tuple[datetime, list[str]]:
+    """Until when the first certificate of a file is valid, and for which names; of authorities the one that lasts
+    longest, since one of them is enough.  Raises ConfigurationError."""
+    found = _certificates(_pem(path), path)
+    one = max(found, key=lambda one: one.not_valid_after_utc) if authorities else found[0]
+    return one.not_valid_after_utc, _names(one)
 
 
 def key_trouble(public: object, own: bool) -> str:

@@ -306,3 +306,15 @@ def test_findings_and_causes_as_text() -> None:
         "probe": "x", "state": "not checked", "found": "y", "way_out": "z",
     }  # fmt: skip
     assert doctor.Checkup(Path("x")).own == ServerTls()
+
+
+def test_an_authority_that_is_over_beside_one_that_is_not(state: Path, tmp_path: Path) -> None:
+    """Bundles keep old ones for years."""
+    ours = Authority(tmp_path, "ours")
+    long, _ = ours.certificate("long", expires=40 * 86400)
+    over, _ = ours.certificate("over", expires=-60)
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(over.read_bytes() + long.read_bytes())
+    assert looked("client", "--state", state, "--ca", bundle)["authority"]["state"] == "ok"
+    bundle.write_bytes(over.read_bytes() + over.read_bytes())
+    assert looked("client", "--state", state, "--ca", bundle, status=1)["client certificate"]["state"] == "wrong"
