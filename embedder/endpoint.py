@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.printable import printable
-from ragseal.runtime.edges.address import is_loopback
+from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.network import network_cause
 from ragseal.runtime.edges.tls_failures import BY_SYSTEM, shown_by, tls_cause
 
@@ -78,12 +78,16 @@ class Endpoint:
             raise ConfigurationError(f"the {kind} URL holds a name or password: keys are not part of it")
         if any(not "!" <= ch <= "~" for ch in base):
             raise ConfigurationError(f"the {kind} URL holds a space or control character")
-        if parts.scheme == "http" and not is_loopback(host):
+        try:
+            at = Address.of_url(host, (443 if parts.scheme == "https" else 80) if port is None else port)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the {kind} URL: {error}") from None
+        if parts.scheme == "http" and not at.loopback:
             raise ConfigurationError(f"texts and key would travel to {host} unencrypted: use https")
         if key is not None and not (key and all("!" <= ch <= "~" for ch in key)):
             raise ConfigurationError(f"the {kind} key is empty, or holds a character that no key has")
         self.host = host if port is None else f"{host}:{port}"
-        self._place = (host, port or (443 if parts.scheme == "https" else 80))
+        self._place = (at.host, at.port)
         self._path = parts.path.rstrip("/")
         self._key = key
         self._sleep = sleep
@@ -91,9 +95,9 @@ class Endpoint:
         self._connect: Callable[[float], http.client.HTTPConnection]
         if parts.scheme == "https":
             context = tls or ssl.create_default_context()
-            self._connect = lambda seconds: _TlsConnection(host, port, seconds, context)
+            self._connect = lambda seconds: _TlsConnection(*self._place, seconds, context)
         else:
-            self._connect = lambda seconds: http.client.HTTPConnection(host, port, timeout=seconds)
+            self._connect = lambda seconds: http.client.HTTPConnection(*self._place, timeout=seconds)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host!r})"

@@ -56,8 +56,7 @@ class Place:
         if found.fragment:
             raise ConfigurationError(f"{url[:100]!r} names a fragment: leave out what follows the #")
         secure = found.scheme == "https"
-        named = f"[{host}]" if ":" in host else host
-        at = Address.parse(f"{named}:{(443 if secure else 80) if port is None else port}")
+        at = Address.of_url(host, (443 if secure else 80) if port is None else port)
         return cls(secure, at.host, at.port, found.path.rstrip("/"), found.netloc)
 
 

@@ -87,6 +87,11 @@ class Address:
             )
         return found
 
+    @classmethod
+    def of_url(cls, host: str, port: int) -> Address:
+        """The address that a URL names, by the parts that urlsplit finds.  Raises ConfigurationError: as parse."""
+        return cls.parse(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
     @property
     def loopback(self) -> bool:
         """Whether it never leaves this machine."""

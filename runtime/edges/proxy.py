@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.cause import Finding
 
@@ -95,10 +96,20 @@ def go_straight_to(host: str) -> None:
 
 
 def go_straight_in_the_clear(url: str) -> None:
-    """:func:`go_straight_to` the host of a URL that is not https, or that is this machine."""
-    found = urlsplit(url)
-    host = found.hostname or ""
-    if host and (found.scheme != "https" or Address(host, 1).loopback):
+    """:func:`go_straight_to` the host of a URL that is not https, or that is this machine.
+
+    Raises:
+        ConfigurationError: it names a host or port in a form that another reader may take for something else.
+    """
+    try:
+        found = urlsplit(url)
+        host, port = found.hostname or "", found.port
+    except ValueError:
+        raise ConfigurationError(f"{_PASSWORD.sub('***@', url)[:100]!r} is no URL with a host and a port") from None
+    if not host:
+        return
+    address = Address.of_url(host, 1 if port is None else port)
+    if found.scheme != "https" or address.loopback:
         go_straight_to(host)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.embedder.endpoint import Endpoint, Patience
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime import health, http_client, rpc, tracing
 from ragseal.runtime.edges import proxy
 from ragseal.runtime.edges.address import Address
@@ -248,6 +248,15 @@ def test_traces_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracing._collector() == "http://localhost:4317"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector.example:4317")
     assert tracing._collector() == "http://collector.example:4317"
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.1:6333", "http://localhost.", "http://[bad", "http://h:99999", "https://0x7f.1"]
+)
+def test_a_url_that_another_reader_takes_for_this_machine_is_refused(url: str) -> None:
+    """A client of a database would go there through a proxy: its own parser knows more forms."""
+    with pytest.raises(ConfigurationError, match="is not an address|is no URL"):
+        proxy.go_straight_in_the_clear(url)
 
 
 def test_nothing_else_in_the_package_opens_channels() -> None:
