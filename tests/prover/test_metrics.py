@@ -291,9 +291,7 @@ def prometheus_core() -> Any:
 
 def test_a_window_that_cannot_answer_says_why(tmp_path: Path) -> None:
     now = [1000.0]
-    window = SimpleNamespace(
-        manifest=SimpleNamespace(policy=SimpleNamespace(closes=2000)), overdue=lambda at: at > 1500
-    )
+    window = SimpleNamespace(closes=2000, overdue=lambda at: at > 1500)
     journal = SimpleNamespace(history=SimpleNamespace(open=window), failure=None)
     readiness = Readiness(journal, lambda: now[0])  # type: ignore[arg-type]
     assert readiness.trouble() == "starting or stopping"
