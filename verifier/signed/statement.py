@@ -22,7 +22,7 @@ from ragseal.kernel.verdict import Claimed
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.outcome import FAIL, NO_VERDICT, PASS, SAMPLED_PASS, Verdict
+from ragseal.verifier.outcome import FAIL, FAILED, NO_VERDICT, OPEN, PASS, SAMPLED_PASS, Verdict
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed import envelope, json_text
 from ragseal.verifier.signed.line import check_line
@@ -270,7 +270,18 @@ def _read_predicate(found: Any) -> dict[str, Any]:
         raise EncodingError(f"the signed verdict does not name the SHA-256 of {' and '.join(REPORTS)}")
     if found["verdict"] not in WORDS:
         raise AttestationError("the signed verdict is none of the four")
+    if not all(map(_is_step, found["steps"])):
+        raise EncodingError("a step of the signed verdict is not number, title, status and message")
+    if found["verdict"] in (PASS, SAMPLED_PASS) and any(one["status"] in (FAILED, OPEN) for one in found["steps"]):
+        raise AttestationError(f"a {found['verdict']} has no step that failed or could not be decided")
     return found
+
+
+def _is_step(one: Any) -> bool:
+    if not isinstance(one, dict) or set(one) != {"number", "title", "status", "message"}:
+        return False
+    text = all(isinstance(one[name], str) for name in ("title", "status", "message"))
+    return text and isinstance(one["number"], int) and not isinstance(one["number"], bool)
 
 
 def _is_digest(one: Any) -> bool:

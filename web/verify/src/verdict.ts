@@ -123,6 +123,11 @@ function exactly(found: Json, names: readonly string[]): boolean {
   return Object.keys(found).length === names.length && names.every((name) => Object.hasOwn(found, name));
 }
 
+function isStep(one: unknown): boolean {
+  if (!isObject(one) || !exactly(one, ["number", "title", "status", "message"])) return false;
+  return typeof one["number"] === "bigint" && [one["title"], one["status"], one["message"]].every((text) => typeof text === "string");
+}
+
 function readPredicate(found: unknown): Json {
   need(isObject(found) && exactly(found, Object.keys(MEMBERS)), "the signed verdict has other members than this version's");
   for (const [name, allowed] of Object.entries(MEMBERS)) {
@@ -137,6 +142,10 @@ function readPredicate(found: unknown): Json {
     "the signed verdict does not name the SHA-256 of report.json and report.html");
   const { verdict, line } = found as { verdict: string; line: string };
   need(WORDS.includes(verdict) && line.startsWith(`${verdict} `), "the signed verdict and its line contradict each other");
+  const steps = found["steps"] as readonly Json[];
+  need(steps.every(isStep), "a step of the signed verdict is not number, title, status and message");
+  const undone = steps.some(({ status }) => status === "failed" || status === "no verdict");
+  need(!undone || !["PASS", "SAMPLED-PASS"].includes(verdict), `a ${verdict} has no step that failed or could not be decided`);
   checkClaimed(found);
   return found;
 }
