@@ -20,7 +20,7 @@ LABELS = {
     "delta_inf": "delta at epsilon without end",
     "dimension": "dimensions of the embedding",
     "epsilon_account": "epsilon advertised to one account",
-    "epsilon_audit": "epsilon of the coalition",
+    "epsilon_audit": "epsilon (epsilon_audit)",
     "epsilon_of_one_account": "epsilon of one account",
     "form": "form of the claim",
     "gain": "gain, signal against the noise",
