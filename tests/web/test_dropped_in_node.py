@@ -19,9 +19,9 @@ from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.printable import printable
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.signed.statement import FILE_NAME
-from tests.simulator import World
+from tests.simulator import World, asked
 from tests.simulator.entries import signed_manifest
-from tests.verifier.test_signed_verdict import KEY, LOG, honest, payload, resigned
+from tests.verifier.test_signed_verdict import KEY, LOG, honest, payload, resigned, signed
 from tests.web.published import NODE
 
 SCRIPT = Path(__file__).with_name("dropped.mjs")
@@ -171,13 +171,19 @@ def other_line(statement: dict[str, dict[str, str]]) -> None:
     statement["predicate"]["line"] = "FAIL"
 
 
-def test_text_of_others_steers_no_line(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
-    """What would turn a line round, hide in it or end it is shown as the Python programs show it."""
+def test_text_of_others_steers_no_line(tmp_path: Path) -> None:
+    """What would turn a line round, hide in it or end it is shown as the Python programs show it.
+
+    A FAIL may quote it; a PASS with it is refused.
+    """
+    failed = signed(asked(sign_as="mallory").audit())[0]
     odd = "".join(map(chr, [0x202E, 0x200B, 0xAD, 0xA0, 0x85, 0x1B, 9, 10, 13, 0x2028, 0xFEFF, 0xE0001, 0x1F600, 0xE9]))
     path = tmp_path / f"v\u202e.{FILE_NAME}"
-    path.write_bytes(resigned(honest[0], lambda s: s["predicate"].update(line=f"{s['predicate']['line']} {odd}")))
-    line = payload(honest[0])["predicate"]["line"]
-    assert ("good", f"it says: {line} {printable(odd)}") in said([path], LOG.vkey(), AUDITOR)
+    line = payload(failed)["predicate"]["line"]
+    quoted = line.replace(" window=", f" {odd} window=")
+    path.write_bytes(resigned(failed, lambda s: s["predicate"].update(line=quoted)))
+    shown = line.replace(" window=", f" {printable(odd)} window=")
+    assert shown in [text.removeprefix("it says: ") for _, text in said([path], LOG.vkey(), AUDITOR)]
     assert NODE is not None
     command = [NODE, str(SCRIPT), LOG.vkey(), AUDITOR, str(path)]
     steps = {line["step"] for line in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)}
