@@ -57,6 +57,7 @@ REFUSED = [
     ("-rag.example:7800", "no host name"),
     (f"{'a' * 64}.example:7800", "no host name"),
     ("unix:", "unix:/path"),
+    ("unix://run/x", "unix:/path"),
     ("unix-abstract:x", "abstract"),
     ("unix:/" + "a" * 107, "at most 107 bytes"),
 ]
@@ -84,6 +85,7 @@ def test_what_is_no_address_is_refused_with_its_reason(text: str, words: str) ->
         ("192.0.2.1:80", "192.0.2.1:80", False),
         ("unix:/run/a socket", "unix:/run/a socket", True),
         ("unix:///run/x", "unix:/run/x", True),
+        ("unix:/" + "a" * 106, "unix:/" + "a" * 106, True),
     ],
 )
 def test_an_address_has_one_form(text: str, form: str, loopback: bool) -> None:
@@ -104,6 +106,11 @@ def test_a_listener_may_take_any_free_port_and_every_address() -> None:
 def test_hosts_that_only_look_like_this_machine() -> None:
     for host in ("localhost.evil.example", "127.0.0.1.evil.example", "0177.0.0.1", "::ffff:8.8.8.8", "0.0.0.0"):
         assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["::ffff:127.0.0.1", "[::FFFF:127.9.9.9]", "127.0.0.2", "Localhost"])
+def test_every_name_of_this_machine_is_known(host: str) -> None:
+    assert is_loopback(host)
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,8 @@ import pytest
 
 from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.runtime.durable import DirectoryLock
-from ragseal.runtime.edges.locks import try_lock, wait_lock
+from ragseal.runtime.edges import locks
+from ragseal.runtime.edges.locks import holder, try_lock, wait_lock
 from ragseal.verifier.files import locked
 
 ROOT = Path(__file__).parents[3]
@@ -85,6 +86,22 @@ def test_whoever_has_the_lock_is_named(tmp_path: Path) -> None:
         holding.stdin.close()
         holding.wait(20)
     DirectoryLock(tmp_path, "the state").release()
+
+
+def test_nobody_is_named_who_has_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list as Linux writes it: a lock of another file, of another kind, one that waits, a process out of sight."""
+    (tmp_path / "f").touch()
+    monkeypatch.setattr(locks, "LOCKS", tmp_path / "locks")
+    with (tmp_path / "f").open() as file:
+        seen = os.fstat(file.fileno())
+        place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+        others = (
+            f"1: FLOCK  ADVISORY  WRITE 111 {place}7 0 EOF\n2: POSIX  ADVISORY  WRITE 222 {place} 0 EOF\n"
+            f"3: -> FLOCK  ADVISORY  WRITE 333 {place} 0 EOF\n4: FLOCK  ADVISORY  WRITE 0 {place} 0 EOF\n"
+        )
+        for lines, named in ((others, ""), (f"{others}5: FLOCK  ADVISORY  WRITE 555 {place} 0 EOF\n", "555")):
+            (tmp_path / "locks").write_text(lines)
+            assert holder(file.fileno()) == (f" (process {named})" if named else "")
 
 
 def test_a_lock_is_one_s_own(tmp_path: Path) -> None:

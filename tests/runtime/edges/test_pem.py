@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -31,6 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID as _OID
+from cryptography.x509.oid import NameOID
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime import health, rpc
@@ -235,6 +238,23 @@ def test_what_no_authority_issued_is_refused(tmp_path: Path) -> None:
         server_credentials(certificate, own)
 
 
+def test_a_certificate_that_does_not_say_that_it_is_an_authority_s_is_none(tmp_path: Path) -> None:
+    """Only one of version 1 could not say it."""
+    ours = Authority(tmp_path, "ours")
+    named, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "between")]), datetime.now(UTC)
+    key = USABLE["P-256"]()
+    silent = x509.CertificateBuilder(
+        x509.load_pem_x509_certificate(ours.path.read_bytes()).subject, named, key.public_key(), 7,
+        now - timedelta(hours=1), now + timedelta(hours=1),
+    ).sign(ours.key, SHA256())  # fmt: skip
+    below = Authority.__new__(Authority)
+    below.folder, below.name, below.key = tmp_path, "between", key
+    certificate, own = below.certificate("server")
+    certificate.write_bytes(certificate.read_bytes() + silent.public_bytes(Encoding.PEM))
+    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is no authority's"):
+        server_credentials(certificate, own)
+
+
 def test_a_certificate_without_alternative_names_is_no_server_s(tmp_path: Path) -> None:
     """gRPC would look at the subject and Python at nothing: they would not agree on who it is."""
     ours = Authority(tmp_path, "ours")
@@ -288,6 +308,25 @@ def test_purposes_of_a_certificate(tmp_path: Path) -> None:
         channel_credentials(ours.path, *server)
     with pytest.raises(ConfigurationError, match="may not sign"):
         server_credentials(*ours.certificate("mute", extensions=[usage(signs=False)]))
+    both = ours.certificate("both", extensions=[x509.ExtendedKeyUsage([_OID.ANY_EXTENDED_KEY_USAGE])])
+    server_credentials(*both)
+    channel_credentials(ours.path, *both)
+
+
+@pytest.mark.parametrize(("bits", "said"), [(2047, "too short"), (2048, ""), (8192, ""), (8193, "too long")])
+def test_the_shortest_and_the_longest_rsa_key(bits: int, said: str) -> None:
+    public = rsa.RSAPublicNumbers(65537, (1 << bits) - 1).public_key()
+    for own in (True, False):
+        assert said in pem.key_trouble(public, own)
+        assert bool(said) == bool(pem.key_trouble(public, own))
+
+
+def test_a_certificate_of_its_own_may_stand_there_twice(tmp_path: Path) -> None:
+    """A caller that pins it needs no authority above it."""
+    itself = Authority(tmp_path, "itself")
+    certificate, key = itself.certificate("itself", key=itself.key)
+    certificate.write_bytes(certificate.read_bytes() * 2)
+    server_credentials(certificate, key)
 
 
 def test_kinds_that_only_openssl_makes(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.printable import printable
 from ragseal.runtime import rpc
 from ragseal.runtime.edges import private
 from ragseal.runtime.edges.filesystem import why
@@ -59,3 +60,23 @@ def test_only_so_many_looks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
         private.here(f" (look {number})")
     assert private.for_others("x (look 1) (look 8)") == "x (look 1)"
     assert private.for_others("x (look 6) (look 7)") == "x"
+
+
+def test_a_look_that_is_made_again_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "MOST", 3)
+    monkeypatch.setattr(private, "_made", {})
+    for number in (1, 2, 1, 3, 4):
+        private.here(f" (look {number})")
+    assert private.for_others("x (look 1) (look 2)") == "x (look 2)"
+
+
+def test_a_look_is_cut_whole_and_as_it_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look may begin as another one; a name with an escape stands in a message in its printable form."""
+    monkeypatch.setattr(private, "_made", {})
+    private.here(" (on /a")
+    private.here(" (on /a of bob)")
+    assert private.for_others("x (on /a of bob)") == "x"
+    name = " (on /\x1b[2J)"
+    assert printable(name) != name
+    private.here(name)
+    assert private.for_others(f"x{name} y{printable(name)}") == "x y"
