@@ -137,6 +137,8 @@ def test_lines_end_in_newlines_alone() -> None:
     [
         (b"a\n\xef\xbb\xbfb\n", "f, line 2: begins with a byte order mark"),
         (b"a\nbc\xff\n", "f, line 2: not UTF-8 .0xff. at byte 3"),
+        (b"a\nbc\xff\xa5\n", "f, line 2: not UTF-8 .0xff. at byte 3"),
+        (b"a\n\xed\xa0\x80\n", "f, line 2: half of a surrogate pair, which is no character, at byte 1"),
         (b"a\nb\0 and much more\n", "f, line 2: a zero byte, which no text has, at byte 2"),
         (b"\xff\xfea\0\n\0", "UTF-16LE"),
         (b"a" * 1025, "line 1: longer than 1024 bytes"),
@@ -146,6 +148,17 @@ def test_lines_end_in_newlines_alone() -> None:
 def test_a_line_that_is_no_text_is_named(data: bytes, said: str) -> None:
     with pytest.raises(EncodingError, match=said):
         lines(data)
+
+
+def test_the_longest_line_and_the_largest_file_are_read() -> None:
+    """The line's end counts."""
+    assert lines(b"a" * 1024) == [(1, "a" * 1024)]
+    assert lines(b"a" * 1023 + b"\n") == [(1, "a" * 1023)]
+    assert len(lines((b"a" * 1023 + b"\n") * 1024)) == 1024
+    with pytest.raises(EncodingError, match="line 1: longer"):
+        lines(b"a" * 1024 + b"\n")
+    with pytest.raises(EncodingError, match="line 1025: the file exceeds 1048576 bytes"):
+        lines((b"a" * 1023 + b"\n") * 1024 + b"a")
 
 
 def test_values_are_shown_as_a_file_has_them() -> None:
@@ -173,6 +186,15 @@ def test_values_are_shown_as_a_file_has_them() -> None:
 def test_json_loses_nothing(text: str, said: str) -> None:
     with pytest.raises(EncodingError, match=said):
         parse_json(text, "w")
+
+
+def test_json_nests_so_deep_and_brackets_in_texts_do_not_count() -> None:
+    assert parse_json("[" * 64 + "]" * 64, "w") is not None
+    for opened, closed in (("[", "]"), ('{"a":', "}")):
+        with pytest.raises(EncodingError, match="nested deeper than 64"):
+            parse_json(opened * 65 + "1" + closed * 65, "w")
+    text = r"\"" + "[{" * 65
+    assert parse_json(f'["{text}"]', "w") == ['"' + "[{" * 65]
 
 
 def test_an_object_is_an_object() -> None:
