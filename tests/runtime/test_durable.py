@@ -18,7 +18,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.__main__ import main as observer
 from ragseal.prover.administration import backup, sealed_copy
 from ragseal.runtime import durable
-from ragseal.runtime.durable import UnsyncedError, place_durably, write_durably
+from ragseal.runtime.durable import DurableFile, UnsyncedError, append_durably, place_durably, write_durably
 from ragseal.runtime.keyfile import save_key
 from ragseal.verifier import files
 
@@ -90,6 +90,57 @@ def test_a_copy_that_is_said_to_have_failed_is_not_there(tmp_path: Path) -> None
     with pytest.raises(ConfigurationError, match="cannot make"), backup.built(tmp_path / "copy") as made:
         (made / "file").write_bytes(b"x")
     assert names(tmp_path) == []
+
+
+# --- files that grow, and files that are replaced again and again -----------------------------------------------------
+
+
+def test_an_append_goes_behind_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a crash left behind it is cut off; a write that takes a part of it goes on."""
+    path = tmp_path / "file"
+    path.write_bytes(b"good, and torn")
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data)[:2]))
+    assert append_durably(path, b" and new", 4) == 12
+    assert path.read_bytes() == b"good and new"
+    assert append_durably(path, b"!", 99) == 13  # less is there than was said
+    assert append_durably(tmp_path / "other", b"first", 0) == 5
+
+
+@pytest.mark.parametrize("step", ["write", "fsync"])
+def test_an_append_that_fails_leaves_what_counts(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"good, and torn")
+    real = os.write
+
+    def torn(descriptor: int, data: bytes) -> int:
+        return real(descriptor, data[:1]) if os.fstat(descriptor).st_size == 4 else fails()
+
+    monkeypatch.setattr(os, step, torn if step == "write" else fails)
+    with pytest.raises(OSError, match=WHY):
+        append_durably(path, b" and new", 4)
+    assert path.read_bytes() == b"good"
+
+
+@pytest.mark.parametrize("step", ["ftruncate", "pwrite", "fsync", "link", "replace"])
+def test_a_file_that_nobody_knows_the_content_of_is_not_written_again(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    file = DurableFile(path)
+    file.write(b"newer")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, fails)
+        with pytest.raises(OSError, match=WHY):
+            file.write(b"newest")
+    for _ in range(2):
+        with pytest.raises(OSError, match="an earlier write failed"):
+            file.write(b"newest")
+    assert path.read_bytes() == b"newer"
+    file.close()
+    file.close()
+    assert names(tmp_path) == ["file"]
 
 
 # --- backup --keys turns the file of keys -----------------------------------------------------------------------------
