@@ -221,8 +221,8 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
               help="Target of until-delivered: return at most. Its epsilon is --unseen.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, show_default=True,
-              help="Noise, or the lottery, which is of until-delivered only. Where two tables of noise have one shape, the class "
-              "with the faster proof is taken.")  # fmt: skip
+              help="Noise, or the lottery, which is of until-delivered only. Where two tables of noise have one shape, "
+              "the class with the faster proof is taken.")  # fmt: skip
 @click.option("--returned", multiple=True, type=click.IntRange(1, 128),
               help="K, slots returned; the client re-ranks them. By default those of 10, 32 and 50 that have a "
               "class, under every-list of 10 and 50.")  # fmt: skip

@@ -12,7 +12,7 @@ from py_ecc import optimized_bn128 as ecc
 
 from ragseal.backends.group import default_group
 from ragseal.kernel import bn254, field
-from ragseal.kernel.errors import EncodingError, ProofError
+from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R
 from ragseal.kernel.poseidon import constants, permute, poseidon
 
@@ -47,7 +47,7 @@ def test_sum_to_identity_and_refusals() -> None:
         group.check((1 + P).to_bytes(32, "big") + (2).to_bytes(32, "big"))
     with pytest.raises(ProofError, match="truncated"):
         group.check(G[:-1])
-    with pytest.raises(EncodingError):
+    with pytest.raises(ProofError):
         group.msm(G, R.to_bytes(32, "big"))
 
 
