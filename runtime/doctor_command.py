@@ -65,7 +65,7 @@ def doctor_command(state: Callable[..., Any], parameter: str, peer: str, serves:
     made = click.command("doctor")(state(command))
     for option in made.params:
         if option.name == parameter:  # what is wrong with the folder is found below, and not by the option's type
-            option.type = click.Path(path_type=Path)
+            option.type, option.metavar = click.Path(path_type=Path), "DIRECTORY"
     return made
 
 
