@@ -118,12 +118,14 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     window, log = report["window"] or "that was not found", report["origin"] or "that was not found"
     tenants = len(report["tenants"])
     records, proven = report["records"], report["proven"]
+    answers = "1 answer" if records == 1 else f"{records} answers"
     of = f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}" if tenants else ""
     if passed(report):
-        who = f"An auditor checked what the provider of log {log} recorded in window {window}: {records} answers{of}"
+        who = f"An auditor checked what the provider of log {log} recorded in window {window}: {answers}{of}"
         who += "." if proven == records else f", of which {proven} were proven."
     elif records:
-        who = f"An auditor set out to check window {window} of the log {log}: {records} answers{of} are recorded "
+        there = f"{answers}{of} {'is' if records == 1 else 'are'} recorded"
+        who = f"An auditor set out to check window {window} of the log {log}: {there} "
         who += f"there, {proven or 'none'} of them {'was' if proven == 1 else 'were'} proven."
     else:
         asked = f"window {report['window']} of the log {log}" if report["window"] else f"a window of the log {log}"
