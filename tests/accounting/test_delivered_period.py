@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.accounting.delivered import until_delivered
+from ragseal.accounting.delivered import together, until_delivered
 from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period
 from ragseal.accounting.period import MOST_ROWS, Spent, account_period, odometer
 from ragseal.circuits.circuit import load_classes
@@ -112,6 +112,26 @@ def test_a_period_does_not_mix_claims() -> None:
         delivered_period([Coined("b", every, SMALL, 1, b"")], DELTA)
     with pytest.raises(PolicyError, match="at least one window"):
         delivered_period([], DELTA)
+
+
+def test_parts_are_together_what_the_worst_of_them_is() -> None:
+    good = replace(delivered_period([coined()], DELTA), bounds_reading=True)
+    loud = replace(good, returned=good.returned + 1, bounds_reading=False, routes=replace(good.routes, agree=False))
+    assert good.routes.agree
+    assert together([good, good]).bounds_reading
+    assert together([good, good]).routes.agree
+    for parts in ((good, loud), (loud, good)):
+        found = together(parts)
+        assert (found.returned, found.bounds_reading, found.routes.agree) == (loud.returned, False, False)
+        assert found.delta >= good.delta + loud.delta
+    with pytest.raises(PolicyError, match="at least one window"):
+        together([])
+
+
+def test_epsilon_is_unseen_and_nothing_where_no_return_follows() -> None:
+    good = delivered_period([coined()], DELTA)
+    assert replace(good, returned=100 * good.unseen).epsilon == good.unseen
+    assert replace(good, returned=math.inf).epsilon == math.inf
 
 
 def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragseal.accounting.guess import best_guess
+from ragseal.accounting.guess import MOST_TIMES, absence_in_words, best_guess, presence_odds, return_in_words, times
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import PolicyError
 
@@ -76,8 +76,35 @@ def test_what_people_read_is_never_below_the_bound(value: float) -> None:
 def test_rounding_for_people() -> None:
     assert upward(614.2571) == "614.258"  # the provider said 614.257 where the auditor said 614.258
     assert upward(50.0) == "50"
+    assert upward(1e-4) == "0.000101"  # from here to 1 six decimals, as nobody reads a seventh
+    assert upward(math.nextafter(1e-4, 0)) == "0.0001"
     assert upward(math.inf) == upward(math.nan) == "inf"
     assert per_cent(best_guess(1, 0)) == "73.2 %"
     assert per_cent(0.98201) == "98.3 %"
     assert per_cent(0.5) == "50 %"
     assert per_cent(best_guess(85.77, 1e-6)) == "100 %"
+
+
+def test_absence_is_what_may_become_sure() -> None:
+    assert presence_odds(3.0) == (95.3, 4.7)
+    assert absence_in_words(3.0).startswith("may become 95.3 % sure, from even odds, that a document ")
+    assert absence_in_words(0.0).startswith("may become 50 % sure")
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (0.0, "1"),
+        (0.001, "2"),
+        (1.0, "3"),
+        (math.log(1000), "1,000"),
+        (math.nextafter(MOST_TIMES, 0), "10,686,474,581,525"),
+        (MOST_TIMES, "any number of"),
+        (math.inf, "any number of"),
+        (math.nan, "any number of"),
+        (-0.001, "any number of"),
+    ],
+)
+def test_times_are_rounded_up_and_end_where_they_mean_nothing(returned: float, said: str) -> None:
+    assert times(returned) == said
+    assert f"at most {said} times as often as that of an empty slot" in return_in_words(returned)
