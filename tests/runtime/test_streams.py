@@ -12,7 +12,7 @@ import pytest
 
 from ragseal import __version__
 from ragseal.client.account import read_name
-from ragseal.runtime.streams import NOT_WRITTEN
+from ragseal.runtime.streams import NOT_WRITTEN, Decided, guarded, output_lost
 
 PROGRAMS = {
     "ragseal-provider": "from ragseal.programs import provider as main",
@@ -198,3 +198,33 @@ def test_a_pipe_that_does_not_wait_gets_all_of_it(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120)
     assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"x" * (1 << 20) + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (SystemExit(0), NOT_WRITTEN),
+        (SystemExit(), NOT_WRITTEN),
+        (SystemExit(3), 3),
+        (SystemExit("no"), "no"),
+        (Decided(0), 0),
+        (Decided(4), 4),
+    ],
+    ids=str,
+)
+def test_lost_output_hides_no_failure_and_changes_no_verdict(
+    end: SystemExit, status: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(said: str) -> None:
+        with guarded():
+            print(said, end="", flush=True)
+            assert output_lost() == bool(said)
+            raise end
+
+    with Path("/dev/full").open("w") as full:
+        for said in ("x", ""):
+            monkeypatch.setattr(sys, "stdout", full)
+            with pytest.raises(SystemExit) as ended:
+                command(said)
+            assert ended.value.code == (status if said else end.code)
+            assert sys.stdout is full
