@@ -2,8 +2,8 @@
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
 The attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is
-what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the key
-that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
+what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the
+key that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
 

@@ -204,10 +204,10 @@ def test_other_constants_are_not_compiled(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_class_files_are_read_strictly(tmp_path: Path) -> None:
     path = tmp_path / "classes.toml"
-    with pytest.raises(ConfigurationError, match="cannot read|is not TOML"):
+    with pytest.raises(ConfigurationError, match=r"cannot read|is not TOML"):
         load_classes(path)
     path.write_text("[x\n")
-    with pytest.raises(ConfigurationError, match="cannot read|is not TOML"):
+    with pytest.raises(ConfigurationError, match=r"cannot read|is not TOML"):
         load_classes(path)
     path.write_text('law = "gaussian"\n')
     with pytest.raises(ConfigurationError, match="outside"):
