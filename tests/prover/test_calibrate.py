@@ -172,7 +172,7 @@ def test_sources(tmp_path: Path) -> None:
     [
         ("lines:FILE", b"only one\n", ConfigurationError),
         ("lines:FILE", b"\xff\xfe\n", EncodingError),
-        ("lines:FILE.none", b"", ConfigurationError),
+        ("lines:FILE.none", b"", EncodingError),
         ("folder:FILE", b"", ConfigurationError),
         ("lines:", b"", ConfigurationError),
     ],
