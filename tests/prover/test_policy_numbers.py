@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import LONGEST_WINDOW, Policy
 from ragseal.prover.commitment.policy_file import COSINE_ONE, Binding, cosine_text, policy_values, read_policy
 
 NOW = 1_790_000_040
@@ -103,3 +104,30 @@ def test_no_error_shows_hundreds_of_digits(name: str, value: object) -> None:
 def test_a_file_that_is_no_toml_names_the_line() -> None:
     with pytest.raises(PolicyError, match=r"the policy is not TOML: .*line 2"):
         policy_values(b"gain = 1\n= 2\n")
+
+
+def test_a_window_may_open_a_year_from_now_and_no_later() -> None:
+    latest = NOW + LONGEST_WINDOW
+    assert latest % COARSE_TIME == 0
+    assert read(opens=latest).opens == latest
+    with pytest.raises(PolicyError, match="more than 366 days from now"):
+        read(opens=latest + COARSE_TIME)
+
+
+@pytest.mark.parametrize(
+    ("before", "named", "starts"),
+    [
+        (None, None, NOW),
+        (NOW - 7200, None, NOW - 7200),
+        (NOW + 7200, None, NOW),
+        (NOW - 7200, NOW - 60, NOW - 60),
+    ],
+)
+def test_a_budget_period_goes_on_and_never_begins_behind_the_opening(
+    before: int | None, named: int | None, starts: int
+) -> None:
+    """A window before it may have been committed for a later time than this one's, and never opened."""
+    cls = load_classes()[str(TINY["class"])]
+    values = dict(TINY) if named is None else {**TINY, "period_start": named}
+    binding = Binding(cls, bytes(32), 384, NOW, period_start=before)
+    assert read_policy(values, binding, lambda policy, cls: Fraction(1)).period_start == starts
