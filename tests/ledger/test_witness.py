@@ -114,3 +114,39 @@ def test_memory_is_this_witnesss_own(tmp_path: Path) -> None:
         Witness(tmp_path, KEY).remembered(LOG.verifier)
     with pytest.raises(ConfigurationError, match="0x04"):
         Witness(tmp_path / "x", LOG)
+
+
+def test_each_checkpoint_of_one_second_has_its_own_line(tmp_path: Path) -> None:
+    witness = Witness(tmp_path, KEY)
+    first = witness.cosign(note(5), LOG.verifier, [], 100)
+    assert witness.cosign(note(5), LOG.verifier, [], 100) == first
+    second = witness.cosign(note(9), LOG.verifier, TREE.consistency(5, 9), 100)
+    assert KEY.verifier.verify(Checkpoint(LOG.name, 9, TREE.root(9)).text(), second) == 100
+    remembered = witness.remembered(LOG.verifier)
+    assert remembered is not None
+    assert remembered.checkpoint.size == 9
+
+
+def test_the_memory_of_one_log_is_not_that_of_another(tmp_path: Path) -> None:
+    """The witness did sign it: a rename must not let one log take another one's place."""
+    other = NoteSigner("log.example/other", LOG.private_key)
+    witness = Witness(tmp_path, KEY)
+    witness.cosign(Checkpoint(other.name, 5, TREE.root(5)).sign(other), other.verifier, [], 100)
+    (moved,) = tmp_path.glob("*.note")
+    moved.rename(tmp_path / f"{witness_module.state_name(LOG.name)}.note")
+    with pytest.raises(LedgerError, match=r"is about the log 'log.example/other': it was moved here"):
+        witness.remembered(LOG.verifier)
+    with pytest.raises(LedgerError, match="it was moved here"):
+        witness.cosign(note(5), LOG.verifier, [], 101)
+
+
+def test_a_fork_counts_also_where_the_key_was_given_up_without_a_turn(tmp_path: Path) -> None:
+    """Whoever pins a log's new key alone: no turn says that the old one did not count by then."""
+    new = NoteSigner(LOG.name, Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x03"))
+    witness = Witness(tmp_path, KEY)
+    witness.cosign(note(5), LOG.verifier, [], 100)
+    remembered = witness.remembered(new.verifier)
+    assert remembered is not None
+    assert not remembered.void
+    with pytest.raises(ForkError):
+        witness.cosign(Checkpoint(LOG.name, 5, OTHER.root(5)).sign(new), new.verifier, [], 101)
