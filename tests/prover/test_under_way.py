@@ -65,11 +65,11 @@ def test_a_window_that_could_not_be_closed_takes_requests_again() -> None:
 
 def test_the_end_waits_for_the_last_request_and_for_those_that_fail() -> None:
     async def run() -> None:
-        found, window, order = UnderWay(), window_of(make_policy()), list[str]()
+        found, window, order, release = UnderWay(), window_of(make_policy()), list[str](), asyncio.Event()
 
         async def request(name: str, version: int, fails: bool) -> None:
             with found.admitted(window, version):
-                await asyncio.sleep(0)
+                await release.wait()
                 order.append(name)
                 if fails:
                     raise ValueError
@@ -79,8 +79,11 @@ def test_the_end_waits_for_the_last_request_and_for_those_that_fail() -> None:
                 order.append("end")
 
         asked = [asyncio.create_task(request(f"{at}", at % 2, fails=at > 0)) for at in range(3)]
-        await asyncio.sleep(0)
-        await asyncio.gather(*asked, end(), return_exceptions=True)
+        ending = asyncio.create_task(end())
+        await asyncio.sleep(0.01)  # it waits by now
+        release.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.wait_for(ending, 10)
         assert order == ["0", "1", "2", "end"]
 
     asyncio.run(run())
