@@ -62,7 +62,7 @@ def test_questions_across_a_restart_and_a_lost_answer(
         assert one.record.signed.request.ctr == 1
         sent: list[bytes] = []
 
-        def lost(canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
+        def lost(canonical: bytes, signed: bytes, known_size: int, after: float) -> Retrieved:
             sent.append(canonical)
             raise TransportError("lost")
 
