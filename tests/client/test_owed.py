@@ -332,3 +332,24 @@ def test_an_answer_that_is_still_owed_after_the_window_closed(bench: Any, outage
     bench.provider.on_call = lambda _: None
     bench.provider.stage = "closed"
     assert bench.client().ask("json").record.signed.request.ctr == 1
+
+
+def test_a_pending_request_that_does_not_follow_the_answers_is_damage(bench: Any) -> None:
+    """Another request of an answered number, and the next one of another window."""
+    client = bench.client()
+    client.ask("json")
+    (window,) = client.state.windows()
+    kept = window.exchange(1)
+    assert window.pending() is None
+    other = dataclasses.replace(kept.signed, signature=bytes(64))
+    elsewhere = dataclasses.replace(
+        kept.signed, request=dataclasses.replace(kept.signed.request, ctr=2, manifest=bytes(32))
+    )
+    for wrong in (
+        dataclasses.replace(kept, signed=other),
+        dataclasses.replace(kept, signed=elsewhere, prepare=dataclasses.replace(kept.prepare, manifest=bytes(32))),
+    ):
+        (window.folder / "pending").write_bytes(wrong.encode())
+        with pytest.raises(ConfigurationError, match="it does not follow the 1 answers kept"):
+            window.pending()
+        assert (window.folder / "pending").exists()
