@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +20,9 @@ from ragseal.kernel.thinning import (
     ThinnedShard,
     ThinningClass,
     ThinningStatement,
+    check_keys,
     thinning_class,
+    verify_thinning,
 )
 from tests import apart
 from tests.apart import be, canonical, element, h
@@ -131,6 +134,28 @@ def test_a_weight_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_statements_that_are_none(changes: dict[str, object], match: str) -> None:
     with pytest.raises(CommitmentError, match=match):
         statement(**changes)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_file_thins_every_shard_and_no_other(count: int) -> None:
+    """Before anything is computed: neither group nor keys are looked at."""
+    with pytest.raises(CommitmentError, match=f"thins {count} shards, not 1"):
+        verify_thinning(None, [statement()], None, None, replace(FILE, shards=(SHARD,) * count))  # type: ignore[arg-type]
+
+
+def test_keys_are_the_statements_own_and_of_one_capacity() -> None:
+    key, bases = SimpleNamespace(digest=b"t" * 32, cls=thinning_class(4)), SimpleNamespace(capacity=4)
+    check_keys(b"t" * 32, key, bases)  # type: ignore[arg-type]
+    with pytest.raises(CommitmentError, match="names another thinning key"):
+        check_keys(b"u" * 32, key, bases)  # type: ignore[arg-type]
+    with pytest.raises(CommitmentError, match="of 4 slots for an attestation key of 5"):
+        check_keys(b"t" * 32, key, SimpleNamespace(capacity=5))  # type: ignore[arg-type]
+
+
+def test_a_file_is_of_the_thinned_columns_that_the_statements_are_about() -> None:
+    key, bases = SimpleNamespace(digest=b"t" * 32, cls=thinning_class(4)), SimpleNamespace(capacity=4)
+    with pytest.raises(CommitmentError, match="about other thinned columns than the file's"):
+        verify_thinning(None, [statement()], key, bases, FILE)  # type: ignore[arg-type]
 
 
 def test_numbers_that_are_no_elements() -> None:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ragseal.kernel import emptied
 from ragseal.kernel.commitment import IndexFile
-from ragseal.kernel.emptied import EmptiedFile, EmptiedShard, EmptiedStatement, plain_entry
+from ragseal.kernel.emptied import EmptiedFile, EmptiedShard, EmptiedStatement, plain_entry, verify_emptied
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening
+from ragseal.kernel.thinning import thinning_class
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex, tick_at
 from tests.apart import be, element, h
 
@@ -91,3 +93,19 @@ def test_statements_that_are_none(changes: dict[str, object], match: str) -> Non
 
 def test_ticks_begin_with_the_whole_minute_of_the_opening() -> None:
     assert [tick_at(605, 120, now) for now in (0, 599, 600, 719, 720, 1000)] == [600, 600, 600, 600, 720, 960]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_file_speaks_of_every_shard_and_of_no_other(count: int) -> None:
+    """Before anything is computed: neither group nor keys are looked at."""
+    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    with pytest.raises(CommitmentError, match=f"speaks of {count} shards, not 1"):
+        verify_emptied(None, [STATEMENT], None, None, EmptiedFile(STATEMENT.columns, OPENING, (shard,) * count))  # type: ignore[arg-type]
+
+
+def test_a_file_is_of_the_columns_that_the_statements_are_about() -> None:
+    """Before anything is computed: no group is there."""
+    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    key, bases = SimpleNamespace(digest=STATEMENT.thinning_key, cls=thinning_class(4)), SimpleNamespace(capacity=4)
+    with pytest.raises(CommitmentError, match="about other columns than the file's"):
+        verify_emptied(None, [STATEMENT], key, bases, EmptiedFile(POINTS[1] + POINTS[0], OPENING, (shard,)))  # type: ignore[arg-type]
