@@ -141,6 +141,12 @@ def test_one_account_s_bound_is_of_this_window_and_the_coalition_s_of_the_period
     assert f"(one account in this window: {alone})" in summary.sentences(changed(values, 600.0))[4]
 
 
+def test_as_many_accounts_as_a_coalition_may_have_need_no_word() -> None:
+    assert summary.asking_as_one({"estimate": {"c": 2, "k_max": 2}}) == ""
+    assert summary.asking_as_one({"estimate": None}) == ""
+    assert "more than the k_max of 2" in summary.asking_as_one({"estimate": {"c": 3, "k_max": 2}})
+
+
 def test_what_was_recorded_is_not_said_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was proven in an audit that ended at step 8, and the page said "answers checked 7"."""
     deliver = SimulatedEvidence.deliver
