@@ -270,3 +270,32 @@ def test_what_is_no_period_of_answers() -> None:
         one_answer(CLS, build_table(CLS.law), 0, 2)
     with pytest.raises(PolicyError, match="whole steps"):
         one_answer(CLS, build_table("gaussian"), 4, 2)
+
+
+def test_the_order_of_windows_changes_no_number() -> None:
+    """Of windows that share a filter the largest counts, and of documents the one of the most parts."""
+    windows = [
+        Answering("w1", policy(participations=4, chunks_max=2), CLS, 60, 1),
+        Answering("w2", policy(participations=2), CLS, 60, 1),
+    ]
+    one, other = (answers_period(order, DELTA) for order in (windows, windows[::-1]))
+    assert one == other
+    assert (one.participations, one.parts) == (4, 2)
+
+
+def test_delta_is_spent_on_what_may_be_asked_and_what_was_answered() -> None:
+    """Where the log shows more answers than accounts may ask for, all of them can be refused or end in a tail."""
+    few, many = (answers_period([Answering("w1", policy(), CLS, 60, n)], DELTA) for n in (60, 600))
+    assert many.items["refusals and tails"] == pytest.approx(10 * few.items["refusals and tails"])
+    for found, most in ((few, 60), (many, 600)):
+        left = DELTA - most * found.alone.lost
+        assert found.plain.composed == composed(found.alone, most, left)
+        assert found.items["composed loss"] == float(left)
+    with pytest.raises(PolicyError, match="refusals and tails of 60 answers have probability"):
+        answers_period([Answering("w1", policy(), CLS, 60, 60)], 60 * few.alone.lost)
+
+
+def test_nobody_takes_part_in_more_answers_than_there_are() -> None:
+    found = answers_period([Answering("w1", policy(participations=50), CLS, 60, 3)], DELTA)
+    assert found.participations == 50
+    assert found.filtered == found.plain
