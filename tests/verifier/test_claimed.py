@@ -230,9 +230,14 @@ REFUSED: dict[str, Change] = {
     "another claim": lambda s: s["predicate"].update(claimName=ANSWERS),
     "an unknown claim": lambda s: s["predicate"].update(claimName="everything"),
     "an unseen of every list": lambda s: s["predicate"].update(unseen=1.0),
+    "a return of every list": lambda s: s["predicate"].update({"return": 1.0}),
     "word of nothing": lambda s: s["predicate"].update(providersWord=["late"]),
     "an unknown word": lambda s: s["predicate"].update(providersWord=["weather"]),
     "epsilon in words": lambda s: s["predicate"].update(epsilon="small"),
+    "epsilon as text": lambda s: s["predicate"].update(epsilon=str(s["predicate"]["epsilon"])),
+    "line of a longer number": lambda s: s["predicate"].update(
+        line=re.sub(r" (epsilon_log=\S+)", r" \g<1>1", s["predicate"]["line"])
+    ),
     "line without coalition": _line(" coalition=2", ""),
     "line without queries": _line(" queries=3", ""),
     "line of fewer queries": _line(" queries=3", " queries=1"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,7 @@ def payload(data: bytes) -> Any:
     return json.loads(base64.b64decode(json.loads(data)["payload"]))
 
 
-def resigned(data: bytes, change: Callable[[Any], None]) -> bytes:
+def resigned(data: bytes, change: Callable[[Any], object]) -> bytes:
     """The auditor itself signs something else."""
     said = payload(data)
     change(said)
@@ -168,6 +169,46 @@ def test_a_signature_of_another_purpose_is_none() -> None:
 def test_what_contradicts_itself_is_refused(honest: tuple[bytes, bytes], change: Any, why: str) -> None:
     with pytest.raises(AuditError, match=why):
         read_verdict(resigned(honest[0], change), PUBLIC)
+
+
+def _without_manifest(said: Any) -> None:
+    said["subject"] = [one for one in said["subject"] if not one["name"].startswith("manifest")]
+
+
+def _line_without_window(said: Any) -> None:
+    _without_manifest(said)
+    said["predicate"]["line"] = re.sub(r" window=\S+", "", said["predicate"]["line"])
+
+
+def _window_in_the_line_alone(said: Any) -> None:
+    _without_manifest(said)
+    said["predicate"]["window"] = None
+
+
+#: What contradicts itself in a FAIL about a window, which claims nothing.
+OF_A_FAIL: dict[str, tuple[Callable[[Any], object], str]] = {
+    "line of a PASS": (
+        lambda s: s["predicate"].update(line=s["predicate"]["line"].replace("FAIL ", "PASS ", 1)),
+        "its line contradict each other",
+    ),
+    "word of the provider": (lambda s: s["predicate"].update(providersWord=["late"]), "a FAIL claims nothing"),
+    "delta": (lambda s: s["predicate"].update(delta=1e-6), "a FAIL claims nothing"),
+    "no manifest": (_line_without_window, "names a window and no manifest of it"),
+    "window in the line alone": (_window_in_the_line_alone, "does not end with what it is about"),
+}
+
+
+@pytest.fixture(scope="module")
+def failed() -> bytes:
+    return signed(asked(sign_as="mallory").audit())[0]
+
+
+@pytest.mark.parametrize("name", OF_A_FAIL)
+def test_a_fail_that_contradicts_itself_is_refused(failed: bytes, name: str) -> None:
+    change, why = OF_A_FAIL[name]
+    assert read_verdict(failed, PUBLIC).line.startswith("FAIL ")
+    with pytest.raises(AuditError, match=why):
+        read_verdict(resigned(failed, change), PUBLIC)
 
 
 @pytest.mark.parametrize(
