@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.kernel import signature
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
-from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, Claimed, found
+from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, AuditVerdict, Claimed, VerdictEntry, found
 from tests import apart
 from tests.simulator.claims import claimed
 
@@ -74,6 +76,26 @@ def test_a_claim_that_is_none(good: str, changes: dict[str, Any], words: str) ->
     made = claimed(**{slot: getattr(CLAIMS[good], slot) for slot in Claimed.__slots__} | changes)
     with pytest.raises(EncodingError, match=words):
         Claimed.decode(apart.canonical(made))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "claims", "words"),
+    [
+        ("FINE", (), "a verdict is one of"),
+        ("PASS", (), "a PASS names its claim"),
+        ("SAMPLED-PASS", (), "a SAMPLED-PASS names its claim"),
+        ("FAIL", (LIST,), "FAIL has no epsilon"),
+        ("NO-VERDICT", (LIST,), "NO-VERDICT has no epsilon"),
+        ("PASS", (claimed(coalition="0"),), "is a count"),
+    ],
+)
+def test_a_claim_and_its_outcome_go_together(outcome: str, claims: tuple[Claimed, ...], words: str) -> None:
+    """In the log that was audited and in the auditor's own."""
+    key = signature.public_bytes(Ed25519PrivateKey.from_private_bytes(b"k" * 32))
+    entry = VerdictEntry(key, b"d" * 32, b"l" * 32, "log", "w1", (b"m" * 32,), outcome, claims, 1)
+    for made in (entry, AuditVerdict(b"m" * 32, b"l" * 32, key, b"d" * 32, outcome, claims, bytes(64))):
+        with pytest.raises(EncodingError, match=words):
+            type(made).decode(apart.canonical(made))
 
 
 def test_a_line_says_each_number_once() -> None:
