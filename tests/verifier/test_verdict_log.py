@@ -40,10 +40,10 @@ from ragseal.ledger.witness import Witness
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit import Terms
-from ragseal.verifier.outcome import FAIL, Verdict
+from ragseal.verifier.outcome import FAIL, NO_VERDICT, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as log_module
-from ragseal.verifier.signed.entering import reports_of
+from ragseal.verifier.signed.entering import enter_once, reports_of
 from ragseal.verifier.signed.log import FOLDER, PROOF_NAME, VerdictLog, check_entered, entry_of, origin_of
 from ragseal.verifier.signed.log_commands import _line
 from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict, signed_verdict
@@ -191,6 +191,24 @@ def test_only_the_auditors_own_verdicts_are_entered(tmp_path: Path) -> None:
     with pytest.raises(AttestationError, match="no signature of the envelope"):
         log.enter(signed(VerdictLog(tmp_path / "other", PUBLIC)))
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_lie_that_is_seen_again_is_one_entry(tmp_path: Path) -> None:
+    """Of the same log, manifest and outcome: a NO VERDICT about it, or a FAIL about another one, does not hide it."""
+    state = State.create(tmp_path / "auditor", KEY)
+    log = VerdictLog(state.directory, state.public_key)
+    fail = replace(bad().audit(), auditor=PUBLIC, at=NOW)
+    assert (fail.verdict, fail.about is None) == (FAIL, False)
+    undecided = World.honest()
+    undecided.made_by = "provider"
+    verdict = replace(undecided.audit(), auditor=PUBLIC, at=NOW, about=fail.about)
+    assert verdict.verdict == NO_VERDICT
+    enter_once(state, LOG, verdict)
+    for _ in range(2):
+        enter_once(state, LOG, fail)
+    assert [entry.outcome for entry in log.entries()] == ["NO-VERDICT", FAIL]
+    enter_once(state, LOG, replace(fail, about=("w1", b"o" * 32)))
+    assert [entry.manifest for entry in log.entries()][1:] == [(fail.about[1],), (b"o" * 32,)]  # type: ignore[index]
 
 
 # --- what a reader checks --------------------------------------------------------------------------------------------
