@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import AttestationError
-from ragseal.verifier.steps.versions import IndexVersion, Versions
+from ragseal.verifier.evidence import Refused
+from ragseal.verifier.steps.lifespan import WindowSpan
+from ragseal.verifier.steps.versions import IndexVersion, Versions, _check_update
+from tests.kernel.test_policy import policy
 
 EVERY, NEWEST = 60, 4
 UPDATES: list[Any] = [(10 * n, SimpleNamespace(number=n, time=EVERY * n)) for n in range(1, NEWEST + 1)]
@@ -45,3 +49,21 @@ def test_no_record_stands_where_the_newest_is_too_old(nameable: int) -> None:
         versions.answering(BEHIND, record(NEWEST, newest + 2 * EVERY + COARSE_TIME))
     with pytest.raises(AttestationError, match="dated after a record that follows it"):
         versions.answering(BEHIND, record(NEWEST, newest - 1))
+
+
+@pytest.mark.parametrize("late", [0, 300])
+def test_updates_end_with_the_window_and_one_that_opened_late_lasts_as_long(late: int) -> None:
+    stated = policy(opens=600, closes=1200, version_every=EVERY)
+    tenants: tuple[Any, ...] = ()
+    window: Any = SimpleNamespace(manifest=SimpleNamespace(policy=stated, tenants=tenants))
+    life = WindowSpan(3, WindowOpen(b"m" * 32, 1, 600 + late), 99, None)
+
+    def update(time: int) -> Any:
+        return SimpleNamespace(number=1, time=time, tenants=tenants)
+
+    _check_update(window, life, 1, 50, update(1200 + late))
+    with pytest.raises(Refused, match="dated after the window's end"):
+        _check_update(window, life, 1, 50, update(1200 + late + EVERY))
+    for index in (life.open_index, life.close_index):
+        with pytest.raises(Refused, match="stands outside its window"):
+            _check_update(window, life, 1, index, update(1200))
