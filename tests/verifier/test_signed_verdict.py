@@ -171,6 +171,11 @@ def test_what_contradicts_itself_is_refused(honest: tuple[bytes, bytes], change:
         read_verdict(resigned(honest[0], change), PUBLIC)
 
 
+def test_a_key_under_which_anybody_signs_is_refused(honest: tuple[bytes, bytes]) -> None:
+    with pytest.raises(EncodingError, match="small order"):
+        read_verdict(honest[0], bytes(32))
+
+
 def _without_manifest(said: Any) -> None:
     said["subject"] = [one for one in said["subject"] if not one["name"].startswith("manifest")]
 
