@@ -23,7 +23,7 @@ from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
 from tests.simulator import World, asked
 from tests.verifier import test_claimed as of_claims
-from tests.verifier.test_signed_verdict import KEY, LOG, PUBLIC, honest, payload, resigned, signed
+from tests.verifier.test_signed_verdict import KEY, LOG, OF_A_FAIL, PUBLIC, honest, payload, resigned, signed
 from tests.web.published import NODE
 
 SCRIPT = Path(__file__).with_name("verdicts.mjs")
@@ -122,12 +122,12 @@ def test_bounds_are_written_in_one_way(honest: tuple[bytes, bytes]) -> None:
     assert agree(cases) == ["as it was"]
     cases, marked = {}, json.dumps({**payload(data), "predicate": {**said, "epsilon": 123456789}})
     for value in BOUNDS:
-        for text in {upward(float(value)) if value[0] in "-0123456789" else "inf", value.strip('"')}:
+        for text in {upward(float(value)) if value[0] in "-0123456789" else "inf", value.strip('"'), "0"}:
             stated = marked.replace("123456789", value).replace(right, f"epsilon_audit={text} ")
             cases[f"{value} as {text}"] = envelope.seal(PAYLOAD_TYPE, stated.encode(), KEY)
     taken = agree(cases)
     assert {'"inf" as inf', "1e23 as 1e+23", "0.00012345678 as 0.000124"} <= set(taken)
-    assert not [name for name in taken if name[0] in "-t"]
+    assert [name for name in taken if name[0] in "-t"] == ["-0 as 0"]  # a whole number has no sign of 0
 
 
 def test_the_page_rounds_bounds_as_every_program_does() -> None:
@@ -198,7 +198,22 @@ def test_names_of_windows_stand_in_lines_in_one_way(honest: tuple[bytes, bytes])
 
 def test_claims_of_every_kind_are_taken() -> None:
     made = {"until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers()}
-    assert agree({name: signed(verdict)[0] for name, verdict in made.items()}) == list(made)
+    good = {name: signed(verdict)[0] for name, verdict in made.items()}
+    delivered = good["until-delivered"]
+    bad = {
+        "another unseen": changed(delivered, ["predicate", "unseen"], 6.0),
+        "no unseen": changed(delivered, ["predicate", "unseen"], None),
+        "no return": changed(delivered, ["predicate", "return"], None),
+        "a return of answers": changed(good["answers"], ["predicate", "return"], 1.0),
+        "an unseen of answers": changed(good["answers"], ["predicate", "unseen"], 1.0),
+    }
+    assert agree({**good, **bad}) == list(good)
+
+
+def test_a_fail_that_contradicts_itself() -> None:
+    data = signed(asked(sign_as="mallory").audit())[0]
+    bad = {name: resigned(data, change) for name, (change, _) in OF_A_FAIL.items()}
+    assert agree({"as it was": data, **bad}) == ["as it was"]
 
 
 def test_a_statement_of_another_form(honest: tuple[bytes, bytes]) -> None:
