@@ -35,6 +35,7 @@ _STATUS: dict[type[AuditError], grpc.StatusCode] = {
     errors.BudgetError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.UnprovableError: grpc.StatusCode.OUT_OF_RANGE,
     errors.ConfigurationError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.UnavailableError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.TransportError: grpc.StatusCode.UNAVAILABLE,
 }
 _BY_NAME = {kind.__name__: kind for kind in _STATUS}

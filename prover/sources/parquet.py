@@ -44,7 +44,7 @@ def parquet_files(path: Path, notes: Notes) -> list[Path]:
     try:
         beside = sorted(path.iterdir())
     except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     for one in beside:
         if one.suffix != ".parquet" or one.is_dir():
             notes.passed_over(one.name + ("/" if one.is_dir() else ""))

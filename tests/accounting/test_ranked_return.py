@@ -76,7 +76,8 @@ def test_the_whole_account_of_a_ranked_class(name: str, chunks: int) -> None:
     """Exact bits, so that R is the shift itself; refusals are overflow and grid, and nothing for places."""
     cls, n = CLASSES[name], 1000
     found = account(cls, chunks=chunks)
-    assert found.returned == found.epsilon == 6.0 * chunks
+    assert found.returned == 6.0 * chunks
+    assert found.epsilon == found.unseen
     assert found.routes.agree
     assert found.items["overflow"] == n / 2**64
     assert found.items["places"] == 0

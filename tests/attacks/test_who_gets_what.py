@@ -378,7 +378,7 @@ def test_an_ask_is_of_its_time_and_of_its_window(stage: Stage) -> None:
     with pytest.raises(CommitmentError, match="no window"):
         stage.send("GetEstimate", _asked(stage, "the window's auditor", lost))
     unknown = BlocksAsk(stage.manifest, _now(stage), secrets.token_bytes(16), bytes(32), "acme", ((0, 1),))
-    with pytest.raises(ConfigurationError, match="fetch-keys"):
+    with pytest.raises(ConfigurationError, match="its operator finds in its log what"):
         stage.send("GetEstimateProofs", _asked(stage, "the window's auditor", unknown))
 
 

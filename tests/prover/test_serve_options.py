@@ -48,7 +48,9 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
+    monkeypatch.setattr(
+        serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None, apart=lambda: None)
+    )
     monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
     monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(serve_command, "check_start", lambda *_: Report())
@@ -67,17 +69,6 @@ def test_a_hangup_while_the_program_starts_does_not_end_it(tmp_path: Path, monke
         assert ended == []
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_a_served_model_wants_a_tick_that_covers_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    new_state(tmp_path / "s").close()
-    model = "--generator", "chat:m@http://localhost:1/v1"
-    for options, warned in (((), False), (model, True), ((*model, "--tick", "30"), False)):
-        caplog.clear()
-        serve_options_of(tmp_path / "s", monkeypatch, *options)
-        assert ("give --tick that covers the slowest" in caplog.text) == warned, options
 
 
 def test_named_observers_reach_the_beacon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

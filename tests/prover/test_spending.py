@@ -142,7 +142,7 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     assert [row["coin_periods"] for row in found["windows"]] == [1, 2]
     assert found["windows"][-1]["return"] == pytest.approx(found["return"], rel=0.03)  # more queries share delta
     text = " ".join(lines(found))
-    assert "2 coin periods, unseen" in text
+    assert "2 coin periods and unseen" in text
     assert "will certify epsilon" in text
     assert "which is unseen over 3 coin periods; beside it stands return" in text
 
@@ -236,10 +236,10 @@ def test_what_a_period_costs_is_said_without_a_program_s_spelling() -> None:
     rows = [{"window": "w1", "coin_periods": 1, "queries": 4, "unseen": 2.98022981, "return": "inf", "epsilon": "inf"}]
     values = {
         "period_start": 1_800_000_060, "claim": UNTIL_DELIVERED, "windows": rows, "epsilon": "inf",
-        "unseen": 2.98022981, "return": 5.999999966666666, "coin_periods": 1, "queries": 8,
+        "unseen": 2.98022981, "return": 5.999999966666666, "coin_periods": 1, "queries": 8, "asked": 1,
     }  # fmt: skip
     text = " ".join(lines(values))
     assert "budget period since 2027-01-15 08:01 UTC" in text
-    assert "return no bound" in text
+    assert "epsilon no bound" in text
     assert "return 6" in text
     assert not re.search(r"\binf\b|\d\.\d{7,}|1800000060", text)
