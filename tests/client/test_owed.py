@@ -25,9 +25,9 @@ def test_an_outage_repeats_the_same_bytes(bench: Any, outage: Any, call: str) ->
     sent: list[bytes] = []
     retrieve = bench.provider.retrieve
 
-    def spy(canonical: bytes, signed: bytes, known_size: int, after: float) -> Retrieved:
+    def spy(canonical: bytes, *rest: Any) -> Retrieved:
         sent.append(canonical)
-        answer: Retrieved = retrieve(canonical, signed, known_size, after)
+        answer: Retrieved = retrieve(canonical, *rest)
         return answer
 
     bench.provider.retrieve = spy

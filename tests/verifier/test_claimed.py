@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.guess import best_guess
+from ragseal.accounting.rounding import per_cent
 from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
@@ -118,7 +120,12 @@ def test_six_periods_of_a_day_do_not_print_one_days_epsilon_for_ever(passes: dic
     assert " left_out=0 " in alone.line()
     assert "epsilon_log" not in alone.line()
     span = summary.sentences(document.build(verdict))[1]
-    assert f"without {DAYS - 1} windows of the log; with them epsilon is " in span
+    shown = verdict.line().partition(" epsilon_log=")[2].split()[0]
+    assert f"Not counted: {DAYS - 1} windows of the log; with them epsilon is {shown}, not " in span
+    sure = per_cent(best_guess(float(shown), 1e-6 if name == EVERY_LIST else 0.0))
+    assert f" With the {DAYS - 1} windows of the log that the budget period does not count, it is {sure}." in (
+        summary.guess_line(document.build(verdict))
+    )
     whole = verdict.budget.whole_log  # type: ignore[union-attr]
     if name == UNTIL_DELIVERED:
         assert whole == pytest.approx(DAYS * found["unseen"])
@@ -202,6 +209,9 @@ def test_what_has_no_finite_epsilon_with_the_windows_outside_says_so() -> None:
     values = document.build(verdict)
     assert verdict.tone == summary.tone(values) == "mid"
     assert "weak over the whole log" in summary.heading(values)
+    assert " With the window of the log that the budget period does not count, nothing is bounded." in (
+        summary.guess_line(values)
+    )
 
 
 def test_an_epsilon_of_the_log_that_is_not_known_is_not_left_out_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,6 +287,9 @@ REFUSED: dict[str, Change] = {
     "line that goes on": lambda s: s["predicate"].update(line=s["predicate"]["line"] + " note=audited"),
     "words of another claim": lambda s: s["predicate"].update(claim=claim.DELIVERED),
     "words of no claim": lambda s: s["predicate"].update(claim="All is well."),
+    "a step that failed": lambda s: s["predicate"]["steps"][7].update(status="failed"),
+    "a step without its status": lambda s: s["predicate"]["steps"][7].pop("status"),
+    "a step that is none": lambda s: s["predicate"]["steps"].append(1),
     "about no manifest": lambda s: s.update(subject=[one for one in s["subject"] if "manifest" not in one["name"]]),
     "about no log": lambda s: s["predicate"]["log"].update(checkpoint=None),
     "a fail with numbers": lambda s: s["predicate"].update(verdict="FAIL", line="FAIL step=8"),
