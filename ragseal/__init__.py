@@ -20,4 +20,4 @@ that its ``__all__`` lists stay as they are within a minor version; all others m
 """
 
 #: The only place: pyproject.toml reads it here, and tests hold native/Cargo.toml and CITATION.cff against it.
-__version__ = "0.2.0"
+__version__ = "0.3.0"
