@@ -129,7 +129,7 @@ def test_without_its_pin_a_token_signs_nothing(hsm: Path, tmp_path: Path, monkey
     monkeypatch.delenv(PIN_VARIABLE, raising=False)
     with pytest.raises(ConfigurationError, match=f"put it into {PIN_VARIABLE}"):
         load_token_key(uri("provider"))
-    with pytest.raises(ConfigurationError, match="cannot read the PIN"):
+    with pytest.raises(ConfigurationError, match="cannot read the file of the PIN"):
         load_token_key(uri("provider", tmp_path / "none"))
     wrong = tmp_path / "wrong"
     wrong.write_text("0000")
