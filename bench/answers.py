@@ -35,7 +35,7 @@ from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, Policy
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
-from ragseal.prover.answers.attested import Voting
+from ragseal.prover.attestation.attested import Voting
 from ragseal.prover.attestation.retrieval import COUNT
 
 CLASS = "ranked-mini-one-10"

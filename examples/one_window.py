@@ -22,11 +22,11 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client import AccountState, Client
 from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
-from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.provider import assembly
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.verifier.audit import class_build, estimate_build, thinning_build
 from ragseal.verifier.evidence import ReceiptFile
 from ragseal.verifier.outcome import Verdict

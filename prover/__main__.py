@@ -13,31 +13,31 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
-from ragseal.prover import assembly, remote
-from ragseal.prover.account_commands import accounts
-from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.status import identity, unopened
-from ragseal.prover.auditor_commands import auditors
-from ragseal.prover.backup_commands import backup, restore
-from ragseal.prover.change_command import change
-from ragseal.prover.commitment import consent
+from ragseal.prover.base.check_report import STATUSES, could_not_look
+from ragseal.prover.cli.access import administration
+from ragseal.prover.cli.account_commands import accounts
+from ragseal.prover.cli.auditor_commands import auditors
+from ragseal.prover.cli.backup_commands import backup, restore
+from ragseal.prover.cli.change_command import change
+from ragseal.prover.cli.document_commands import documents
+from ragseal.prover.cli.fsck_command import fsck
+from ragseal.prover.cli.key_commands import fetch_keys, release_key
+from ragseal.prover.cli.log_commands import log as log_group
+from ragseal.prover.cli.options import STATE, auditor_seats
+from ragseal.prover.cli.proof_commands import proofs as proofs_group
+from ragseal.prover.cli.serve_command import serve
+from ragseal.prover.cli.tenant_commands import tenants
+from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
-from ragseal.prover.document_commands import documents
-from ragseal.prover.fsck_command import fsck
-from ragseal.prover.key_commands import fetch_keys, release_key
-from ragseal.prover.log_commands import log as log_group
-from ragseal.prover.options import STATE, auditor_seats
-from ragseal.prover.planning import defaults
+from ragseal.prover.commitment.vocabularies import keep_vocabulary
+from ragseal.prover.planning import consent, defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
-from ragseal.prover.proof_commands import proofs as proofs_group
-from ragseal.prover.serve_command import serve
-from ragseal.prover.storage.check_report import STATUSES, could_not_look
+from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
-from ragseal.prover.storage.vocabularies import keep_vocabulary
-from ragseal.prover.tenant_commands import tenants
-from ragseal.prover.worker_commands import worker
+from ragseal.prover.wire import remote
 from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls

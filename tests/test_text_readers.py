@@ -24,8 +24,8 @@ from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy as WitnessPolicy
 from ragseal.ledger.vocabulary import read_vocabulary
-from ragseal.prover.account_commands import read_accounts
-from ragseal.prover.backup_commands import read_note
+from ragseal.prover.cli.account_commands import read_accounts
+from ragseal.prover.cli.backup_commands import read_note
 from ragseal.prover.commitment.corpora import (
     read_beir,
     read_beir_qrels,

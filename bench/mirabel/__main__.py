@@ -22,7 +22,7 @@ from bench.mirabel.corpus import Corpus, Words, called, load
 from bench.mirabel.measure import Setting, measure
 from ragseal.generators import ChatGenerator, ExtractiveGenerator, Generator
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.prover.attestation.guard import Rule
+from ragseal.prover.commitment.guard import Rule
 
 GENERATOR = "generator"  #: of ``--ia``
 SENTENCES = 3  #: of an answer without a model

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.committing import Told
+from ragseal.prover.serving.committing import Told
 from ragseal.prover.storage.state import State
 
 

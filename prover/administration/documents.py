@@ -14,7 +14,6 @@ import numpy as np
 
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.commitment import SignedManifest
-from ragseal.prover import assembly
 from ragseal.prover.administration.lengths import Lengths
 from ragseal.prover.commitment import document_rows
 from ragseal.prover.commitment import documents as index_documents
@@ -24,7 +23,8 @@ from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Applied, Embed, Put
 from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.placement import IndexShape
-from ragseal.prover.committing import Told
+from ragseal.prover.provider import assembly
+from ragseal.prover.serving.committing import Told
 from ragseal.prover.sources import sync as source_sync
 from ragseal.prover.sources.opening import open_source
 from ragseal.prover.sources.vectors import VectorRule

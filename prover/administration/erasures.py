@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import nameable
-from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import erasure, retirement
-from ragseal.prover.storage.erasure import Erasure
+from ragseal.prover.commitment import erasure
+from ragseal.prover.commitment.erasure import Erasure
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import Told
+from ragseal.prover.storage import retirement
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragseal.kernel.versions import ANSWERING, tick_at
-from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import Told
 from ragseal.prover.storage import retirement
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when

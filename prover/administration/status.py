@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel import signature
-from ragseal.prover import assembly, spending
-from ragseal.prover.administration import health, lasting
-from ragseal.prover.administration.health import Running
+from ragseal.prover.administration import lasting
 from ragseal.prover.attestation import backlog
+from ragseal.prover.base.check_report import NOT_CHECKED, OK, WRONG
 from ragseal.prover.commitment import index, registry
-from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
+from ragseal.prover.planning import spending
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving import health
+from ragseal.prover.serving.committing import Told
+from ragseal.prover.serving.health import Running
 from ragseal.prover.storage import retirement
-from ragseal.prover.storage.check_report import NOT_CHECKED, OK, WRONG
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.prover.administration import health
-from ragseal.prover.administration.health import WITNESS_SECONDS, Health, Running
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving import health
+from ragseal.prover.serving.health import WITNESS_SECONDS, Health, Running
+from ragseal.prover.serving.serving import Serving
 
 Following = Callable[[], dict[str, Any] | None]
 

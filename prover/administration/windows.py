@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
-from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
-from ragseal.prover.retiring import Retiring
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import Told
+from ragseal.prover.serving.retiring import Retiring
 from ragseal.prover.storage.window import Window
 from ragseal.runtime.progress import Progress
 

@@ -17,9 +17,9 @@ from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.pending import Pending
 from ragseal.prover.attestation.retrieval import PLACE, Place, QuerySecrets, answer_query, query_key
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.group_commit import Batches
 
 Row = tuple[bytes, str, int, bytes, bytes]  #: a Place, and secrets

@@ -23,19 +23,18 @@ from ragseal.kernel import fixedpoint, signature
 from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, TransportError
-from ragseal.prover.answers.attested import CANNOT_WRITE
 from ragseal.prover.attestation.admission import Admission, spent
 from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.answering_versions import AnsweringVersions
 from ragseal.prover.attestation.answers import Answers
+from ragseal.prover.attestation.attested import CANNOT_WRITE
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding
 from ragseal.prover.attestation.worded import WordedSecrets
-from ragseal.prover.commitment.registry import window_account
-from ragseal.prover.limits import (
+from ragseal.prover.base.limits import (
     REPEATS,
     REPEATS_A_SECOND,
     RETRIEVES_AT_ONCE,
@@ -43,14 +42,15 @@ from ragseal.prover.limits import (
     UNWRITTEN_A_SECOND,
     Prepares,
 )
+from ragseal.prover.commitment.loaded import Loaded, Loads
+from ragseal.prover.commitment.registry import window_account
+from ragseal.prover.commitment.update_secrets import UpdateSecrets
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
-from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.update_secrets import UpdateSecrets
 from ragseal.prover.storage.window import Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
 

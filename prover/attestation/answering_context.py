@@ -13,7 +13,7 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.attestation.under_way import UnderWay
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.runtime.timer import Timer
 
 

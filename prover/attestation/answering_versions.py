@@ -12,12 +12,12 @@ from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.versions import ANSWERING
 from ragseal.prover.commitment import enrolling
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.loaded import Loads
+from ragseal.prover.commitment.update_secrets import UpdateSecrets, update_key
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
-from ragseal.prover.storage.loaded import Loads
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.update_secrets import UpdateSecrets, update_key
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 
 OPENING_SECONDS = 2.0  #: how long an account waits for the first version of an index behind its window's opening
 

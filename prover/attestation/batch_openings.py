@@ -21,11 +21,11 @@ from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
 from ragseal.kernel.sharded_statement import verify_thresholds
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
-from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.base.randomness import Draw, packed_scalars
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, packed_scalars
 from ragseal.prover.storage.window import Window
+from ragseal.prover.workers.turns import Turns
 
 
 @dataclass(frozen=True)

@@ -24,21 +24,21 @@ from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.batch_openings import BatchOpenings, Case
-from ragseal.prover.attestation.kept_deliveries import KeptDeliveries, proofs_ask
 from ragseal.prover.attestation.shard_proofs import ShardProofs
 from ragseal.prover.attestation.statements import Statements
-from ragseal.prover.attestation.turns import Turns
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.kept_deliveries import KeptDeliveries, proofs_ask
 from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.prover.workers.checked import checked_proof
 from ragseal.prover.workers.in_order import InOrder
 from ragseal.prover.workers.interface import UnreachedError, Workers
+from ragseal.prover.workers.turns import Turns
 
 KEPT_BATCHES = 2  #: delivered batches that are remembered: the same request gets the same bytes without new work
 

@@ -28,11 +28,11 @@ from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.attestation.batch_openings import Case, hint_blinders, threshold_blinder
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,18 @@ from ragseal.generators.interface import within
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
-from ragseal.prover.answers.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.answers.lanes import Lanes
 from ragseal.prover.answers.schedule import LANES, Schedule, at_once, schedule_of
 from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
+from ragseal.prover.attestation.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
-from ragseal.prover.limits import WORDED_AT_ONCE
+from ragseal.prover.base.limits import WORDED_AT_ONCE
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.threads import most_threads
 

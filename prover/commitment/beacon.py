@@ -36,9 +36,9 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.signature import SigningKey
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.prover.storage.window_secrets import WindowSecrets
 from ragseal.runtime.face import when
 
 OPENING_SECONDS = 10.0  #: how long the auditor's call waits for the window to open

@@ -30,10 +30,10 @@ from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.prover.storage import slots
-from ragseal.prover.storage.slots import Readable
+from ragseal.prover.commitment import slots
+from ragseal.prover.commitment.slots import Readable
+from ragseal.prover.commitment.texts import by_slot, load_texts
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.texts import by_slot, load_texts
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 
@@ -202,7 +202,7 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     Returns:
         The file's name, which the caller's transaction records.
 
-    An update's matrix is in its rows (:mod:`ragseal.prover.storage.slots`): most of them change little.
+    An update's matrix is in its rows (:mod:`ragseal.prover.commitment.slots`): most of them change little.
     """
     name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}.npy"
     buffer = io.BytesIO()

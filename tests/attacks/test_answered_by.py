@@ -30,8 +30,8 @@ from ragseal.prover.answers.schedule import at_once
 from ragseal.prover.attestation import worded
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage.dropped import droppable
+from ragseal.prover.commitment.dropped import droppable
+from ragseal.prover.serving.serving import Serving
 from ragseal.runtime.timer import Timer
 from ragseal.verifier.steps.versions import IndexVersion, Versions
 from tests.simulator.answered import QUESTION, AnsweringLive, Counted, answering_on, answering_provider, answers_policy

@@ -25,8 +25,8 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.witness import Witness
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main as provider
+from ragseal.prover.provider import assembly
 from ragseal.verifier.__main__ import main as verifier
 from ragseal.verifier.state import State
 from ragseal.verifier.steps.turns import read_log

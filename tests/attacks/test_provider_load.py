@@ -16,9 +16,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.commitment import registry
-from ragseal.prover.limits import LINES, LOADS, REPEATS
-from ragseal.prover.storage import window_secrets
+from ragseal.prover.base.limits import LINES, LOADS, REPEATS
+from ragseal.prover.commitment import registry, window_secrets
 from tests.attacks.old_windows import old_windows
 from tests.simulator import provider as scene
 

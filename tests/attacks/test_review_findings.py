@@ -21,7 +21,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.inquiry import Ask, LinksAsk, RegistryAsk
-from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
+from ragseal.prover.serving.deliveries import ASKS_AT_ONCE
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
 from ragseal.runtime.statuses import error_of

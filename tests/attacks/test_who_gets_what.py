@@ -36,7 +36,7 @@ from ragseal.kernel.inquiry import BlocksAsk, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.kernel.sealing import public_of, unseal
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.verdict import AuditVerdict, log_digest
-from ragseal.prover.administration import place
+from ragseal.prover.storage import place
 from ragseal.prover.storage.window_keys import load_window_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.statuses import error_of

@@ -30,8 +30,8 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
-from ragseal.prover import remote as provider_remote
 from ragseal.prover.keys.keyring import KeyRing, attestation_keys
+from ragseal.prover.wire import remote as provider_remote
 from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
 from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT

@@ -22,12 +22,12 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.link_list import SignedLinks, pack_links
-from ragseal.prover import fsck_command
 from ragseal.prover.attestation.retrieval import query_key
-from ragseal.prover.backends import Backends
-from ragseal.prover.storage import fsck
-from ragseal.prover.storage.check_report import WRONG, Report, could_not_look
-from ragseal.prover.storage.record_check import commitments, request_digest
+from ragseal.prover.base.check_report import WRONG, Report, could_not_look
+from ragseal.prover.cli import fsck_command
+from ragseal.prover.fsck import fsck
+from ragseal.prover.fsck.record_check import commitments, request_digest
+from ragseal.prover.provider.backends import Backends
 from ragseal.prover.storage.state import State
 from ragseal.runtime.durable import DirectoryLock
 from tests.crash.crash_scene import examine, open_copy, tools

@@ -19,8 +19,9 @@ from ragseal.kernel.proofs import PROOF_BYTES, ProofEntry
 from ragseal.prover.attestation import shard_proofs, statements
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.statements import ShardProving
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import fsck, retirement
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.storage import retirement
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import UnreachedError, Work, WorkResult
 from tests.attacks.checks import without

@@ -19,11 +19,11 @@ from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.statement import Returned
-from ragseal.prover.answers.attested import cannot_write, written
 from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.attested import cannot_write, written
 from ragseal.prover.attestation.retrieval import COUNT
-from ragseal.prover.limits import UNWRITTEN
-from ragseal.prover.metrics import ANSWERED
+from ragseal.prover.base.limits import UNWRITTEN
+from ragseal.prover.serving.metrics import ANSWERED
 from ragseal.runtime.timer import Timer
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build

@@ -30,7 +30,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from tests.simulator.provider import (
     DIMENSION,
     NOW,

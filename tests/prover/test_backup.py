@@ -16,10 +16,12 @@ import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.administration import access, backup, restore
-from ragseal.prover.administration.access import administration
-from ragseal.prover.administration.remote import Remote
+from ragseal.prover.administration import backup
+from ragseal.prover.cli import access
+from ragseal.prover.cli.access import administration
+from ragseal.prover.fsck import restore
 from ragseal.prover.storage.state import COPY
+from ragseal.prover.wire.operator_remote import Remote
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard
 from tests.crash.crash_scene import examine, open_copy

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ragseal.kernel.errors import CommitmentError
+from ragseal.prover.commitment import dropped, slots
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.storage import dropped, fsck, slots
+from ragseal.prover.fsck import fsck
 from ragseal.prover.storage.window import Window
 from tests.simulator.ticking import Ticking, ticking
 

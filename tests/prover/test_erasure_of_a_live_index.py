@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import AttestationError
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.storage.check_report import Report
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.wire.operator_remote import Remote
 from tests.prover.erasure_scene import examine_coined, silent
 from tests.simulator.marked import MARK, found_in, marks, texts
 from tests.simulator.ticking import Ticking, ticking

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 
 from ragseal.kernel.errors import ConfigurationError, UnavailableError
 from ragseal.prover import __main__ as program
-from ragseal.prover.administration import health, status
-from ragseal.prover.administration.health import WITNESS_SECONDS, Running
+from ragseal.prover.administration import status
 from ragseal.prover.administration.watching import Watching
 from ragseal.prover.attestation import backlog
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving import health
+from ragseal.prover.serving.health import WITNESS_SECONDS, Running
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.stopped_keys import stop_key
 from tests.runtime.edges.test_filesystem import mounted
 from tests.simulator.provider import Asker, Clock, make_policy, new_state, open_provider, open_window

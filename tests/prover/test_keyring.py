@@ -29,7 +29,7 @@ from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
-from ragseal.prover.remote import fetch_key
+from ragseal.prover.wire.remote import fetch_key
 from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT

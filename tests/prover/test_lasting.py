@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ragseal.prover.administration import documents, erasures, lasting, status
-from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider.backends import Environment
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.runtime.face import when
 from tests.simulator.provider import SHAPE, TRIGRAMS, Clock, embed_with, make_policy, newest, open_provider, open_window
 from tests.simulator.ticking import EVERY

@@ -26,7 +26,6 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import LAWS
 from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -36,6 +35,7 @@ from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.tick_costs import TickCost
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
+from ragseal.prover.provider import assembly
 from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow

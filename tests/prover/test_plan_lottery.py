@@ -25,7 +25,6 @@ from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
 from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.kernel.params import LAWS
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.planning import candidates, plan
@@ -35,6 +34,7 @@ from ragseal.prover.planning.chance import comes_back
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.lottery import spread, whole_gain
 from ragseal.prover.planning.workload import Workload
+from ragseal.prover.provider import assembly
 from tests.attacks.lottery_scene import asked
 from tests.simulator import provider as scene
 from tests.simulator.live import live

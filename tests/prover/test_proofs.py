@@ -24,7 +24,7 @@ from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.proofs import Proofs
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import release
 from ragseal.prover.storage.window import Window
 from tests.simulator.provider import (

@@ -23,11 +23,12 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import RegistryAsk
 from ragseal.ledger.log import Log
 from ragseal.ledger.log_folder import LogFolder
-from ragseal.prover.administration import backup, remains, restore
-from ragseal.prover.administration.access import administration
+from ragseal.prover.administration import backup, remains
 from ragseal.prover.administration.remains import Remains
 from ragseal.prover.attestation.answering import Attestation
 from ragseal.prover.attestation.asked import Asked
+from ragseal.prover.cli.access import administration
+from ragseal.prover.fsck import restore
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import COPY, State
 from tests.attacks.checks import without

@@ -22,7 +22,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
-from ragseal.prover.spending import lines, spending
+from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
 from tests.simulator import CLS, NOW, OPENS, World, policy

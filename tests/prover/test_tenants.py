@@ -16,7 +16,7 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.tenants import near, remove
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from tests.simulator.live import Live, live
 from tests.simulator.provider import account_key, documents, make_policy, new_state, open_provider, open_window
 

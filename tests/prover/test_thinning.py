@@ -25,12 +25,12 @@ from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.new_period import new_period
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck
+from ragseal.prover.commitment.window_secrets import load_window, thinned_index, window_index
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (
     HIDDEN,
     NOW,

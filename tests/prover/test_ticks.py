@@ -17,14 +17,16 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import backup, health, status
-from ragseal.prover.backends import Environment
+from ragseal.prover.administration import backup, status
+from ragseal.prover.commitment import room, slots, texts
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.index import Columns
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck, room, slots, texts
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.backends import Environment
+from ragseal.prover.serving import health
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.journal import read_entries
 from ragseal.prover.storage.state import State
 from tests import simulator

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover import publishing
+from ragseal.prover.serving import publishing
 from tests.simulator.answered import QUESTION, AnsweringLive
 from tests.simulator.provider import Asker
 from tests.web.published import NODE, Published, export_log
