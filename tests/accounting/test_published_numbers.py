@@ -24,8 +24,8 @@ from ragseal.kernel.noise import NoiseTable, build_table, dithered, uniform_bits
 
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(__file__).parents[2] / "vectors" / "accounting"
-VECTORS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+FILE = Path(__file__).parents[2] / "vectors" / "accounting.json"
+VECTORS: dict[str, Any] = {case["name"]: case for case in json.loads(FILE.read_text())["cases"]}
 DELTA = 1e-6
 
 
@@ -80,7 +80,7 @@ def test_renyi_grid_bounds_all_scores() -> None:
 @pytest.mark.parametrize("law", ["gaussian", "geometric"])
 def test_tables_of_the_vectors(law: str) -> None:
     vector, table = VECTORS[f"table-{law}"], build_table(law)
-    given, want = vector["input"], vector["output"]
+    given, want = vector["input"], vector["expected"]
     assert hashlib.sha256(table.canonical_bytes()).hexdigest() == want["digest"] == table.digest().hex()
     assert table.cut == want["cut"]
     assert [table.mass(x) for x in given["at"]] == [int(mass) for mass in want["masses"]]
@@ -89,7 +89,7 @@ def test_tables_of_the_vectors(law: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if name.startswith("epsilon-")])
 def test_epsilons_of_the_vectors(name: str) -> None:
-    given, want = VECTORS[name]["input"], VECTORS[name]["output"]
+    given, want = VECTORS[name]["input"], VECTORS[name]["expected"]
     table = build_table(given["law"])
     n, delta, shift = given["n"], given["delta"], given["shift"]
     bounds = (full_bound(table, shift, n, delta), *topk_bounds(table, given["N"], given["K"], shift, n, delta))

@@ -430,10 +430,3 @@ def outcome(target: Target, data: bytes) -> str:
         return f"{type(error).__name__}: {re.sub(r'[0-9]+', '#', shape)[:120]}"
     assert again is None or again == data, f"{target.name}: {len(data)} bytes are read and written as other ones"
     return "accepted"
-
-
-#: targets of messages by their tag
-TARGETS_BY_TAG = {
-    kind.TAG: Target(f"message-{kind.TAG}", partial(_message, kind), partial(_samples, kind))
-    for kind in message_kinds()
-}
