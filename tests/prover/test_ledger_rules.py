@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
@@ -24,6 +25,7 @@ from tests.simulator import OPENS, World, key_of, policy
 from tests.simulator.entries import signed_manifest
 from tests.simulator.world import ORIGIN
 
+ELSE = key_of("else")
 MANIFEST, COMMITTED, SEALED, PROVIDER_OPENED, COMPLETE, OPEN, ASKED, CLOSED = 1, 3, 4, 5, 7, 8, 11, 16
 
 
@@ -45,10 +47,10 @@ def replayed(world: World, entries: int | None = None) -> History:
     return history
 
 
-def manifest(world: World, **changes: Any) -> Message:
-    """Of a window w2 that has everything of its own."""
+def manifest(world: World, key: Ed25519PrivateKey | None = None, **changes: Any) -> Message:
+    """Of a window w2 that has everything of its own; signed by the provider unless ``key`` is somebody else's."""
     own = {"window": "w2", "c_seed": 5, "beacon_commitment": beacon_commitment("provider", b"2" * 32), **changes}
-    return signed_manifest(replace(world.manifest, **own), world.provider)
+    return signed_manifest(replace(world.manifest, **own), key or world.provider)
 
 
 def after_it(world: World, opens: int) -> Message:
@@ -78,6 +80,9 @@ REFUSED: dict[str, Case] = {
     ),
     "another origin": (MANIFEST, lambda w: manifest(w, origin="else.example/log"), "names another ledger"),
     "another log": (MANIFEST, lambda w: manifest(w, log=bytes(32)), "names another ledger"),
+    "another provider": (
+        MANIFEST, lambda w: manifest(w, ELSE, provider_key=signature.public_bytes(ELSE)), "names another ledger",
+    ),
     "a stranger": (
         MANIFEST, lambda w: w.commit_entry("stranger", b"s" * 32, key_of("s")), "beyond the manifest's auditors",
     ),
@@ -162,6 +167,12 @@ ACCEPTED: dict[str, tuple[int, Callable[[World], Message]]] = {
 def test_what_stands_at_a_bound_is_entered(name: str) -> None:
     entries, make = ACCEPTED[name]
     replayed(honest(), entries).add(entries, make(honest()).encode())
+
+
+def test_a_manifest_that_its_provider_did_not_sign_is_not_entered() -> None:
+    world = honest()
+    with pytest.raises(AuditError, match="signature"):
+        replayed(world, MANIFEST).add(MANIFEST, manifest(world, ELSE).encode())
 
 
 def test_a_window_opens_from_its_time_on_until_it_may_open() -> None:
