@@ -42,6 +42,20 @@ def test_an_announcement_that_the_log_does_not_bear_out(bench: Any, there: int) 
     assert "entries" not in bench.provider.calls[calls:]  # what was found once is not looked for again
 
 
+def test_a_log_without_the_opening_is_remembered_too(bench: Any) -> None:
+    """Whoever rewrites it before the window opens is found out."""
+    whole: list[Message] = []
+    bench.provider.shape = lambda entries: whole.extend(entries) or []
+    bench.provider.open("w2")
+    client, log = bench.client(), bench.provider.log
+    for entry in (None, *whole[:2]):
+        if entry is not None:
+            bench.provider.append(entry)
+        with pytest.raises(TransportError, match="not open yet"):
+            client.ask("json")
+        assert client._history.size == log.size
+
+
 @pytest.mark.parametrize("bound", ["MOST_ENTRIES", "MOST_BYTES"])
 def test_a_client_reads_so_much_behind_a_manifest_and_no_more(
     bench: Any, monkeypatch: pytest.MonkeyPatch, bound: str
