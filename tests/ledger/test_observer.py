@@ -106,6 +106,15 @@ async def test_an_honest_log_is_followed_and_cosigned(bench: Bench) -> None:
 
 
 @pytest.mark.asyncio
+async def test_an_empty_log_needs_no_proof_that_it_grew(bench: Bench) -> None:
+    peer = Peer(0)
+    assert (await bench.observer(peer).step()).size == 0
+    peer.grow(2)
+    peer.silent = True
+    assert (await bench.observer(peer).step()).size == 2
+
+
+@pytest.mark.asyncio
 async def test_an_unreachable_log_is_no_alarm(bench: Bench) -> None:
     peer = Peer(5)
     await bench.observer(peer).step()

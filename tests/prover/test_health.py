@@ -59,6 +59,15 @@ def test_without_accounts_or_an_auditor_nobody_can_be_answered(tmp_path: Path) -
     provider.close()
 
 
+def test_an_auditor_that_a_window_names_need_not_be_known_beside_it(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
+    provider.commit(make_policy(), "w1")
+    with provider.state.transaction() as db:
+        db.execute("DELETE FROM auditors")
+    assert whats(provider) == []
+    provider.close()
+
+
 def test_a_full_disk_is_told_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own limit stands for the disk's; the flag falls with the first write that is taken."""
     provider = open_provider(tmp_path / "p")
