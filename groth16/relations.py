@@ -53,7 +53,7 @@ def check_relations(key: bytes) -> None:
         )
     if _aligned(key[:POINT_BYTES] + key[_HEAD:]):
         raise ProofError(
-            "two points of the verifying key's alpha and IC are small multiples of each other: a proof under it holds "
+            "a point of the verifying key's alpha and IC is a small multiple of another one: a proof under it holds "
             "for other statements, too, so make or fetch another one"
         )
 

@@ -76,7 +76,7 @@ export class VerifyingKey {
     need(!gamma.equals(delta), "gamma equals delta: such a key proves anything");
     need(!related(beta, gamma, delta), "beta, gamma and delta are small multiples of each other: such a key proves anything");
     const [alpha, ic] = [point(data.subarray(0, 64)), points(data.subarray(HEAD))];
-    need(!aligned([alpha, ...ic]), "two points of alpha and IC are small multiples of each other: a proof holds for other statements, too");
+    need(!aligned([alpha, ...ic]), "a point of alpha and IC is a small multiple of another one: a proof holds for other statements, too");
     return new VerifyingKey(sha256(data), alpha, beta, gamma, delta, ic);
   }
 
