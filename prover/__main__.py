@@ -33,7 +33,8 @@ from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.proof_commands import proofs as proofs_group
 from ragseal.prover.serve_command import serve
-from ragseal.prover.storage.check_report import STATUSES, could_not_look
+from ragseal.prover.storage.check_report import STATUSES
+from ragseal.prover.storage.files_check import holds_anything
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.prover.tenant_commands import tenants
@@ -240,16 +241,16 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
 def status(directory: Path, check: bool, as_json: bool) -> None:
     """What is wrong with this provider, what it holds, and what its windows cost so far.
 
-    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
-    by a process that does not serve, or a tool is missing here.
+    What is wrong stands first, in --json in the list `wrong`. Ends with 1 where the folder is too damaged to be
+    opened, and with 4 where nobody can look: a process that does not serve uses it, or a tool is missing here.
     """
     try:
         with administration(directory) as admin:
             told = admin.status()
     except AuditError as error:
-        if not could_not_look(error):
+        if not holds_anything(directory):
             raise
-        told, check = unopened(directory, str(error)), True
+        told, check = unopened(directory, error), True
     tell_result(as_json, told.values, told.text)
     sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 
