@@ -14,6 +14,7 @@ from ragseal.client.attestation import (
     check_answer,
     check_budget,
     check_prepared,
+    check_time,
     encode_embedding,
 )
 from ragseal.client.evidence import Evidence
@@ -129,6 +130,7 @@ class Exchanges:
             self._history.learn(answer.receipt.body.checkpoint, evidence)
             window = self._versions.signed(window, memory, mine.request.index_digest)
             checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
+            check_time(window.manifest.policy, memory.opening_time, answer.record)
             newest = self._history.agrees(checkpoint, evidence, received.consistency)
         self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)

@@ -14,7 +14,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
-from ragseal.prover.base.check_report import STATUSES, could_not_look
+from ragseal.prover.base.check_report import STATUSES
 from ragseal.prover.cli.access import administration
 from ragseal.prover.cli.account_commands import accounts
 from ragseal.prover.cli.auditor_commands import auditors
@@ -31,6 +31,7 @@ from ragseal.prover.cli.tenant_commands import tenants
 from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.commitment.vocabularies import keep_vocabulary
+from ragseal.prover.fsck.files_check import holds_anything
 from ragseal.prover.planning import consent, defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
@@ -240,16 +241,16 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
 def status(directory: Path, check: bool, as_json: bool) -> None:
     """What is wrong with this provider, what it holds, and what its windows cost so far.
 
-    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
-    by a process that does not serve, or a tool is missing here.
+    What is wrong stands first, in --json in the list `wrong`. Ends with 1 where the folder is too damaged to be
+    opened, and with 4 where nobody can look: a process that does not serve uses it, or a tool is missing here.
     """
     try:
         with administration(directory) as admin:
             told = admin.status()
     except AuditError as error:
-        if not could_not_look(error):
+        if not holds_anything(directory):
             raise
-        told, check = unopened(directory, str(error)), True
+        told, check = unopened(directory, error), True
     tell_result(as_json, told.values, told.text)
     sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 

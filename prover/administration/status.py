@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel import signature
+from ragseal.kernel.errors import AuditError
 from ragseal.prover.administration import lasting
 from ragseal.prover.attestation import backlog
-from ragseal.prover.base.check_report import NOT_CHECKED, OK, WRONG
+from ragseal.prover.base.check_report import NOT_CHECKED, OK, WRONG, could_not_look
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.planning import spending
 from ragseal.prover.provider import assembly
@@ -74,17 +75,20 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     return Told(values, "\n".join(lines))
 
 
-def unopened(directory: Path, why: str) -> Told:
-    """Of a provider whose folder nobody can open here: why, and whether its disk is full, which may be the cause."""
-    wrong: list[health.Wrong] = []
+def unopened(directory: Path, error: AuditError) -> Told:
+    """Of a provider that cannot be opened: that it is damaged, or why nobody can look here; and whether its disk is
+    full, which may be the cause."""
+    away = could_not_look(error)
+    wrong = [] if away else [health.Wrong(health.DAMAGED, str(error))]
     with contextlib.suppress(OSError):
         wrong += health.crowded(directory)
+    unchecked = [str(error)] if away else []
     values = {
         "wrong": [{"what": one.what, "text": one.text} for one in wrong],
-        "unchecked": [why],
+        "unchecked": unchecked,
         "outcome": WRONG if wrong else NOT_CHECKED,
     }
-    return Told(values, "\n".join([*_wrong(wrong), f"NOT CHECKED: {why}"]))
+    return Told(values, "\n".join([*_wrong(wrong), *(f"NOT CHECKED: {one}" for one in unchecked)]))
 
 
 def _wrong(found: Sequence[health.Wrong]) -> list[str]:

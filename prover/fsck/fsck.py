@@ -119,7 +119,7 @@ def examine_folder(
         return broken
     try:
         tools = assemble(state, lambda _: None)
-    except AuditError as error:  # of what computes, which is no part of the folder
+    except AuditError as error:  # what computes is away, or the settings name what there is not
         return _without_tools(state, whole, broken, error)
     try:
         provider = Provider(state, tools)
@@ -139,6 +139,6 @@ def _without_tools(state: State, whole: bool, report: Report, missing: AuditErro
     with report.guard(DATABASE):
         check_database(state, whole, report)
     if missing is not None:
-        report.missed(f"ledger and windows: {missing}")
+        report.failed("ledger and windows", missing)
     state.close()
     return report

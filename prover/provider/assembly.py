@@ -63,7 +63,7 @@ def circuit_class(name: str) -> AttestationClass:
     """
     classes = load_classes()
     if name not in classes:
-        raise ConfigurationError(f"there is no circuit class {name!r}, only {', '.join(classes)}")
+        raise ConfigurationError(f"this release has no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]
 
 

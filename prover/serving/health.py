@@ -29,13 +29,14 @@ WHATS = (
     "ledger", "disk", "proofs", "workers", "keys", "window", "ticks", "next", "clock", "witness", "sync", "purge",
     "auditor", "accounts",
 )  # fmt: skip
+DAMAGED = "damaged"  #: a folder that cannot be opened, of which nothing else is known
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
     """One thing that is wrong, for people and by name."""
 
-    what: str  #: of WHATS
+    what: str  #: of WHATS, or DAMAGED
     text: str
 
 

@@ -305,7 +305,7 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "key: points that are multiples of each other": KEY_POINTS_RELATED,
-    "key: points that are equal or opposite": KEY_POINTS_ALIKE,
+    "key: points of G1 that are multiples of each other": KEY_POINTS_ALIKE,
     "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -283,6 +284,41 @@ def test_agents_call_the_tool_on_standard_input(tmp_path: Path) -> None:
             assert found["answers"][0]["checked"] is True
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_member_that_occurs_twice_on_standard_input_spends_nothing(tmp_path: Path) -> None:
+    def call(number: int, arguments: str) -> str:
+        about = '{"name": "search", "arguments": ' + arguments + "}"
+        return f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {about}}}'
+
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    lines = [
+        json.dumps(hello), '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        call(2, '{"query": "json", "query": "yaml"}'), call(3, '{"query": "json", "max_num_results": NaN}'),
+        "no JSON", call(4, '{"query": "json"}'),
+    ]  # fmt: skip
+    root = Path(__file__).resolve().parents[3]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.client.gateway.serving", str(tmp_path)], cwd=root, text=True,
+        env={"PYTHONPATH": str(root)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    told: dict[int | None, Any] = {}
+    for line in lines:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        if "initialized" not in line:
+            one = json.loads(process.stdout.readline())
+            told[one["id"]] = one
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert "the member 'query' occurs twice" in told[2]["error"]["message"]
+    assert "nothing was asked" in told[3]["error"]["message"]
+    assert "not JSON" in told[None]["error"]["message"]
+    assert told[4]["result"]["structuredContent"]["answers"][0]["seq"] == 0, "the first record of the window"
 
 
 def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
