@@ -12,6 +12,7 @@ from ragseal.kernel import signature
 from ragseal.prover import assembly, spending
 from ragseal.prover.administration import health, lasting
 from ragseal.prover.administration.health import Running
+from ragseal.prover.answers import missed
 from ragseal.prover.attestation import backlog
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.committing import Told
@@ -124,5 +125,8 @@ def _of_running(values: dict[str, Any], running: Running) -> Iterator[str]:
     if proving is not None:
         values["proving"] = proving
         yield from backlog.lines(proving)
+    if running.missed:
+        values["missed"] = running.missed
+        yield from missed.lines(running.missed)
     if running.following is not None:
         values["next"] = running.following

@@ -24,6 +24,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.prover.answers.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.answers.lanes import Lanes
+from ragseal.prover.answers.missed import Missed
 from ragseal.prover.answers.schedule import LANES, Schedule, at_once, schedule_of
 from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
@@ -67,6 +68,7 @@ class WordedSecrets:
         self._lanes = Lanes(tools.timer)
         self._places: asyncio.Semaphore | None = None
         self._reading = asyncio.Lock()
+        self.missed = Missed(tools.clock)
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
         self._counting: Batches[tuple[AnswerJob, bytes], QuerySecrets] = Batches(self._count_all, MAX_ANSWERED)
@@ -147,6 +149,7 @@ class WordedSecrets:
             turn = texts[first : first + LANES]
             end = began + at.turn_of(first) + at.turn
             said = await self._lanes.ended_by(end, [partial(voting.of, text) for text in turn])
+            self.missed.note(said)
             votes += [frozenset() if isinstance(one, BaseException) else one for one in said]
         return votes
 
