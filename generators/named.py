@@ -3,24 +3,20 @@
 
 from __future__ import annotations
 
-from ragseal.embedder import Embedder
 from ragseal.generators.chat import ChatGenerator
-from ragseal.generators.extractive import ExtractiveGenerator
 from ragseal.generators.interface import Generator
+from ragseal.generators.sentences import SentenceGenerator
 from ragseal.kernel.errors import ConfigurationError
 
 EXTRACTIVE = "extractive"
 _CHAT = "chat:"
 
 
-def named_generator(
-    name: str, embedder: Embedder, key_variable: str | None = None, *, quotes: bool = True
-) -> Generator:
+def named_generator(name: str, key_variable: str | None = None, *, quotes: bool = True) -> Generator:
     """The generator of a name; nothing is asked of it yet.
 
     Args:
         name: "extractive", the best sentence of each text, or "chat:MODEL@URL", a served model.
-        embedder: chooses sentences.
         key_variable: the environment variable that holds a served model's key.
         quotes: its errors may quote its server, which may quote what it was asked.
 
@@ -28,7 +24,7 @@ def named_generator(
         ConfigurationError: no such name, or a model or URL that cannot be used.
     """
     if name == EXTRACTIVE:
-        return ExtractiveGenerator(embedder)
+        return SentenceGenerator()
     model, at, url = name.removeprefix(_CHAT).partition("@")
     if not name.startswith(_CHAT) or not at:
         raise ConfigurationError(

@@ -11,6 +11,7 @@ from typing import Any
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.administration import lasting
+from ragseal.prover.answers import missed
 from ragseal.prover.attestation import backlog
 from ragseal.prover.base.check_report import NOT_CHECKED, OK, WRONG, could_not_look
 from ragseal.prover.commitment import index, registry
@@ -130,5 +131,8 @@ def _of_running(values: dict[str, Any], running: Running) -> Iterator[str]:
     if proving is not None:
         values["proving"] = proving
         yield from backlog.lines(proving)
+    if running.missed:
+        values["missed"] = running.missed
+        yield from missed.lines(running.missed)
     if running.following is not None:
         values["next"] = running.following

@@ -182,7 +182,7 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        provider.write_with(named_generator(generator, provider.backends.apart(), generator_key, quotes=False))
+        provider.write_with(named_generator(generator, generator_key, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:

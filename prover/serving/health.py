@@ -50,6 +50,9 @@ class Running:
     witness_age: int | None = None  #: seconds since the newest cosignature of a named witness; -1: none came yet
     syncs: Sequence[str] = ()  #: sources that are followed and cannot be read now, and why
     purge: str = ""  #: why what is to be purged is not purged
+    #: Of answers in words, as :meth:`ragseal.prover.answers.missed.Missed.shares` has it.  Nothing of WHATS: metrics
+    #: tell those, and who reads them would learn of documents.
+    missed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -365,7 +365,7 @@ EVERY: dict[str, Any] = {
         ({"similarity": 0}, "needs a vocabulary"),
         ({"answered_by": 0}, "from 1 to 300 s, not 0: the nearest is answered_by = 1"),
         ({"answered_by": 301}, "the nearest is answered_by = 300"),
-        ({"answered_by": 61, "version_every": 60}, "the nearest is answered_by = 60"),
+        ({"answered_by": 61, "version_every": 120}, "the nearest is answered_by = 60"),
         ({"answered_by": 61, "closes": OPENS + 60}, "no request could be answered"),
         ({**EVERY, "answered_by": 30}, "answered_by are of the claim answers"),
         ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),

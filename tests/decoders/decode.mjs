@@ -195,7 +195,9 @@ const rules = {
     const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
     if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
     if (claim === "answers" ? BigInt(by) < 1n || BigInt(by) > 300n : BigInt(by) !== 0n) refuse("answered_by");
-    if (BigInt(every) !== 0n && BigInt(by) > BigInt(every)) refuse("answered_by above version_every");
+    if (claim === "answers" && BigInt(every) !== 0n && BigInt(by) + 60n > BigInt(every)) {
+      refuse("answered_by above version_every - 60");
+    }
     if (BigInt(opens) + BigInt(by) > BigInt(closes)) refuse("answered_by is longer than the window");
     if (claim === "answers" && BigInt(lo) !== 0n) refuse("counts begin at 0");
     if (!within(rational(theta), true)) refuse("theta");

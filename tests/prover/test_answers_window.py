@@ -155,7 +155,7 @@ async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_
 
 def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with chatting() as server:
-        generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
+        generator = named_generator(f"chat:small@{server.base}", quotes=False)
         server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
         with pytest.raises(EncodingError) as refused:
             generator.answer(QUESTION, ())
