@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How many calls about documents failed or were late: for the operator, and coarsely.
 
-An account that saw it would see documents without noise, so it stands in ``status`` alone: in no metric, log or refusal.
+An account that saw it would see documents without noise: it stands in ``status`` alone, in no metric, log or refusal.
 """
 
 from __future__ import annotations
