@@ -91,7 +91,7 @@ class ProviderForAccounts:
 
 
 class ProviderForAuditor:
-    """:class:`ragseal.verifier.participant.BeaconLink`: the auditor's part in the beacon, and all its evidence."""
+    """:class:`ragseal.verifier.audit.participant.BeaconLink`: its part in the beacon, and all its evidence."""
 
     def __init__(self, running: Running) -> None:
         self._call, self._serving = running.call, running.serving

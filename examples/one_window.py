@@ -27,12 +27,12 @@ from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.provider import assembly
 from ragseal.prover.serving.serving import ServeOptions
-from ragseal.verifier.audit import class_build, estimate_build, thinning_build
-from ragseal.verifier.evidence import ReceiptFile
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.participant import Participant, Stage
-from ragseal.verifier.service import environment
-from ragseal.verifier.verification import audit
+from ragseal.verifier.audit.participant import Participant, Stage
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.base.builds import class_build, estimate_build, thinning_build
+from ragseal.verifier.evidence.evidence import ReceiptFile
+from ragseal.verifier.outcome.outcome import Verdict
+from ragseal.verifier.service.service import environment
 
 POLICY = {
     "class": "ranked-tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 40, "n_max": 6,

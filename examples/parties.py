@@ -27,8 +27,8 @@ from ragseal.prover.commitment.registry import Registration, add_accounts
 from ragseal.prover.provider import assembly
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage import state as provider_folder
-from ragseal.verifier.evidence import AUDITOR
-from ragseal.verifier.state import State as Auditor
+from ragseal.verifier.evidence.evidence import AUDITOR
+from ragseal.verifier.folder.state import State as Auditor
 
 Keys = Mapping[Any, KeyPaths]  #: of each circuit that a class needs: attestation, estimate, thinning
 

@@ -45,8 +45,8 @@ from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.window import Window
 from ragseal.prover.workers import by_workers
-from ragseal.verifier import findings, verification
-from ragseal.verifier import verdicts as kept_verdicts
+from ragseal.verifier.audit import findings, verification
+from ragseal.verifier.folder import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     answers,

@@ -24,7 +24,7 @@ from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.planning.spending import spending
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
 from tests import simulator
 from tests.attacks import checks

@@ -14,9 +14,9 @@ import pytest
 
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.evidence import Refused, TurnFile, Undecided
-from ragseal.verifier.participant import Participant
-from ragseal.verifier.state import State
+from ragseal.verifier.audit.participant import Participant
+from ragseal.verifier.evidence.evidence import Refused, TurnFile, Undecided
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.turns import read_log
 from tests.attacks import turn_checks as checks

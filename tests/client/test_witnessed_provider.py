@@ -24,7 +24,7 @@ from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.evidence.remote import RemoteEvidence
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 

@@ -45,9 +45,9 @@ from ragseal.prover.storage.state import Settings
 from ragseal.runtime import http_server
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.tls import channel_credentials
-from ragseal.verifier.evidence import read_receipt
+from ragseal.verifier.evidence.evidence import read_receipt
+from ragseal.verifier.folder.state import IDENTITY, State
 from ragseal.verifier.report import show
-from ragseal.verifier.state import IDENTITY, State
 from tests.fuzz.samples import message_kinds, sample
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))

@@ -33,7 +33,7 @@ from ragseal.prover.provider import assembly
 from ragseal.prover.provider.provider import Backends, Environment, Provider
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State, create
 from ragseal.prover.wire.operator_remote import Remote
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
 from tests.simulator.keys import ESTIMATE, TINY, keys_of

@@ -35,7 +35,7 @@ from ragseal.prover.provider.provider import Provider
 from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.timer import Timer
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.simulator.auditing import configured, sealed
 from tests.simulator.instants import Instants
 from tests.simulator.keys import ESTIMATE, keys_of

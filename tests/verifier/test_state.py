@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.ledger.note import NoteSigner, NoteVerifier
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.state import State, find_class
+from ragseal.verifier.base.builds import find_class
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.log import Forked, LogTree
 from ragseal.verifier.steps.turns import TurnedTwice, read_log
 from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of

@@ -15,8 +15,9 @@ from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.verdict import NOT_KNOWN
 from ragseal.runtime.face import when
-from ragseal.verifier.report import guess, rests
-from ragseal.verifier.report.words import NO_VERDICT
+from ragseal.verifier.outcome import guess
+from ragseal.verifier.outcome.words import NO_VERDICT
+from ragseal.verifier.report import rests
 
 
 def passed(report: Mapping[str, Any]) -> bool:

@@ -16,15 +16,14 @@ from ragseal.ledger.policy import Policy
 from ragseal.runtime.streams import Decided
 from ragseal.runtime.terminal import JSON, client_tls, stderr_console
 from ragseal.runtime.tls import ClientTls
-from ragseal.verifier import service
-from ragseal.verifier.audit import DEADLINE, Target, Terms, conduct, read_receipts, read_turns
-from ragseal.verifier.named_key import named_key
-from ragseal.verifier.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
-from ragseal.verifier.patience import PATIENCE
+from ragseal.verifier.audit.audit import DEADLINE, Target, Terms, conduct, read_receipts, read_turns
+from ragseal.verifier.base.named_key import named_key
+from ragseal.verifier.evidence.patience import PATIENCE
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import FAIL, FAILED, NOT_ASKED, OK, OPEN, Verdict
 from ragseal.verifier.report import summary
-from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
-from ragseal.verifier.signed.statement import FILE_NAME
-from ragseal.verifier.state import State
+from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME, SIGNED_NAME
+from ragseal.verifier.service import service
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, Effort
 from ragseal.verifier.steps.estimate import FULL
 from ragseal.verifier.steps.log import MAX_LOG_BYTES
@@ -217,7 +216,7 @@ def _print(console: Console, verdict: Verdict, values: Mapping[str, Any], out: P
     for text in notes(verdict, insufficient):
         say(text)
     more = f"{len(values['does_not_say'])} exclusions and all evidence" if verdict.passed else "all evidence"
-    say(f"{more}: {out / PAGE_NAME} ({out / JSON_NAME} for programs); signed, to hand on: {out / FILE_NAME}")
+    say(f"{more}: {out / PAGE_NAME} ({out / JSON_NAME} for programs); signed, to hand on: {out / SIGNED_NAME}")
 
 
 def notes(verdict: Verdict, insufficient: str) -> list[str]:

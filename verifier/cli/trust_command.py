@@ -12,13 +12,13 @@ import click
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.runtime.terminal import JSON, tell_result, telling
-from ragseal.verifier.audit import find_shape
+from ragseal.verifier.base.builds import find_shape
+from ragseal.verifier.base.named_key import named_key
 from ragseal.verifier.ceremony.by_hand import CACHE
-from ragseal.verifier.ceremony.commands import PUBLISHED, party_values
 from ragseal.verifier.ceremony.trusting import take_keys
-from ragseal.verifier.evidence import PROVIDER, of_auditor
-from ragseal.verifier.named_key import named_key
-from ragseal.verifier.state import State
+from ragseal.verifier.cli.ceremony_commands import PUBLISHED, party_values
+from ragseal.verifier.evidence.evidence import PROVIDER, of_auditor
+from ragseal.verifier.folder.state import State
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 

@@ -21,17 +21,17 @@ from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
-from ragseal.verifier.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
-from ragseal.verifier.named_key import named_key
-from ragseal.verifier.outcome import FAIL, NO_VERDICT
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.base.named_key import named_key
+from ragseal.verifier.cli import verdict_log_commands as log_commands
+from ragseal.verifier.cli.audit_command import EXIT_FAIL, EXIT_NO_VERDICT
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
-from ragseal.verifier.signed import log_commands
 from ragseal.verifier.signed.envelope import MAX_BYTES
 from ragseal.verifier.signed.log import check_entered, verdict_for_the_ledger
 from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import REPORTS, SignedVerdict, read_verdict
-from ragseal.verifier.state import State
 
 _STATUS = {FAIL: EXIT_FAIL, NO_VERDICT: EXIT_NO_VERDICT}
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)

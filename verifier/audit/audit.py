@@ -7,40 +7,36 @@ Whatever goes wrong on the way ends in a verdict and a report: a FAIL by the pro
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.printable import printable
-from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.turns import TurnProof
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.private import for_others
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
-from ragseal.verifier.checklist import ending_of
-from ragseal.verifier.evidence import ReceiptFile, TurnFile, read_receipt
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.key_store import Builds
-from ragseal.verifier.outcome import TITLES, Verdict
-from ragseal.verifier.patience import PATIENCE, Patience
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import EFFORT, audit
+from ragseal.verifier.base.builds import class_build, estimate_build, thinning_build
+from ragseal.verifier.evidence.evidence import ReceiptFile, TurnFile, read_receipt
+from ragseal.verifier.evidence.patience import PATIENCE, Patience
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.checklist import ending_of
+from ragseal.verifier.outcome.outcome import TITLES, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed.entering import entered
 from ragseal.verifier.signed.log import PROOF_NAME
-from ragseal.verifier.state import State, find_class
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.receipts import SetAside
 from ragseal.verifier.steps.sample import Sample
-from ragseal.verifier.verdicts import Verdicts
-from ragseal.verifier.verification import EFFORT, audit
 
 MAX_RECEIPT_BYTES = 1 << 26
 MAX_RECEIPTS_BYTES = 1 << 29  #: of all files together: they are held in memory
@@ -63,46 +59,6 @@ class Target:
     def connect(self, patience: Patience | None = None) -> RemoteEvidence:
         """Evidence at that address; every call once, or again for as long as the patience lasts."""
         return RemoteEvidence(self.address, self.tls, patience=patience)
-
-
-class _Classes(Mapping[str, tuple[AttestationClass, bytes]]):
-    """Classes with their digests, each computed when asked for: all of them take seconds, and an audit needs one."""
-
-    def __init__(self) -> None:
-        self._classes = load_classes()
-
-    def __getitem__(self, name: str) -> tuple[AttestationClass, bytes]:
-        cls = self._classes[name]
-        return cls, class_digest(cls)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
-
-
-def class_build() -> Builds[AttestationClass]:
-    """The circuit classes of this installation with their digests."""
-    return _Classes()
-
-
-def estimate_build() -> Builds[EstimateClass]:
-    """The sizes of the estimate's circuit of this installation with their digests."""
-    return {name: (cls, class_digest(cls)) for name, cls in CLASSES.items()}
-
-
-def thinning_build() -> Builds[ThinningClass]:
-    """The sizes of the thinning's circuit of this installation with their digests."""
-    return {name: (cls, class_digest(cls)) for name, cls in thinning_classes().items()}
-
-
-def find_shape(name: str) -> tuple[Shape, bytes]:
-    """A circuit class or a size of one of the other circuits.  Raises CommitmentError: names the classes there are."""
-    for sizes in (CLASSES, thinning_classes()):
-        if name in sizes:
-            return sizes[name], class_digest(sizes[name])
-    return find_class(class_build(), name)
 
 
 def read_receipts(directory: Path) -> tuple[list[ReceiptFile], list[SetAside]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an audit's parts find, and what of it the verdict takes along.  SPEC D.
 
-Each method is one part of a step of :mod:`ragseal.verifier.verification`, which puts them in order.
+Each method is one part of a step of :mod:`ragseal.verifier.audit.verification`, which puts them in order.
 """
 
 from __future__ import annotations
@@ -16,23 +16,10 @@ from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.asking import Asker
-from ragseal.verifier.checklist import Checklist
-from ragseal.verifier.evidence import (
-    Auditor,
-    Evidence,
-    Key,
-    ReceiptFile,
-    TurnFile,
-    Undecided,
-)
-from ragseal.verifier.outcome import (
-    FAIL,
-    TITLES,
-    Moments,
-    Neighbour,
-    Verdict,
-)
+from ragseal.verifier.evidence.evidence import Auditor, Evidence, Key, ReceiptFile, TurnFile, Undecided
+from ragseal.verifier.outcome.checklist import Checklist
+from ragseal.verifier.outcome.outcome import FAIL, TITLES, Moments, Neighbour, Verdict
+from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.beacon import BeaconState, Throw, check_beacon, check_throw
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.coins import check_thinning_key

@@ -12,11 +12,11 @@ from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.verdict import Claimed, about, word
 from ragseal.ledger.checkpoint import SignedCheckpoint
-from ragseal.verifier.report import guess
-from ragseal.verifier.report.words import FAIL as FAIL
-from ragseal.verifier.report.words import NO_VERDICT as NO_VERDICT
-from ragseal.verifier.report.words import PASS as PASS
-from ragseal.verifier.report.words import SAMPLED_PASS as SAMPLED_PASS
+from ragseal.verifier.outcome import guess
+from ragseal.verifier.outcome.words import FAIL as FAIL
+from ragseal.verifier.outcome.words import NO_VERDICT as NO_VERDICT
+from ragseal.verifier.outcome.words import PASS as PASS
+from ragseal.verifier.outcome.words import SAMPLED_PASS as SAMPLED_PASS
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 from ragseal.verifier.steps.manifest import Window

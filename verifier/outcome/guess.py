@@ -13,8 +13,8 @@ from typing import Any
 from ragseal.accounting.guess import STRONG, absence_in_words, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, per_cent_number
 from ragseal.kernel.verdict import NOT_KNOWN, Claimed
-from ragseal.verifier.report.bands import band_of
-from ragseal.verifier.report.words import NO_VERDICT, PASS, SAMPLED_PASS
+from ragseal.verifier.outcome.bands import band_of
+from ragseal.verifier.outcome.words import NO_VERDICT, PASS, SAMPLED_PASS
 
 GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
 FORMULA = "(e^epsilon + delta) / (1 + e^epsilon): Kairouz, Oh, Viswanath 2015, theorem 2.1"

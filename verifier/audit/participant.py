@@ -25,13 +25,14 @@ from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import recall
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.asking import Asker
-from ragseal.verifier.checklist import ending_of
-from ragseal.verifier.evidence import Evidence, Refused
-from ragseal.verifier.key_store import Builds
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.base.builds import Builds
+from ragseal.verifier.evidence.evidence import Evidence, Refused
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.checklist import ending_of
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.signed.entering import enter_once
-from ragseal.verifier.state import State
+from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.beacon import check_identity, check_seals, read_beacon, sealed
 from ragseal.verifier.steps.coins import check_thinning_key
 from ragseal.verifier.steps.index import check_indexes
@@ -42,7 +43,6 @@ from ragseal.verifier.steps.noise_table import check_noise
 from ragseal.verifier.steps.records import check_registry
 from ragseal.verifier.steps.turns import TurnedTwice, check_held, current_key, more_turns, turned_by
 from ragseal.verifier.steps.versions import Versions
-from ragseal.verifier.verdicts import Verdicts
 
 
 class BeaconLink(Evidence, Protocol):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import AttestationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, LinksAsk, ProofsAsk, Refusal, RegistryAsk, open_delivery
-from ragseal.verifier.evidence import Auditor, Evidence, Refused, Undecided
+from ragseal.verifier.evidence.evidence import Auditor, Evidence, Refused, Undecided
 from ragseal.verifier.steps.manifest import Entered
 
 

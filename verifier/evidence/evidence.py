@@ -2,7 +2,7 @@
 """What an audit reads: the provider's evidence, an account's receipts, and the auditor's own configuration.
 
 Nothing here decides anything.  Evidence is whatever the provider says, so every byte of it is checked by a step of
-:mod:`ragseal.verifier.verification`; the configuration is the auditor's own, so it is believed.
+:mod:`ragseal.verifier.audit.verification`; the configuration is the auditor's own, so it is believed.
 """
 
 from __future__ import annotations
@@ -244,10 +244,11 @@ class Auditor:
     drawn: Mapping[bytes, int]  #: by manifest digest, when the nonce was drawn (own clock, seconds since 1970)
     remembered: SignedCheckpoint | None = None  #: the newest checkpoint seen of this log
     #: (log just read, manifest digest, fresh bytes) -> the nonce of all samples of that window in this log; an
-    #: auditor with a memory keeps both before a proof is asked for (:meth:`ragseal.verifier.state.State.sample_nonce`)
+    #: auditor with a memory keeps both before a proof is asked for
+    #: (:meth:`ragseal.verifier.folder.state.State.sample_nonce`)
     sample_nonce: Callable[[Any, bytes, bytes], bytes] = forgetful
     #: keeps a log's checkpoint before anything else is asked, so that breaking off does not undo it -> what is kept: a
-    #: larger one if another process has seen that (:meth:`ragseal.verifier.state.State.remember`)
+    #: larger one if another process has seen that (:meth:`ragseal.verifier.folder.state.State.remember`)
     remember: Callable[[Any], SignedCheckpoint] = newest_note
     keep_turns: Callable[[LogKey], None] = lambda key: (
         None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,16 +31,16 @@ from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
-from ragseal.verifier.evidence import CEREMONY, UNKNOWN, ConfiguredKey
-from ragseal.verifier.files import locked, read_json, write
-from ragseal.verifier.key_entries import KEYS_FILE, KeyEntry
+from ragseal.verifier.base.builds import Builds
+from ragseal.verifier.base.files import locked, read_json, write
+from ragseal.verifier.evidence.evidence import CEREMONY, UNKNOWN, ConfiguredKey
+from ragseal.verifier.folder.key_entries import KEYS_FILE, KeyEntry
 
 KEYS = "keys"  #: folder of key folders
 THINNING = "thinning-"  #: how names of the thinning circuit's sizes begin
 
 C = TypeVar("C")
 V = TypeVar("V")
-Builds = Mapping[str, tuple[C, bytes]]  #: name -> class of a circuit as it is built here, digest
 
 
 class KeyStore:

@@ -31,10 +31,10 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.terminal import JSON, client_tls, progress_bars
 from ragseal.runtime.tls import ClientTls
-from ragseal.verifier.audit import Target, class_build
-from ragseal.verifier.evidence import Evidence, Refused
+from ragseal.verifier.audit.audit import Target
+from ragseal.verifier.base.builds import class_build, find_class
+from ragseal.verifier.evidence.evidence import Evidence, Refused
 from ragseal.verifier.probe.canary import VIOLATION, Finding, judge
-from ragseal.verifier.state import find_class
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.turns import read_log
 

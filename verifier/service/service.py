@@ -35,16 +35,16 @@ from ragseal.runtime.stopping import asked_to_stop
 from ragseal.runtime.tls import ServerTls
 from ragseal.runtime.tokenbucket import TokenBuckets
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier.audit import Target, Terms, class_build, conduct, read_receipts, read_turns, thinning_build
-from ragseal.verifier.evidence import AUDITOR, CEREMONY
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.limits import check_caller, prune
-from ragseal.verifier.outcome import NO_VERDICT
-from ragseal.verifier.participant import Participant, Stage
-from ragseal.verifier.report.document import JSON_NAME
+from ragseal.verifier.audit.audit import Target, Terms, conduct, read_receipts, read_turns
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.participant import Participant, Stage
+from ragseal.verifier.base.builds import class_build, thinning_build
+from ragseal.verifier.evidence.evidence import AUDITOR, CEREMONY
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import NO_VERDICT
+from ragseal.verifier.report.document import JSON_NAME, SIGNED_NAME
+from ragseal.verifier.service.limits import check_caller, prune
 from ragseal.verifier.signed.log import PROOF_NAME
-from ragseal.verifier.signed.statement import FILE_NAME
-from ragseal.verifier.state import State
 from ragseal.verifier.steps.sample import Sample
 
 SERVICE = "ragseal.v1.VerifierService"
@@ -211,7 +211,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
         if job.done and job.folder is not None:
             try:
                 data = await asyncio.to_thread((job.folder / JSON_NAME).read_bytes)
-                signed = await asyncio.to_thread((job.folder / FILE_NAME).read_bytes)
+                signed = await asyncio.to_thread((job.folder / SIGNED_NAME).read_bytes)
                 proof = await asyncio.to_thread(_if_there, job.folder / PROOF_NAME)
             except FileNotFoundError:
                 raise ConfigurationError("the report of this audit was removed: it was too old") from None

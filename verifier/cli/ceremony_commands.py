@@ -14,14 +14,14 @@ from ragseal.groth16.contributions import read_chain
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.printable import printable
 from ragseal.runtime.terminal import JSON, tell_result, telling
-from ragseal.verifier.audit import class_build
+from ragseal.verifier.base.builds import class_build, find_class
 from ragseal.verifier.ceremony import by_hand
 from ragseal.verifier.ceremony.attestation import signer
 from ragseal.verifier.ceremony.by_hand import CACHE
 from ragseal.verifier.ceremony.checking import Checked, Checker, Party, beacon_text
 from ragseal.verifier.ceremony.contributing import Step, add_round, begin
 from ragseal.verifier.ceremony.folder import SUFFIX, Folder
-from ragseal.verifier.state import State, find_class
+from ragseal.verifier.folder.state import State
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))

@@ -33,9 +33,9 @@ from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
 from ragseal.runtime.terminal import JSON, server_tls, tell_result
 from ragseal.runtime.tls import ServerTls
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.report.document import plain
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, proof_in, turns_of, verdict_in, verdicts_of
-from ragseal.verifier.state import State
 
 SERVICE = "ragseal.v1.LedgerService"
 PATIENCE = 5.0  #: seconds that a reader waits for an audit that appends; it is shown the log as it was otherwise

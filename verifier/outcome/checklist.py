@@ -12,21 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.verifier.evidence import (
-    ASK_AGAIN,
-    Refused,
-    Undecided,
-)
-from ragseal.verifier.outcome import (
-    FAILED,
-    NOT_ASKED,
-    NOT_REACHED,
-    OK,
-    OPEN,
-    TITLES,
-    Ending,
-    Step,
-)
+from ragseal.verifier.evidence.evidence import ASK_AGAIN, Refused, Undecided
+from ragseal.verifier.outcome.outcome import FAILED, NOT_ASKED, NOT_REACHED, OK, OPEN, TITLES, Ending, Step
 from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.recorder import Recorder
 

@@ -23,8 +23,17 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.verdict import AuditVerdict
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.edges.filesystem import why
-from ragseal.verifier.files import locked, read_json, write
-from ragseal.verifier.outcome import CHANGED, FAIL, NO_VERDICT, NOT_AUDITED, PASS, SAMPLED_PASS, Neighbour, Verdict
+from ragseal.verifier.base.files import locked, read_json, write
+from ragseal.verifier.outcome.outcome import (
+    CHANGED,
+    FAIL,
+    NO_VERDICT,
+    NOT_AUDITED,
+    PASS,
+    SAMPLED_PASS,
+    Neighbour,
+    Verdict,
+)
 from ragseal.verifier.steps.log import LogView
 
 FOLDER = "verdicts"

@@ -34,27 +34,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragseal.verifier.asking import Asker
-from ragseal.verifier.evidence import (
-    ASK_AGAIN,
-    UNKNOWN,
-    Auditor,
-    Evidence,
-    ReceiptFile,
-    TurnFile,
-    binds,
-)
-from ragseal.verifier.findings import Environment, Findings
-from ragseal.verifier.outcome import (
-    NOT_ASKED,
-    OK,
-    OPEN,
-    PASS,
-    SAMPLED_PASS,
-    TITLES,
-    Ending,
-    Verdict,
-)
+from ragseal.verifier.audit.findings import Environment, Findings
+from ragseal.verifier.evidence.evidence import ASK_AGAIN, UNKNOWN, Auditor, Evidence, ReceiptFile, TurnFile, binds
+from ragseal.verifier.outcome.outcome import NOT_ASKED, OK, OPEN, PASS, SAMPLED_PASS, TITLES, Ending, Verdict
+from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.beacon import read_beacon
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry

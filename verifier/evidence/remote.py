@@ -18,8 +18,8 @@ from ragseal.ledger.remote import Connection, RemoteLedger
 from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, chunks
 from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.v1 import provider_pb2, provider_pb2_grpc
-from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, Undecided
-from ragseal.verifier.patience import Patience
+from ragseal.verifier.evidence.evidence import ASK_AGAIN, DELIVER_AGAIN, Undecided
+from ragseal.verifier.evidence.patience import Patience
 
 MAX_INDEX_BYTES = 1 << 20  #: columns and a folded opening
 MAX_BATCH_BYTES = 1 << 28  #: proofs and their openings

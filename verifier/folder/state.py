@@ -10,7 +10,7 @@
                             asked for (0600)
     links/<manifest>.bin    the first signed list of links of a window, on disk before a block is asked for
     checkpoints/<log>.note  the newest checkpoint seen of a log
-    verdicts/<manifest>-<log>.json what was found of a window in a log (:mod:`ragseal.verifier.verdicts`)
+    verdicts/<manifest>-<log>.json what was found of a window in a log (:mod:`ragseal.verifier.folder.verdicts`)
     verdict-log/            the log of all verdicts, public, with a key of its own (:mod:`ragseal.verifier.signed.log`)
     reports/<audit>/        reports of audits that were asked for over the wire, the newest ones
 
@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
+from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
@@ -39,13 +39,14 @@ from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.keyfile import load_key as load_identity
 from ragseal.runtime.keyfile import save_key as save_identity
-from ragseal.verifier.evidence import Auditor, Undecided
-from ragseal.verifier.files import locked, read_json, write
-from ragseal.verifier.key_entries import read_digest
-from ragseal.verifier.key_store import KEYS, Builds, KeyStore
+from ragseal.verifier.base.builds import Builds
+from ragseal.verifier.base.files import locked, read_json, write
+from ragseal.verifier.evidence.evidence import Auditor, Undecided
+from ragseal.verifier.folder.key_entries import read_digest
+from ragseal.verifier.folder.key_store import KEYS, KeyStore
+from ragseal.verifier.folder.verdicts import Verdicts
 from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.steps.turns import TurnedTwice
-from ragseal.verifier.verdicts import Verdicts
 
 IDENTITY, NONCES, CHECKPOINTS = "identity.pem", "nonces", "checkpoints"
 SAMPLES, LINKS, SEALED = "samples", "links", ".sealed"
@@ -340,10 +341,3 @@ def _read_sealed(path: Path) -> bytes:
         raise ConfigurationError(f"cannot read {path}: {why(error, path)}") from None
     except (ConfigurationError, UnicodeDecodeError):
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it") from None
-
-
-def find_class(classes: Builds[AttestationClass], name: str) -> tuple[AttestationClass, bytes]:
-    """A class of this build.  Raises CommitmentError: names the ones that there are."""
-    if name not in classes:
-        raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")
-    return classes[name]

@@ -18,7 +18,7 @@ from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.verifier.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
+from ragseal.verifier.evidence.evidence import AUDITOR, CEREMONY, PROVIDER, UNKNOWN
 
 KEYS_FILE = "keys.json"
 PURPOSE = "auditor-key-line"
