@@ -57,6 +57,13 @@ def test_counters_and_acknowledgements_follow_each_other_across_restarts(bench: 
     assert request.nonce != first.record.signed.request.nonce
 
 
+def test_the_log_of_a_checked_answer_is_remembered(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(2):
+        answer = client.ask("json")
+        assert client._history.size > answer.receipt.body.index
+
+
 def test_every_question_has_random_bytes_of_its_own(bench: Any) -> None:
     """The salt keeps the digest of a question, which is public, from everybody who guesses the question."""
     client = bench.client()

@@ -29,7 +29,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
-from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.answers import Answers, secrets_of_record
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.base.limits import RETRIEVES_AT_ONCE
@@ -277,6 +277,19 @@ def test_kept_secrets_are_of_one_record(tmp_path: Path) -> None:
         request = record.signed.request
         waiting = serving.attestation._pending.find(request.manifest, request.account, request.request_id)
         assert waiting is None, "a Prepare whose request is recorded waits no more"
+
+    play(scene, tmp_path / "p")
+
+
+def test_openings_of_the_greatest_length_are_sent_and_no_longer_ones(tmp_path: Path) -> None:
+    async def scene(serving: Serving) -> None:
+        answer, state = await Asker("alice", serving).ask("report about topic 3"), serving.provider.state
+        secrets = serving.provider.window_secrets(newest(serving).digest)
+        made = secrets, secrets.versions["acme"], secrets_of_record(state, answer.record)
+        length = len(answer.openings.encode())
+        assert Answers(state, length).openings(*made) == answer.openings
+        with pytest.raises(AttestationError, match=f"an answer of {length} bytes cannot be sent, {length - 1} can"):
+            Answers(state, length - 1).openings(*made)
 
     play(scene, tmp_path / "p")
 
