@@ -312,8 +312,14 @@ def _unknown_class(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda folder: (folder / "ledger" / "log.sqlite").unlink(), "log.sqlite is missing): restore the whole folder"),
-        (lambda folder: (folder / "ledger" / "checkpoint").unlink(), "checkpoint is missing): restore the whole folder"),
+        (
+            lambda folder: (folder / "ledger" / "log.sqlite").unlink(),
+            "log.sqlite is missing): restore the whole",
+        ),
+        (
+            lambda folder: (folder / "ledger" / "checkpoint").unlink(),
+            "checkpoint is missing): restore the whole",
+        ),
         (lambda folder: (folder / "provider.toml").unlink(), "provider.toml is missing, beside other files"),
         (_unknown_class, "this release has no circuit class 'tinny'"),
     ],
