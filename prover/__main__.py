@@ -40,6 +40,7 @@ from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.wire import remote
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
@@ -213,7 +214,7 @@ def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_
     tell_result(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
-        f"window {closed.window} is closed with {closed.records} records",
+        f"window {closed.window} is closed with {counted(closed.records, 'record')}",
     )
 
 

@@ -24,7 +24,7 @@ from ragseal.prover.serving.health import Running
 from ragseal.prover.storage import retirement
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 #: Values that have lines of their own.
 _LISTED = ("wrong", "unchecked", "outcome", "tenants", "windows", "still_answered", "budget")
@@ -65,10 +65,12 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     lines = _wrong(found.wrong)
     lines += [f"NOT CHECKED: {one}" for one in found.unchecked]
     lines += [f"{key:13} {value}" for key, value in values.items() if key not in _LISTED]
-    lines += [f"tenant {name}: {documents} documents" for name, documents in values["tenants"].items()]
+    lines += [f"tenant {name}: {counted(documents, 'document')}" for name, documents in values["tenants"].items()]
     for w in values["windows"]:
         gone = ", retired" if w["retired"] else ""
-        lines.append(f"window {w['window']}: {w['stage']}, {w['records']} records, {w['proven']} proven{gone}")
+        lines.append(
+            f"window {w['window']}: {w['stage']}, {counted(w['records'], 'record')}, {w['proven']} proven{gone}"
+        )
     lines += lasting.lines(values["still_answered"])
     lines += spending.lines(values["budget"])
     if running is not None:
@@ -121,12 +123,13 @@ def _of_running(values: dict[str, Any], running: Running) -> Iterator[str]:
         values["index"] = ticks
         yield (
             f"index: version {ticks['number']} is in force, the next comes at {when(ticks['next'])}; "
-            f"{ticks['waiting']} documents and {ticks['accounts_waiting']} accounts wait for it"
+            f"for it wait {counted(ticks['waiting'], 'document')} and {counted(ticks['accounts_waiting'], 'account')}"
         )
         if ticks["accounts_for_next_window"]:
             yield (
-                f"{ticks['accounts_for_next_window']} accounts come with the next window only: no place is free, their "
-                "tenant has no index in this one, or their name or key was removed from it or has another line there"
+                f"with the next window only: {counted(ticks['accounts_for_next_window'], 'account')}, since no place "
+                "is free, their tenant has no index in this one, or their name or key was removed from it or has "
+                "another line there"
             )
     if proving is not None:
         values["proving"] = proving

@@ -32,6 +32,7 @@ from ragseal.prover.sources.interface import Installable
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
@@ -245,7 +246,7 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
         shape = shape_of(state, load_embedder(state.settings.embedder))
         place_afresh(state, tenant, shape, secrets.token_bytes)
         count = len(document_rows.listed(state, tenant))
-    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: {count} documents are placed afresh")
+    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: placed afresh: {counted(count, 'document')}")
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from ragseal.prover.provider import assembly
 from ragseal.prover.provider.backends import Backends
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.database import DATABASE
+from ragseal.prover.storage.keys_check import check_keys
 from ragseal.prover.storage.state import State
 from ragseal.runtime.progress import Progress, nothing
 
@@ -68,6 +69,8 @@ def examine(provider: Provider, whole: bool, progress: Progress = nothing) -> Re
     with report.guard(DATABASE):
         check_database(state, whole, report)
     check_ledger(state, provider.ledger, report, progress)
+    if whole:
+        check_keys(state.keys_directory, report, progress)
     with report.guard(DATABASE):
         check_unknown_windows(state, journal, report)
     for window in journal.history.windows.values():

@@ -18,7 +18,7 @@ from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.room import RESERVE
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 CLOCK_SKEW = 120  #: seconds that the clock may lie behind the newest entry of the ledger
 OPENS_AFTER = 300  #: seconds from its policy's opening time in which a window opens where nothing is wrong
@@ -118,8 +118,8 @@ def _proofs(provider: Provider, proving: dict[str, Any] | None) -> Iterator[Wron
     if proving is None:
         return
     if proving["failing"]:
-        causes = "; ".join(f"{number} records: {cause}" for cause, number in proving["causes"].items())
-        yield Wrong("proofs", f"proofs of {proving['failing']} records fail and are tried again ({causes})")
+        causes = "; ".join(f"{counted(number, 'record')}: {cause}" for cause, number in proving["causes"].items())
+        yield Wrong("proofs", f"proofs of {counted(proving['failing'], 'record')} fail and are tried again ({causes})")
     if proving["trouble"]:
         yield Wrong("workers", f"no proofs are made by workers: {proving['trouble']}")
 

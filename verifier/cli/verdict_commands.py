@@ -19,6 +19,7 @@ from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.base.named_key import named_key
@@ -191,5 +192,5 @@ def _tell(found: SignedVerdict, checked: Sequence[str], entered: NoteVerifier | 
         for text in limits if everything else ():
             say(f"the verdict does not say: {text}")
         if limits and not everything:
-            say(f"what the verdict does not say: {len(limits)} exclusions, printed with --all")
+            say(f"what the verdict does not say: {counted(len(limits), 'exclusion')}, printed with --all")
     click.echo(" ".join(found.line.split()))

@@ -27,7 +27,7 @@ from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.filesystem import why
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
@@ -141,7 +141,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         finally:
             folder.close()
         values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
-        tell_result(as_json, values, f"{point.origin}: {point.size} entries in {tiles}")
+        tell_result(as_json, values, f"{point.origin}: {counted(point.size, 'entry', 'entries')} in {tiles}")
 
     @log.command(cls=Configured, prefix="RAGSEAL_VERDICTS")
     @state_option

@@ -294,31 +294,33 @@ def test_a_member_that_occurs_twice_on_standard_input_spends_nothing(tmp_path: P
 
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
-    lines = [
-        json.dumps(hello), '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
-        call(2, '{"query": "json", "query": "yaml"}'), call(3, '{"query": "json", "max_num_results": NaN}'),
-        "no JSON", call(4, '{"query": "json"}'),
-    ]  # fmt: skip
     root = Path(__file__).resolve().parents[3]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.client.gateway.serving", str(tmp_path)], cwd=root, text=True,
         env={"PYTHONPATH": str(root)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
-    told: dict[int | None, Any] = {}
-    for line in lines:
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-        if "initialized" not in line:
-            one = json.loads(process.stdout.readline())
-            told[one["id"]] = one
-    process.stdin.close()
-    assert process.wait(30) == 0
-    assert "the member 'query' occurs twice" in told[2]["error"]["message"]
-    assert "nothing was asked" in told[3]["error"]["message"]
-    assert "not JSON" in told[None]["error"]["message"]
-    assert told[4]["result"]["structuredContent"]["answers"][0]["seq"] == 0, "the first record of the window"
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def refusal(line: str) -> tuple[int | None, str]:
+            print(line, file=stdin, flush=True)
+            said = json.loads(stdout.readline())
+            return said["id"], said.get("error", {}).get("message", "none")
+
+        assert refusal(json.dumps(hello)) == (1, "none")
+        print('{"jsonrpc": "2.0", "method": "notifications/initialized"}', file=stdin, flush=True)
+        twice = refusal(call(2, '{"query": "json", "query": "yaml"}'))
+        assert twice == (2, "the message: not JSON (the member 'query' occurs twice); nothing was asked")
+        number, said = refusal(call(3, '{"query": "json", "max_num_results": NaN}'))
+        assert (number, "nothing was asked" in said) == (3, True), said
+        number, said = refusal("no JSON")
+        assert (number, "not JSON" in said) == (None, True), said
+        print(call(4, '{"query": "json"}'), file=stdin, flush=True)
+        found = json.loads(stdout.readline())["result"]["structuredContent"]
+        assert found["answers"][0]["seq"] == 0, "the first record of the window"
+        stdin.close()
+        assert process.wait(30) == 0
 
 
 def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
