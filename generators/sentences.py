@@ -20,6 +20,8 @@ from ragseal.generators.interface import NOTHING, check_asked
 MAX_READ = 4096  #: characters of one text; what stands behind them is not read
 NAME = "sentences"
 
+DAMPING = 100  #: trigrams: those of a sentence of common length
+
 _NO_TRIGRAM = 0  #: in every sentence and in no question
 _BLOCK = 512  #: texts that are read at once
 _SHORT = 3  #: letters of words that say little of what a question is about
@@ -49,8 +51,8 @@ class SentenceGenerator:
 class Sentences:
     """The sentences of many texts, each as the set of its trigrams: runs of three characters, by 16 bits of a hash.
 
-    A sentence's score is the squared cosine of its set and the question's, up to a factor: shared^2 / size.  Nothing
-    about one text enters what is chosen of another.
+    A sentence's score is shared^2 / (size + DAMPING): a cosine's square up to a factor, in which short sentences gain
+    less by being short.  Nothing about one text enters what is chosen of another.
     """
 
     def __init__(self, texts: Iterable[str], most: int = MAX_READ) -> None:
@@ -89,7 +91,7 @@ class Sentences:
             asked[_trigrams([_about(question)])[0]] = 1
             asked[_NO_TRIGRAM] = 0
             shared = np.add.reduceat(asked.take(self._codes), self._starts, dtype=np.int64)
-            scores = shared * shared / self._sizes  # one rounding of exact integers: the same on every machine
+            scores = shared * shared / (self._sizes + DAMPING)  # one rounding: the same on every machine
             most = np.repeat(np.maximum.reduceat(scores, self._first), self._each)
             at = np.flatnonzero(scores == most)
             _, earliest = np.unique(self._owners[at], return_index=True)

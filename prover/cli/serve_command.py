@@ -62,6 +62,8 @@ log = logging.getLogger("ragseal.provider")
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
               'written by: "extractive", or chat:MODEL@URL, which is asked over the network.')  # fmt: skip
 @click.option("--generator-key", metavar="VARIABLE", help="The environment variable with that model's key.")
+@click.option("--generator-alone", metavar="NAME", help="A second chat:MODEL@URL, with the same key, for what is asked "
+              "without documents: those of other requests cannot hold it up.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
               help="A beacon participant that has a place kept free, and its key in hexadecimal. "
               "Repeatable.")  # fmt: skip
@@ -113,6 +115,7 @@ def serve(
     tick: float,
     generator: str,
     generator_key: str | None,
+    generator_alone: str | None,
     observers: tuple[str, ...],
     witnesses: tuple[str, ...],
     witness_policy: Path | None,
@@ -182,7 +185,7 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        provider.write_with(named_generator(generator, generator_key, quotes=False))
+        provider.write_with(named_generator(generator, generator_key, alone=generator_alone, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:

@@ -20,12 +20,12 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.base.check_report import Report
 from ragseal.prover.fsck.files_check import check_files, check_matrices, holds_anything
+from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.fsck.window_check import check_links, check_unknown_windows, check_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.provider.backends import Backends
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.keys_check import check_keys
 from ragseal.prover.storage.state import State
 from ragseal.runtime.progress import Progress, nothing
 

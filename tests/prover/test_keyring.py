@@ -28,9 +28,9 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, Tr
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
 from ragseal.prover.base.check_report import Report
+from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
-from ragseal.prover.storage.keys_check import check_keys
 from ragseal.prover.wire.remote import fetch_key
 from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server

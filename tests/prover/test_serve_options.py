@@ -54,7 +54,7 @@ def serve_options_of(
     monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(serve_command, "check_start", lambda *_: Report())
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
-    assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
+    assert quoting in ([], [{"alone": None, "quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
 
 
