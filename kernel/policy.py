@@ -427,6 +427,11 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
         raise PolicyError(
             f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
         )
+    if noise.kind_of(cls.law) == noise.GAUSSIAN:
+        raise PolicyError(
+            f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
+            f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
+        )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:
         raise PolicyError(f"no document reaches similarity = {policy.similarity}: the largest score is {limit}")

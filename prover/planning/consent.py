@@ -22,6 +22,7 @@ from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
 from ragseal.kernel.policy import Policy, rational
 from ragseal.prover.planning.budgets import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.prover.planning.chance import Prizes, at, comes_back, prizes_of
+from ragseal.prover.planning.levels import Levels, few_levels
 
 ASK_ABOVE = (
     20  #: epsilon over the period, under either claim: from there on a guess is wrong less than once in 400 million
@@ -37,6 +38,7 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
     Returns:
         claim, epsilon (over the period, "inf" where none follows), epsilon_account, comes_back (how often a document at
         the window's upper end and middle does).  Under every-list attacker_guess of one account and of the coalition;
+        where scores have few levels, levels (of :class:`ragseal.prover.planning.levels.Levels`);
         under the lottery prizes (mean, and crowded: the share of queries in which fewer than ten results are left);
         under until-delivered unseen, return, hidden_share, chance, listed_by_chance and presence_odds (what even odds
         become: absent, present, per cent).
@@ -66,6 +68,8 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
     }
     if isinstance(cls, LotteryClass):
         found["prizes"] = asdict(prizes_of(policy, cls))
+    if (levels := few_levels(cls, policy.lo, policy.hi, policy.gain)) is not None:
+        found["levels"] = asdict(levels)
     if not policy.coined:
         guess = {"account": best_guess(account, delta), "coalition": best_guess(epsilon, delta)}
         return {**found, "attacker_guess": guess}
@@ -86,6 +90,8 @@ def lines(values: Mapping[str, Any], policy: Policy, cls: AttestationClass) -> l
         f"{middle['cosine']:.3g} in {middle['share']:.0%}, where nothing else scores above "
         f"{policy.lo / SCORE_UNIT**2:.3g}"
     )
+    if "levels" in values:
+        comes += f"; {Levels(**values['levels']).in_words}"
     if policy.coined:
         out = [comes, hidden_in_words(values["hidden_share"])]
         if "prizes" in values:

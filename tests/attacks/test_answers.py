@@ -384,3 +384,10 @@ def test_a_class_that_does_not_count_in_whole_steps() -> None:
     tools = machine("tiny")
     with pytest.raises(PolicyError, match="counts in whole steps"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)
+
+
+def test_noise_without_a_geometric_tail() -> None:
+    """What one answer costs rests on a ratio that the Gaussian's tail has at no count."""
+    tools = machine("ranked-tiny-gaussian")
+    with pytest.raises(PolicyError, match="needs geometric noise"):
+        check_policy(answers_policy(tools), tools.cls, tools.digest)

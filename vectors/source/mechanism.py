@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.noise import TOTAL, NoiseTable
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_UNIFORM_BITS, R, class_from_mapping
+from ragseal.kernel.params import (
+    RANKED_GAUSSIAN,
+    RANKED_GEOMETRIC,
+    RANKED_ONE_SIDED,
+    RANKED_UNIFORM_BITS,
+    R,
+    class_from_mapping,
+)
 from ragseal.kernel.statement import canonical_limit
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
@@ -51,7 +58,7 @@ def add(book: Book) -> None:
         )  # fmt: skip
         _select(book, name, key)
         _refused_rows(book, name, rows)
-    for name in ("ranked-tiny-two", "ranked-tiny-one"):
+    for name in ("ranked-tiny-two", "ranked-tiny-one", "ranked-tiny-gaussian"):
         _select_by_rank(book, name, key)
     _places(book)
     _accounting(book)
@@ -68,7 +75,7 @@ def _tables(book: Book) -> None:
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
     total = 1 << RANKED_UNIFORM_BITS
     uniforms = [0, 1, total // 2 - 1, total // 2, total - 1, *(x % total for x in drawn)]
-    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125)):
+    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125), (RANKED_GAUSSIAN, 1408)):
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         about = "A ranked class's table: masses out of 2^112."
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=uniforms, at=at)
