@@ -19,5 +19,5 @@ Messages carry the protocol's version, and a decoder refuses every other version
 that its ``__all__`` lists stay as they are within a minor version; all others may change in any release.
 """
 
-#: The only place: pyproject.toml reads it here, and tests hold native/Cargo.toml and CITATION.cff against it.
+#: pyproject.toml reads it here; `make release` writes it, here and wherever else a version stands.
 __version__ = "0.3.0"
