@@ -10,7 +10,7 @@ The other parts are programs: ``ragseal-provider`` (:mod:`ragseal.prover`), ``ra
 and auditor compute alike, bit for bit), :mod:`ragseal.accounting` (policy to epsilon), :mod:`ragseal.circuits`,
 :mod:`ragseal.groth16`, :mod:`ragseal.backends` (native or Python), :mod:`ragseal.embedder`,
 :mod:`ragseal.generators` (answers in words) and :mod:`ragseal.runtime`.
-SPEC.md numbers the clauses that docstrings cite.
+The files of spec/ number the clauses that docstrings cite.
 
 In a checkout each of these names is a link to the folder of that name beside this one.
 

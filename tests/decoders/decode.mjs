@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A second decoder of the canonical messages, written from SPEC.md (G.1, G.3, A, B) and the tables of fields below.
+// A second decoder of the canonical messages, written from the specification (G.1, G.3, A, B) and the tables of fields below.
 // It shares nothing with the Python one: no code, no generated schema.
 //
 // Reads lines "TAG HEX" on standard input; answers each with one line of JSON: {"ok": message} or {"error": text}.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // vectors/ read by a second implementation: canonical bytes by decode.mjs; hashes, Merkle trees, notes, signatures,
-// seals, Poseidon and samples written here from SPEC.md, with Node's own Ed25519, X25519 and ChaCha20-Poly1305.
+// seals, Poseidon and samples written here from the specification, with Node's own Ed25519, X25519 and ChaCha20-Poly1305.
 //
 // node vectors.mjs FOLDER prints {"read": {operation: [outputs, refusals]}, "wrong": ["noun/name: what"]}.
 
