@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who is given what, with bytes from the public ledger and a signature of one's own.  SPEC G.8.
 
-The table stands in the specification and is read from there: every cell is tried on a live provider, and a call that the services
-offer and the table does not name fails the test.  The callers hold all that is public; their keys set them apart.
+The table stands in the specification and is read from there: every cell is tried on a live provider, and a call that
+the services offer and the table does not name fails the test.  The callers hold all that is public; their keys set them
+apart.
 """
 
 from __future__ import annotations
