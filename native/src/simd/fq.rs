@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Eight coordinates of points side by side, where the processor multiplies eight 52-bit numbers at once (AVX-512 IFMA).
+//! Eight coordinates of points side by side.
 //!
 //! A coordinate is five limbs of 52 bits, the residue that arkworks keeps: x 2^256.  A product is reduced by 2^260, so
 //! [`multiplied`] gives a b / 16: its callers say where the powers of 16 go.  Of factors below A q and B q it is below
 //! (1 + A B / 84) q; what is not said to be below q or so much else is below 4 q.  Nothing branches on values.
 
-use crate::curve::Pt;
-use crate::limbs::LANES;
+use super::LANES;
+use crate::point::Pt;
 use ark_bn254::{Fq, FqConfig};
 use ark_ff::{BigInt, MontConfig, PrimeField};
 use std::arch::x86_64::*;
@@ -346,7 +346,7 @@ pub fn squared(a: &Lanes) -> Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limbs::available;
+    use crate::simd::available;
     use ark_ff::{AdditiveGroup, BigInteger, Field, UniformRand};
 
     /// Random coordinates, and those whose residues have the longest carries: 0, 1, 2^k, q - 2^k and their neighbours.

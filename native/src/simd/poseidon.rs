@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Eight Poseidon permutations of width 17 side by side, on the arithmetic of `limbs`.
+//! Eight Poseidon permutations of width 17 side by side, on the arithmetic of `fr`.
 //!
 //! The products of a round are halved (Winograd, 1968): x c + x' c' = (x + c') (x' + c) - x x' - c c', where all rows of a matrix
 //! share x x', and c c' is a constant.  To a sum of 17 products, reduced to below 1.25 r, a round adds one element below 1.25 r or a
 //! constant below r.
 
-use crate::limbs::*;
-use crate::poseidon::{fifth, MAX_WIDTH};
+use super::fr::*;
+use super::LANES;
+use crate::poseidon_constants::{fifth, MAX_WIDTH};
 use ark_bn254::Fr;
 use ark_ff::{BigInt, PrimeField};
 use std::arch::x86_64::*;
@@ -66,7 +67,7 @@ pub struct Tables {
     constant: Fr,
 }
 
-/// The parts of a width's parameters, as `poseidon` has them.
+/// The parts of a width's parameters, as `crate::poseidon` has them.
 pub struct Parts<'a> {
     pub before: &'a [Vec<Fr>],
     pub after: &'a [Vec<Fr>],
@@ -123,7 +124,7 @@ impl Tables {
     /// [`crate::poseidon::Parameters::shared_by_blocks`] of the key.
     ///
     /// # Safety
-    /// [`available`] said yes.
+    /// [`super::available`] said yes.
     #[target_feature(enable = "avx512f,avx512ifma")]
     pub unsafe fn blocks(&self, shared: &[Fr; MAX_WIDTH], xs: &[Fr; LANES]) -> Vec<BigInt<4>> {
         let fifths = xs.map(|x| limbs(&fifth(x + self.constant)));
@@ -222,6 +223,7 @@ fn full_round(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::available;
     use ark_ff::Field;
 
     /// As many quarters of r, less one, in limbs.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Eight coordinates of points of G1 or of G2, with what an addition does to them.
+//! Vectors of eight coordinates of points of G1 or of G2, with what an addition does to them.
 
-use crate::coordinates::{self as lanes, Lanes};
-use crate::limbs::LANES;
+use super::fq::{self, Lanes};
+use super::LANES;
 use ark_bn254::{Fq, Fq2};
 use ark_ff::Field;
 
-/// Eight coordinates side by side.  All of `coordinates` that additions use, with the same bounds for each part.
+/// Eight coordinates side by side.  All of `fq` that additions use, with the same bounds for each part.
 ///
 /// # Safety
-/// Of every function: [`crate::limbs::available`] said yes.
-pub trait Eight: Copy {
+/// Of every function: [`super::available`] said yes.
+pub trait Vector: Copy {
     /// One coordinate.
     type Of: Field;
     const ZERO: Self;
@@ -29,149 +29,146 @@ pub trait Eight: Copy {
     unsafe fn squared(&self) -> Self;
 }
 
-impl Eight for Lanes {
+impl Vector for Lanes {
     type Of = Fq;
-    const ZERO: Self = lanes::ZERO;
+    const ZERO: Self = fq::ZERO;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn loaded(from: [&Fq; LANES]) -> Self {
-        lanes::loaded(from)
+        fq::loaded(from)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn stored(&self) -> [Fq; LANES] {
-        lanes::stored(self)
+        fq::stored(self)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn equal(&self, other: &Self) -> u8 {
-        lanes::equal(self, other)
+        fq::equal(self, other)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn one_where(lanes: u8, x: &Self) -> Self {
-        lanes::one_where(lanes, x)
+        fq::one_where(lanes, x)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn reduced(&self) -> Self {
-        lanes::reduced(self)
+        fq::reduced(self)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn difference(&self, b: &Self) -> Self {
-        lanes::difference(self, b)
+        fq::difference(self, b)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn sum(&self, b: &Self) -> Self {
-        lanes::sum(self, b)
+        fq::sum(self, b)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn less_two(&self, b: &Self, c: &Self) -> Self {
-        lanes::less_two(self, b, c)
+        fq::less_two(self, b, c)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn fourfold_less(&self, b: &Self) -> Self {
-        lanes::fourfold_less(self, b)
+        fq::fourfold_less(self, b)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn multiplied(&self, b: &Self) -> Self {
-        lanes::multiplied(self, b)
+        fq::multiplied(self, b)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn squared(&self) -> Self {
-        lanes::squared(self)
+        fq::squared(self)
     }
 }
 
 /// c0 + c1 u with u^2 = -1.
-impl Eight for [Lanes; 2] {
+impl Vector for [Lanes; 2] {
     type Of = Fq2;
-    const ZERO: Self = [lanes::ZERO; 2];
+    const ZERO: Self = [fq::ZERO; 2];
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn loaded(from: [&Fq2; LANES]) -> Self {
-        [lanes::loaded(from.map(|x| &x.c0)), lanes::loaded(from.map(|x| &x.c1))]
+        [fq::loaded(from.map(|x| &x.c0)), fq::loaded(from.map(|x| &x.c1))]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn stored(&self) -> [Fq2; LANES] {
-        let [c0, c1] = [lanes::stored(&self[0]), lanes::stored(&self[1])];
+        let [c0, c1] = [fq::stored(&self[0]), fq::stored(&self[1])];
         std::array::from_fn(|lane| Fq2::new(c0[lane], c1[lane]))
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn equal(&self, other: &Self) -> u8 {
-        lanes::equal(&self[0], &other[0]) & lanes::equal(&self[1], &other[1])
+        fq::equal(&self[0], &other[0]) & fq::equal(&self[1], &other[1])
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn one_where(lanes: u8, x: &Self) -> Self {
-        x.map(|part| lanes::one_where(lanes, &part))
+        x.map(|part| fq::one_where(lanes, &part))
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn reduced(&self) -> Self {
-        [lanes::reduced(&self[0]), lanes::reduced(&self[1])]
+        [fq::reduced(&self[0]), fq::reduced(&self[1])]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn difference(&self, b: &Self) -> Self {
-        [lanes::difference(&self[0], &b[0]), lanes::difference(&self[1], &b[1])]
+        [fq::difference(&self[0], &b[0]), fq::difference(&self[1], &b[1])]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn sum(&self, b: &Self) -> Self {
-        [lanes::sum(&self[0], &b[0]), lanes::sum(&self[1], &b[1])]
+        [fq::sum(&self[0], &b[0]), fq::sum(&self[1], &b[1])]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn less_two(&self, b: &Self, c: &Self) -> Self {
         [
-            lanes::less_two(&self[0], &b[0], &c[0]),
-            lanes::less_two(&self[1], &b[1], &c[1]),
+            fq::less_two(&self[0], &b[0], &c[0]),
+            fq::less_two(&self[1], &b[1], &c[1]),
         ]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn fourfold_less(&self, b: &Self) -> Self {
-        [
-            lanes::fourfold_less(&self[0], &b[0]),
-            lanes::fourfold_less(&self[1], &b[1]),
-        ]
+        [fq::fourfold_less(&self[0], &b[0]), fq::fourfold_less(&self[1], &b[1])]
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     unsafe fn multiplied(&self, b: &Self) -> Self {
         [
-            lanes::product_less(&self[0], &b[0], &self[1], &b[1]),
-            lanes::product_plus(&self[0], &b[1], &self[1], &b[0]),
+            fq::product_less(&self[0], &b[0], &self[1], &b[1]),
+            fq::product_plus(&self[0], &b[1], &self[1], &b[0]),
         ]
     }
 
@@ -180,10 +177,7 @@ impl Eight for [Lanes; 2] {
     unsafe fn squared(&self) -> Self {
         let [a, b] = self;
         // b below 1.1 q: the difference is by q more, and below 2.1 q.
-        let less = lanes::difference(a, &lanes::reduced(b));
-        [
-            lanes::multiplied(&lanes::sum(a, b), &less),
-            lanes::multiplied(&lanes::sum(a, a), b),
-        ]
+        let less = fq::difference(a, &fq::reduced(b));
+        [fq::multiplied(&fq::sum(a, b), &less), fq::multiplied(&fq::sum(a, a), b)]
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Eight field elements side by side, where the processor multiplies eight 52-bit numbers at once (AVX-512 IFMA).
+//! Eight elements of the scalar field side by side.
 //!
 //! A field element is five limbs of 51 bits, in Montgomery's form by 2^306, and below 2.5 r: a bit less than the processor
 //! multiplies, so that an element and a constant are added limb by limb, without carries (below 3.5 r < 2^256), and multiplied.
 //! A sum of 17 products is reduced to below 1.25 r.  Columns are signed and stay below 2^61, their number is never negative.
 //! Nothing branches on values.
 
+use super::LANES;
 use ark_bn254::{Fr, FrConfig};
 use ark_ff::{BigInt, BigInteger, MontConfig, PrimeField};
 use std::arch::x86_64::*;
 
-pub const LANES: usize = 8;
 pub const LIMBS: usize = 5;
 pub const BITS: u32 = 51;
 pub const MASK: u64 = (1 << BITS) - 1;
@@ -62,11 +62,6 @@ pub const fn split(n: &[u64; 4]) -> Limbs {
 pub fn limbs(x: &Fr) -> Limbs {
     // The residue is x 2^256.
     split(&(*x * Fr::from(1u64 << 50)).0 .0)
-}
-
-/// Whether this processor has what the functions here need.
-pub fn available() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma")
 }
 
 #[inline]
