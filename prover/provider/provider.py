@@ -16,13 +16,13 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.attestation.open_window import OpenWindows
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.commitment import index, manifest, registry, window_secrets
 from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
-from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.loaded import Loaded
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
@@ -73,10 +73,11 @@ class Provider:
         self.workers: Workers | None = None
         self.turns = Turns()  #: of proofs and blocks: each takes every core
         self.under_way = UnderWay()
-        self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        self.secrets = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         history = self.journal.history
-        self.coins = Coins(state, history, backends, self.environment.draw, self.windows, self.turns)
+        self.coins = Coins(state, history, backends, self.environment.draw, self.secrets, self.turns)
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
+        self.windows = OpenWindows(history, backends.keys, self.secrets, self.updates)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
         self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
 
@@ -110,24 +111,13 @@ class Provider:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         return open_enrolments(self.state, window.manifest, window.digest, number)
 
-    def version(self, window: Window, tenant: str, digest: bytes) -> Version:
-        """The version of a tenant's index that has this digest in a window.  Blocks.
-
-        Raises:
-            CommitmentError: none has, or this state does not hold it.
-        """
-        number = window.number_of(digest)
-        if not number:
-            return self.window_secrets(window.digest).versions[tenant]
-        return self.updates.get(update_key(window.digest, number)).versions[tenant]
-
     @property
     def public_key(self) -> bytes:
         return signature.public_bytes(self.state.key)
 
     def window_secrets(self, manifest: bytes) -> WindowSecrets:
         """A window's secrets, loaded once and checked against its manifest.  Blocks."""
-        return self.windows.get(manifest)
+        return self.secrets.get(manifest)
 
     def _load_window(self, manifest: bytes) -> WindowSecrets:
         known = self.journal.history.windows.get(manifest)
@@ -295,7 +285,7 @@ class Provider:
             self.journal,
             self.backends.group,
             self.backends.estimate_keys,
-            self.window_secrets,
+            self.windows,
             self.environment.draw,
             self.turns,
             self.workers,
@@ -309,10 +299,7 @@ class Provider:
             self.journal,
             tools.group,
             tools.engine,
-            tools.keys.view,
-            tools.keys.backend,
-            self.window_secrets,
-            self.version,
+            self.windows,
             self.environment.draw,
             self.turns,
             workers,
@@ -320,7 +307,7 @@ class Provider:
 
     def forget(self, manifest: bytes) -> None:
         """Hold nothing of a window's secrets any more."""
-        self.windows.forget(manifest)
+        self.secrets.forget(manifest)
         for _, update in self.journal.history.window(manifest).updates:
             self.updates.forget(update_key(manifest, update.number))
 
