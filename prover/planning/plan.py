@@ -30,6 +30,7 @@ from ragseal.prover.planning.frontier import Planner, Point
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
 from ragseal.prover.planning.workload import load_workload
+from ragseal.runtime.sections import Sectioned
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
@@ -206,7 +207,19 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
     return None if point is None else {**point.row(), "policy": point.policy_file(version_every)}
 
 
-@click.command()
+#: Headings of the help.
+SECTIONS = {
+    "Documents and questions": (
+        "corpus", "split", "pseudo-queries", "embedder", "public", "window", "queries", "cache",
+    ),
+    "Claim and target": ("claim", "epsilon", "unseen", "return", "ndcg", "delta"),
+    "Accounts and answers": ("law", "returned", "n-max", "k-max", "tenants", "no-ticks"),
+    "Answers in words": ("accounts", "participations", "words-max", "words"),
+    "The plan": ("quick", "out", "json", "help"),
+}  # fmt: skip
+
+
+@click.command(cls=Sectioned, sections=SECTIONS, short_help="Show what a policy costs in answers")
 @click.option(
     "--corpus", help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER; answers take none."
 )

@@ -321,7 +321,7 @@ def register(
     folder = click.Path(path_type=Path, file_okay=False)
     existing = click.Path(path_type=Path, file_okay=False, exists=True)
 
-    @main.command()
+    @main.command(short_help="Make a planted pair of documents")
     @click.option("--out", type=folder, default=Path("probe"), show_default=True, help="Where the pair goes.")
     @JSON
     def plant(out: Path, as_json: bool) -> None:
@@ -341,7 +341,7 @@ def register(
         text = f"planted pair in {out}: in.jsonl for one tenant, out.jsonl for another, {PLANT} for `probe`"
         click.echo(json.dumps(asdict(made)) if as_json else text)
 
-    @main.command()
+    @main.command(short_help="Attack a live provider in a test window")
     @click.option("--plant", "planted", type=existing, default=Path("probe"), show_default=True, help="From `plant`.")
     @provider_option
     @log_key_option
