@@ -17,7 +17,7 @@ from ragseal.verifier.evidence import Auditor, ConfiguredKey, read_receipt
 from ragseal.verifier.findings import Environment
 from ragseal.verifier.outcome import Verdict
 from ragseal.verifier.verification import audit
-from vectors.source.operations import verifying_key_of
+from vectors.source.reading import verifying_key_of
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy
 
