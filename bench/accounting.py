@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Epsilon tables: every accountant over N, K, mu and n; the paper's noise levels and what they really give.
 
-``python -m bench.accounting`` writes bench/results/accounting.json and .png and prints the tables of bench/README.md.
+``python -m bench.accounting`` writes bench/results/accounting.json and .png and prints tables of bench/experiments.md.
 mu is the score range over the noise scale of one query: mu = 1 is a shift of 256 table steps.  delta is 1e-6.
 """
 

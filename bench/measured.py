@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each stored result was measured with, and whether that is today's code.
 
-``python -m bench.measured`` writes the table of bench/README.md that says so; ``--check`` changes nothing and ends with
-status 1 where the table is not today's, as lint wants it.
+``python -m bench.measured`` writes the table of bench/README.md that says so, with a claim of each result and its
+figure; ``--check`` changes nothing and ends with status 1 where the table is not today's, as lint wants it.
 
 :func:`stamp` puts two digests into a result when it is stored.  ``code`` is over the sources that the figures depend on
 (bench/measured.toml), without comments, docstrings and error texts.  ``classes`` has, of each circuit class that was
@@ -19,11 +19,12 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import ragseal
@@ -40,8 +41,10 @@ DEPENDS = ROOT / "bench" / "measured.toml"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A stored result: how to make it again, what its figures depend on, and which classes it is about."""
+    """A stored result: what it shows, how to make it again, what its figures depend on, and its classes."""
 
+    claim: str
+    figure: str  #: with values of the result, see :func:`shown`
     command: str
     sources: tuple[str, ...]  #: globs below the root
     classes: tuple[str, ...] = ()
@@ -56,7 +59,9 @@ def results() -> dict[str, Result]:
             yield from said["group"][one[1:]] if one.startswith("@") else [one]
 
     return {
-        name: Result(row["command"], tuple(globs(row["sources"])), tuple(row.get("classes", ())))
+        name: Result(
+            row["claim"], row["figure"], row["command"], tuple(globs(row["sources"])), tuple(row.get("classes", ()))
+        )
         for name, row in said["result"].items()
     }
 
@@ -133,6 +138,43 @@ def state(stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return f"older: {', '.join(older)}" if older else "today's"
 
 
+def shown(figure: str, result: Any) -> str:
+    """A figure with the values of a result in it: ``{steps/to/it|format}``.
+
+    A step is a name (``~1`` is a slash in it), a number in a list, ``*`` for all of a list, whose median is shown, or
+    ``name=value&name=value`` for the first of a list of objects that has them, itself or in its ``cell``.
+
+    Raises:
+        LookupError: nothing stands there.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        path, _, form = found[1].partition("|")
+        return format(_at(result, path.split("/")), form)
+
+    return re.sub(r"\{([^{}]+)\}", value, figure)
+
+
+def _at(here: Any, steps: Sequence[str]) -> Any:
+    for place, step in enumerate(steps):
+        name = step.replace("~1", "/")
+        if name == "*":
+            here = [_at(one, steps[place + 1 :]) for one in here]
+            break
+        if isinstance(here, list):
+            here = here[int(name)] if name.isdigit() else next((one for one in here if _has(one, name)), None)
+        else:
+            here = here.get(name)
+        if here is None:
+            raise LookupError(f"bench/measured.toml: nothing stands at {'/'.join(steps[: place + 1])}")
+    return median(here) if isinstance(here, list) else here
+
+
+def _has(one: Mapping[str, Any], wanted: str) -> bool:
+    pairs = (pair.split("=", 1) for pair in wanted.split("&"))
+    return all(str(one.get("cell", one).get(name)) == value for name, value in pairs)
+
+
 def table() -> str:
     """One row a stored result.
 
@@ -142,15 +184,17 @@ def table() -> str:
     stored, depends = {path.stem: path for path in sorted(RESULTS.glob("*.json"))}, results()
     if missing := sorted(set(depends) - set(stored)):
         raise LookupError(f"bench/measured.toml names what is not in bench/results: {', '.join(missing)}")
-    lines = ["| result | command | measured | version | code and circuits |", "|---|---|---|---|---|"]
+    lines = ["| claim | figure | command | measured | version | code and circuits |", "|---|---|---|---|---|---|"]
     for name, path in stored.items():
         now = today(name)
-        stamped = json.loads(path.read_text(encoding="utf-8")).get("measured")
+        result, row = json.loads(path.read_text(encoding="utf-8")), depends[name]
+        stamped = result.get("measured")
         if stamped is None:
             raise LookupError(f"{path.name} does not say what it was measured with: measure it again")
         said = state(stamped, now)
         when = f"{stamped['date']} | {stamped['version']}"
-        lines.append(f"| [{name}](results/{name}.json) | `{depends[name].command}` | {when} | {said} |")
+        figure = f"[{shown(row.figure, result)}](results/{name}.json)"
+        lines.append(f"| {row.claim} | {figure} | `{row.command}` | {when} | {said} |")
     return "\n".join(lines)
 
 

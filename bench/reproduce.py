@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All of the paper's figures and tables: run what is missing, draw the plots, write the results into
-bench/README.md.
+bench/experiments.md.
 
 ``python -m bench.reproduce`` takes less than an hour on two cores, most of it Figure 3's index of 10^6 vectors;
 ``--quick`` a few minutes, into a folder of its own.  Finished cells are kept, so a run that was stopped goes on.
@@ -22,7 +22,7 @@ from bench import adversaries, estimate, figure2a, figure2b, figure3, figure5, t
 from bench.experiment import RESULTS, ROOT
 from ragseal.kernel.errors import ConfigurationError
 
-PAGE = ROOT / "bench" / "README.md"
+PAGE = ROOT / "bench" / "experiments.md"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def insert(page: str, marker: str, text: str) -> str:
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ConfigurationError(f"bench/README.md has no place marked {marker}")
+        raise ConfigurationError(f"bench/experiments.md has no place marked {marker}")
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 

@@ -47,7 +47,7 @@ _COUNTED = re.compile(
 )
 PROSE = (".md",)
 #: A law is a distribution there, and what is counted stands in the same sentence.
-MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/README.md")
+MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/experiments.md")
 _WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
 
 

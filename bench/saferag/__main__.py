@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """SafeRAG: four attacks, three stages, retrievers, filters, and ragseal's retrieval beside them.
 
-``python -m bench.saferag`` writes bench/results/saferag.json and .png and the tables of bench/README.md, without
+``python -m bench.saferag`` writes bench/results/saferag.json and .png and the tables of bench/experiments.md, without
 network; ``--quick`` shows on a few questions that everything runs.  ``--data DIR`` reads the original data set,
 ``--chat URL --model NAME`` asks a served model instead of the extractive answerer.
 """

@@ -19,7 +19,7 @@ FOUND: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "accounting.jso
 
 
 def test_the_readme_shows_the_results() -> None:
-    shown = (ROOT / "bench" / "README.md").read_text()
+    shown = (ROOT / "bench" / "experiments.md").read_text()
     rows = [line for line in accounting.report(FOUND).splitlines() if line.startswith("| ")]
     section = shown[shown.index("## Epsilon") :]
     section = section[: section.index("\n## ", 5)]

@@ -36,7 +36,7 @@ def test_every_way_is_measured(tmp_path: Path) -> None:
 
 def test_the_readme_shows_the_results() -> None:
     found = json.loads((apps.RESULTS / "apps.json").read_text())
-    page = (apps.RESULTS.parent / "README.md").read_text().partition("### The gateway and the adapters")[2]
+    page = (apps.RESULTS.parent / "experiments.md").read_text().partition("### The gateway and the adapters")[2]
     page = page.partition("###")[0]
     assert f"(load {found['machine']['load_average'][0]:.1f} on two cores)" in page
     assert (found["quick"], found["busy"], "The machine was busy" in page) == (False, True, True)

@@ -259,5 +259,5 @@ def test_a_quick_run_as_it_is_called(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_results_that_are_kept() -> None:
     found = json.loads((RESULTS / "dpksa.json").read_text())
-    page = (RESULTS.parent / "README.md").read_text()
+    page = (RESULTS.parent / "experiments.md").read_text()
     assert dpksa.report(found) in page

@@ -102,7 +102,7 @@ def test_planner_and_engine_find_what_is_drawn_here_from_the_decisions_text() ->
 
 def test_the_readme_says_what_was_measured() -> None:
     rows = json.loads((RESULTS / "lottery.json").read_text())["points"]
-    text = (ROOT / "bench" / "README.md").read_text()
+    text = (ROOT / "bench" / "experiments.md").read_text()
     for target, K in itertools.product((5.0, 6.0), (20, 32, 50, 128)):
         best = max((row for row in rows if (row["target"], row["K"]) == (target, K)), key=lambda row: row["share"])
         quality = f"{best['ndcg10']:.3f} +- {best['ndcg10_se']:.3f} | {best['share']:.0%}"
@@ -111,7 +111,7 @@ def test_the_readme_says_what_was_measured() -> None:
 
 def test_the_readme_has_what_a_plan_compares() -> None:
     rows = json.loads((RESULTS / "plan-scifact.json").read_text())["delivered"]
-    text = (ROOT / "bench" / "README.md").read_text()
+    text = (ROOT / "bench" / "experiments.md").read_text()
     shown = [row for row in rows if row["K"] > 10 and row["law"] != "gaussian"]
     assert len(shown) == 24
     for row in shown:

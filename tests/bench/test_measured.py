@@ -31,6 +31,35 @@ def test_a_change_of_a_source_makes_a_figure_older(tmp_path: Path) -> None:
         measured.code_digest(["*.rs"], tmp_path)
 
 
+def test_a_figure_is_what_the_result_has() -> None:
+    result = {
+        "a": {"b 1.5/x": 1234.5},
+        "list": [{"cell": {"k": 2, "n": 1}, "v": [1, 2, 9]}, {"cell": {"k": 3, "n": 1}, "v": 7}],
+        "pairs": [[3, 0], [5, 0], [4, 0]], "own": [{"slots": 9, "v": 0.25}],
+    }  # fmt: skip
+    for figure, said in (
+        ("{a/b 1.5~1x|,.1f} s", "1,234.5 s"),
+        ("{list/k=2&n=1/v} of {list/k=3/v|.2f}", "2 of 7.00"),
+        ("{pairs/*/0|.1f}, {pairs/1/0}", "4.0, 5"),
+        ("{own/slots=9/v|.0%}", "25%"),
+    ):
+        assert measured.shown(figure, result) == said
+    for wrong in ("{a/c}", "{list/k=9/v}", "{nothing}"):
+        with pytest.raises(LookupError, match="nothing stands at"):
+            measured.shown(wrong, result)
+
+
+def test_a_result_that_changed_changes_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No figure of the table is written by hand."""
+    for path in measured.RESULTS.glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = json.loads((tmp_path / "load.json").read_text())
+    (tmp_path / "load.json").write_text(json.dumps({**found, "answers_per_s": 7.0}))
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    assert "| [7 durable answers/s, " in measured.table()
+    assert measured.page(PAGE, measured.table()) != PAGE
+
+
 def test_what_has_changed_since_is_named() -> None:
     now = measured.today("table2")
     assert measured.state(now, now) == "today's"

@@ -54,7 +54,12 @@ def test_a_window_that_does_not_hold_is_not_timed(tmp_path: Path) -> None:
 
 def test_the_readme_shows_the_results() -> None:
     found = json.loads((public.RESULTS / "public.json").read_text())
-    page = (public.ROOT / "bench" / "README.md").read_text().partition("### Checking in public")[2].partition("###")[0]
+    page = (
+        (public.ROOT / "bench" / "experiments.md")
+        .read_text()
+        .partition("### Checking in public")[2]
+        .partition("###")[0]
+    )
     browser, observer = found["browser"], found["observer"]
     for said in (
         f"(load {found['machine']['load_average'][0]:.1f} on two cores)",

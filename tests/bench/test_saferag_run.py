@@ -274,7 +274,7 @@ def test_the_command_refuses_what_it_cannot_do(args: list[str], said: str, tmp_p
 def test_the_page_shows_the_kept_results_of_the_shipped_set() -> None:
     found = json.loads((RESULTS / "saferag.json").read_text())
     assert found["setting"]["data_digest"] == SHIPPED.digest
-    page = (RESULTS.parent / "README.md").read_text()
+    page = (RESULTS.parent / "experiments.md").read_text()
     part = page.partition("<!-- begin saferag -->")[2].partition("<!-- end saferag -->")[0]
     assert report.report(found) in part
     assert len(found["cells"]) == len(bench(found=SHIPPED).cells())

@@ -241,7 +241,7 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
         setting = Setting(made.window.lo, made.window.hi, made.gain, cls.K, BUDGET.hidden)
         return measure.quality([setting])[0].top1
 
-    # Floors, not aims: this tenant is the harder one, and return 6 with K = 10 gives 0.56 here (bench/README.md).
+    # Floors, not aims: this tenant is the harder one, and return 6 with K = 10 gives 0.56 here (bench/experiments.md).
     assert first_answers("small-one") > 0.5
     assert first_answers("small-geo") > 0.4
     assert first_answers("small") < 0.1  # the file says that it is of little use
