@@ -146,7 +146,6 @@ TESTS: dict[str, list[str]] = {
     "verifier/key_entries.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
     "verifier/report/guess.py": ["verifier/test_report.py", "verifier/test_summary.py"],
     "verifier/limits.py": ["verifier/test_service.py"],
-    "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
     "verifier/state.py": [
         "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
@@ -201,4 +200,10 @@ TESTS: dict[str, list[str]] = {
     "prover/serving/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
     "prover/base/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
     "accounting/period.py": ["verifier/test_odometer.py"],
+    "accounting/claims/bound.py": ["claims/test_golden.py", "verifier/test_odometer.py"],
+    "accounting/claims/claim.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],
+    "accounting/claims/every_list.py": ["claims/test_golden.py", "verifier/test_report.py"],
+    "accounting/claims/until_delivered.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],
+    "accounting/claims/answers.py": ["claims/test_golden.py", "accounting/test_answers.py"],
+    "accounting/claims/notes.py": ["claims/test_golden.py"],
 }  # fmt: skip

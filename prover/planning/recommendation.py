@@ -6,20 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragseal.accounting.delivered_words import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning import lottery
-from ragseal.prover.planning.budgets import (
-    ACCOUNTS,
-    RETURN,
-    Budget,
-    bound_name,
-    chance_in_words,
-    hidden_in_words,
-    return_in_words,
-    unseen_in_words,
-)
+from ragseal.prover.planning.budgets import ACCOUNTS, RETURN, Budget, bound_name
 from ragseal.prover.planning.candidates import Shape, Window
 from ragseal.prover.planning.frontier import Planner, Point
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ragseal.accounting.claims import claim_of
 from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
@@ -220,7 +221,7 @@ class Provider:
                 None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
             )
             self.journal.history.check_manifest(made.signed)
-            if agreed is not None and (policy.coined or policy.answers):  # all accounts' queries count for delta
+            if agreed is not None and claim_of(policy).all_accounts_count:
                 agreed.check_accounts(places(made.signed.manifest))
             window_secrets.store_window(self.state, made)
         return made.signed

@@ -23,7 +23,7 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import NO_RECEIPT, ON_DEMAND, Record, Request, SignedRequest
 from ragseal.kernel.beacon import BeaconOpening, BeaconSeal, Seat
-from ragseal.kernel.classes import AttestationClass, table_of, usual_table
+from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, TenantIndex, WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError
@@ -301,7 +301,7 @@ def eleventh(log: Log, name: str, own: Auditor, said: dict[str, Any], tallies: S
     say = said.update
     span = period(seen, window, own)
     accounted = epsilon.check_period(seen, window, own, span, say)
-    alone = epsilon.check_advertised(window, table_of(window.cls, rules.table_digest), say)
+    alone = epsilon.check_advertised(window, say)
     verdict.budget = epsilon.make_budget(seen, window, own, accounted, alone, tallies, say)
     verdict.verdict, verdict.log, verdict.log_size = PASS, seen.signed, seen.size
     return verdict
