@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.delivered import Delivered, together, until_delivered
+from ragseal.accounting.delivered import Delivered, largest_shift, together, until_delivered
 from ragseal.accounting.delivered_lottery import lottery_delivered
+from ragseal.accounting.rounding import upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, listed, rational
 
 _NAMED = 8  # windows that an error names
 
@@ -114,4 +115,34 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
         queries=accounts * policy.n_max,
         delta=delta,
         n_max=policy.n_max,
+    )
+
+
+def _gain_of_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> int:
+    """The largest gain, at most the policy's, that has a finite return in a window; 0 if there is none."""
+    shift = largest_shift(
+        policy.whole(cls),
+        build_table(cls.law),
+        target=1e9,
+        chunks=policy.chunks_max,
+        queries=accounts * policy.n_max,
+        delta=rational(policy.delta, "delta"),
+    )
+    return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0
+
+
+def without_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> str:
+    """Why no finite return follows for a policy in one window of so many accounts, and what would do."""
+    begins = f"no finite return follows at delta {policy.delta}:"
+    if isinstance(cls, LotteryClass):
+        found = delivered_window(policy, cls, accounts, rational(policy.delta, "delta"))
+        return (
+            f"{begins} refusals of {accounts * policy.n_max} queries alone take {upward(sum(found.items.values()))}; "
+            "use fewer queries, or a larger delta"
+        )
+    gain = _gain_of_a_return(policy, cls, accounts)
+    ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
+    return (
+        f"{begins} one query shifts the noise by {policy.shift(cls)} steps, and returns that an empty slot cannot have "
+        f"are likelier than delta allows; use {listed(ways)}"
     )

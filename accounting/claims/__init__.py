@@ -12,6 +12,7 @@ from __future__ import annotations
 from ragseal.accounting.claims.answers import Answers
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.claims.every_list import EveryList
+from ragseal.accounting.claims.planned import Planned
 from ragseal.accounting.claims.until_delivered import UntilDelivered
 from ragseal.kernel.claims import FORMS
 from ragseal.kernel.errors import PolicyError
@@ -26,6 +27,14 @@ def named(name: str) -> Claim:
     if name not in CLAIMS:
         raise PolicyError(f"the claim is one of {', '.join(CLAIMS)}, not {name!r}")
     return CLAIMS[name]
+
+
+def planned(name: str) -> Planned:
+    """How the claim of that name is planned on a corpus.  PolicyError: it is not."""
+    found = named(name).planned
+    if found is None:
+        raise PolicyError(f"the claim {name} is not planned on a corpus")
+    return found
 
 
 def claim_of(policy: Policy) -> Claim:

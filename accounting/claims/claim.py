@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.claims.bound import Bound, Report, Values, require_agreement
+from ragseal.accounting.claims.planned import Planned
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.accounting.spent import Spent
@@ -40,6 +41,7 @@ class Claim(ABC):
     gives: str = "the noise gives"
     advertised_to: str = " to one account"
     all_accounts_count: bool = True  #: the queries of all accounts count for delta or epsilon
+    planned: Planned | None = None  #: of a claim that is planned on a corpus
 
     @property
     def form(self) -> Form:
@@ -213,6 +215,12 @@ class Claim(ABC):
             "queries (gain, n_max, k_max; `ragseal-provider plan` shows what answers cost), or commit to it all the "
             f"same with --yes-epsilon-is {text}"
         )
+
+    # --- how a policy is chosen ---
+
+    def target_refused(self, epsilon: float | None, returned: float | None) -> str:
+        """Why a plan has no such target; empty where it has."""
+        return "" if returned is None else f"the claim {self.name} has no return: give --epsilon"
 
     # --- what a policy may advertise ---
 

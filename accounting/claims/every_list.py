@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.audit import FULL, ORDERED, EpsilonReport
+from ragseal.accounting.audit import FULL, ORDERED, EpsilonReport, epsilon_audit
 from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import (
@@ -27,7 +27,8 @@ from ragseal.accounting.claims.bound import (
     right,
 )
 from ragseal.accounting.claims.claim import Claim, largest
-from ragseal.accounting.guess import STRONG
+from ragseal.accounting.claims.planned import Planned, Row, Wanted
+from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.period import PeriodReport, account_period, bound_so_far
 from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
 from ragseal.accounting.rounding import per_cent, per_cent_number, upward
@@ -156,11 +157,84 @@ class ListsBound(Bound):
         return {"epsilon": finite(self.epsilon), "coalition_queries": self.queries, "k_max": self.report.k_max}
 
 
+class ListsPlan(Planned):
+    """Epsilon against answers."""
+
+    bound = "epsilon"
+    returned = (10, 50)
+    cheaper = "ask fewer queries, "
+    line = "--"
+
+    def queries(self, n_max: int, k_max: int) -> int:
+        return n_max * k_max
+
+    def bounds(self, law: str) -> bool:
+        """One-sided noise and the lottery say nothing about every list."""
+        return law in KNOWN_LAWS and not one_sided(law)
+
+    def cost(self, wanted: Wanted) -> tuple[float, None]:
+        cls = wanted.cls
+        if cls.law not in KNOWN_LAWS:
+            return math.inf, None
+        report = epsilon_audit(
+            cls,
+            build_table(cls.law),
+            gain=wanted.gain,
+            lo=wanted.lo,
+            hi=wanted.hi,
+            k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
+            n_max=wanted.queries,
+            delta=wanted.delta,
+        )
+        return (report.epsilon if report.agree else math.inf), None
+
+    def reasons(self, more: int) -> list[str]:
+        return [
+            f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
+            "windows of the period"
+        ]
+
+    def against(self, n_max: int, k_max: int, delta: Fraction) -> str:
+        return (
+            f"the coalition is {k_max} accounts of {n_max} queries each, {self.queries(n_max, k_max)} in all, at delta "
+            f"{delta}"
+        )
+
+    def accounts(self, row: Row) -> str:
+        return str(row["k_max"])
+
+    def label(self, n_max: int, k_max: int) -> str:
+        return f"{k_max} x {n_max}"
+
+    def traded(self, row: Row) -> float:
+        return float(row["epsilon"])
+
+    def protects(self, row: Row) -> float:
+        return float(row["epsilon"])
+
+    def headline(self, row: Row) -> str:
+        return f"The attacker's best guess from even odds: up to {self.guess(row)} (epsilon {upward(row['epsilon'])})."
+
+    def guess(self, row: Row) -> str:
+        return per_cent(best_guess(row["epsilon"], float(Fraction(row["delta"]))))
+
+    def sentences(self, row: Row, which: str, quality: str) -> list[str]:
+        who = f"{row['k_max']} {'account' if row['k_max'] == 1 else 'accounts'} with {row['n_max']} questions each"
+        weak = "little" if row["epsilon"] > STRONG else "something"
+        return [
+            f"Bounded would be what {who} learn about any one document: epsilon {number(row['epsilon'])} at delta "
+            f"{row['delta']}, under the policy that is {which}.",
+            f"That promises {weak}: from even odds they may guess right in up to {self.guess(row)} of all cases; "
+            f"{quality}",
+        ]
+
+
 class EveryList(Claim):
     """The paper's claim."""
 
     name = EVERY_LIST
     all_accounts_count = False
+    planned = ListsPlan()
 
     def account(self, windows: Sequence[Spent], delta: Fraction) -> ListsBound:
         counted = self.counted(windows)

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ragseal.accounting import guess
 from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import Around, Bound, Report, Values, finite, number
 from ragseal.accounting.claims.claim import Claim
-from ragseal.accounting.delivered import Delivered, largest_shift
-from ragseal.accounting.delivered_period import delivered_period, delivered_window
+from ragseal.accounting.claims.planned import Planned, Row, Wanted
+from ragseal.accounting.delivered import Delivered, fewest_hidden, until_delivered
+from ragseal.accounting.delivered_lottery import lottery_delivered
+from ragseal.accounting.delivered_period import delivered_period, delivered_window, without_a_return
 from ragseal.accounting.delivered_words import (
     chance_in_words,
     hidden_in_words,
@@ -34,8 +37,11 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import COIN_BITS
-from ragseal.kernel.policy import Policy, listed, rational
+from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.verdict import Claimed
+
+RETURN = 6.0  #: recommended, and a plan's target where none is given
+ACCOUNTS = 1000  #: whose queries share delta in a plan; a commit counts those that are registered
 
 TEXT = (
     "For a slot of a tenant's index that holds a document, and the same index with that slot empty, everything else "
@@ -110,37 +116,25 @@ class CoinBound(Bound):
         return "no finite return follows for this noise and delta: a smaller gain, or fewer queries"
 
     def evidence(self, delta: Fraction) -> Values:
-        found = self.promise
+        found, routes = self.promise, self.promise.routes
         return {
-            "unseen": found.unseen,
-            "coin_periods": found.periods,
-            "returned": found.returned,
-            "epsilon_audit": found.epsilon,
-            "delta": float(delta),
-            "delta_items": dict(found.items),
-            "queries": self.queries,
-            "unseen_by_two_routes": list(found.routes.unseen),
-            "return_by_two_routes": list(found.routes.returned),
-        }
+            "unseen": found.unseen, "coin_periods": found.periods, "returned": found.returned,
+            "epsilon_audit": found.epsilon, "delta": float(delta), "delta_items": dict(found.items),
+            "queries": self.queries, "unseen_by_two_routes": list(routes.unseen),
+            "return_by_two_routes": list(routes.returned),
+        }  # fmt: skip
 
     def details(self, around: Around) -> Values:
-        found = self.promise
+        found, routes = self.promise, self.promise.routes
         return {
-            "unseen": found.unseen,
-            "unseen_of_one_coin_period": found.unseen_once,
-            "coin_periods": found.periods,
-            "return": found.returned,
-            "return_bounds_reading": found.bounds_reading,
-            "chance": found.chance,
-            "ids_listed_by_chance": found.listed_by_chance,
-            "share_of_documents_hidden": found.hidden_share,
-            "delta_items": dict(found.items),
-            "unseen_by_two_routes": list(found.routes.unseen),
-            "return_by_two_routes": list(found.routes.returned),
-            "late": "unproven" if around.late else None,
+            "unseen": found.unseen, "unseen_of_one_coin_period": found.unseen_once, "coin_periods": found.periods,
+            "return": found.returned, "return_bounds_reading": found.bounds_reading, "chance": found.chance,
+            "ids_listed_by_chance": found.listed_by_chance, "share_of_documents_hidden": found.hidden_share,
+            "delta_items": dict(found.items), "unseen_by_two_routes": list(routes.unseen),
+            "return_by_two_routes": list(routes.returned), "late": "unproven" if around.late else None,
             "windows_that_never_opened": list(around.unopened),
             "windows_left_out_that_never_opened": list(around.unopened_outside),
-        }
+        }  # fmt: skip
 
     def line(self, around: Around) -> str:
         said = f" periods={self.promise.periods} chance={upward(self.promise.chance)}"
@@ -170,16 +164,95 @@ class CoinBound(Bound):
     def foreseen(self) -> Values:
         found = self.promise
         return {
-            "epsilon": finite(found.epsilon),
-            "unseen": found.unseen,
-            "return": finite(found.returned),
-            "coin_periods": found.periods,
-            "hidden_share": found.hidden_share,
-            "chance": found.chance,
-            "listed_by_chance": found.listed_by_chance,
-            "bounds_reading": found.bounds_reading,
-            "queries": self.queries,
-        }
+            "epsilon": finite(found.epsilon), "unseen": found.unseen, "return": finite(found.returned),
+            "coin_periods": found.periods, "hidden_share": found.hidden_share, "chance": found.chance,
+            "listed_by_chance": found.listed_by_chance, "bounds_reading": found.bounds_reading, "queries": self.queries,
+        }  # fmt: skip
+
+
+class CoinPlan(Planned):
+    """The return against answers: epsilon is unseen, which nothing but the coin moves."""
+
+    bound = "return"
+    usual = RETURN
+    direct = True
+    returned = (10, 32, 50)
+    cheaper = "return more (--returned), "
+    line = "-"
+
+    def queries(self, n_max: int, k_max: int) -> int:
+        return n_max * ACCOUNTS
+
+    def hidden(self, unseen: float | None) -> int:
+        return 0 if unseen is None else fewest_hidden(unseen, chunks=1, periods=1)
+
+    def cost(self, wanted: Wanted) -> tuple[float, Delivered]:
+        cls = wanted.cls
+        sizes: dict[str, Any] = {
+            "hidden": wanted.hidden, "chunks": 1, "periods": 1, "queries": wanted.queries, "delta": wanted.delta,
+            "n_max": wanted.n_max,
+        }  # fmt: skip
+        if isinstance(cls, LotteryClass):  # neither window nor gain count
+            found = lottery_delivered(cls, prizes=wanted.prizes or cls.prizes, **sizes)
+        else:
+            shift = cls.shift_of(wanted.gain * (wanted.hi - wanted.lo))
+            found = until_delivered(cls, build_table(cls.law), shift=shift, **sizes)
+        return (found.epsilon if found.routes.agree else math.inf), found
+
+    def pairs(self, n_max: Sequence[int], k_max: Sequence[int]) -> list[tuple[int, int]]:
+        """One: no number of queries changes its epsilon."""
+        return [(n_max[0], k_max[0])]
+
+    def reasons(self, more: int) -> list[str]:
+        tried = (
+            "returning more slots costs no epsilon under this claim and gives better answers: --returned "
+            f"{more} says what a class for it would reach"
+        )
+        return [
+            *([tried] if more else []),
+            "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
+            "(another unseen or auditor, or --new-coins) adds unseen again",
+        ]
+
+    def against(self, n_max: int, k_max: int, delta: Fraction) -> str:
+        return (
+            f"the claim {UNTIL_DELIVERED} holds against any accounts and queries, at delta {delta} for {ACCOUNTS} "
+            f"accounts of {n_max} queries; its epsilon is unseen, which depends on neither number and on no answer"
+        )
+
+    def policy_lines(self, unseen: float | None) -> str:
+        return f'unseen = {unseen!r}\nestimate = "report"\n'
+
+    def described(self, unseen: float | None) -> str:
+        return f"unseen {unseen:g}, "
+
+    def accounts(self, row: Row) -> str:
+        return "any"
+
+    def label(self, n_max: int, k_max: int) -> str:
+        return "any accounts"
+
+    def traded(self, row: Row) -> float:
+        return float(row["return"])
+
+    def protects(self, row: Row) -> float:
+        return float(row["unseen"])
+
+    def headline(self, row: Row) -> str:
+        return f"Any number of accounts {absence_in_words(row['unseen'])} (unseen {upward(row['unseen'])})."
+
+    def guess(self, row: Row) -> str:
+        """Whether a document is there that was not handed to anybody of the coalition."""
+        return f"{presence_odds(row['unseen'])[0]:g} %"
+
+    def sentences(self, row: Row, which: str, quality: str) -> list[str]:
+        return [
+            f"Bounded would be what any accounts learn about any one document until it is delivered to them: unseen "
+            f"{upward(row['unseen'])} at delta {row['delta']}, under the policy that is {which}; beside it stands "
+            f"{guess.return_in_words(row['return'])}.",
+            f"Any number of accounts {absence_in_words(row['unseen'])}; {row['hidden_share']:.1%} of the documents are "
+            f"found by nobody; {quality}",
+        ]
 
 
 class UntilDelivered(Claim):
@@ -187,6 +260,7 @@ class UntilDelivered(Claim):
 
     name = UNTIL_DELIVERED
     lists_beside = True
+    planned = CoinPlan()
     alone_is = "epsilon_of_this_window"
     gives, advertised_to = "its coin gives", ""
 
@@ -204,13 +278,11 @@ class UntilDelivered(Claim):
 
     def row(self, so_far: Sequence[Spent], new: Sequence[Spent], period: Sequence[Spent], delta: Fraction) -> Values:
         found = self.account(so_far, delta)
+        promise = found.promise
         return {
-            "periods": found.promise.periods,
-            "queries": found.queries,
-            "unseen": found.promise.unseen,
-            "returned": found.promise.returned,
-            "epsilon": found.epsilon,
-        }
+            "periods": promise.periods, "queries": found.queries, "unseen": promise.unseen,
+            "returned": promise.returned, "epsilon": found.epsilon,
+        }  # fmt: skip
 
     # --- what a verdict says ---
 
@@ -274,15 +346,19 @@ class UntilDelivered(Claim):
 
     # --- what a provider is told ---
 
+    def target_refused(self, epsilon: float | None, returned: float | None) -> str:
+        if epsilon is None:
+            return ""
+        return (
+            f"epsilon of the claim {self.name} is unseen, whatever is answered: give --unseen, and --return for how "
+            "often a slot's id may come back"
+        )
+
     def spent_row(self, row: Values) -> Values:
         return {
-            "window": row["window"],
-            "coin_periods": row["periods"],
-            "queries": row["queries"],
-            "unseen": row["unseen"],
-            "return": finite(row["returned"]),
-            "epsilon": finite(row["epsilon"]),
-        }
+            "window": row["window"], "coin_periods": row["periods"], "queries": row["queries"], "unseen": row["unseen"],
+            "return": finite(row["returned"]), "epsilon": finite(row["epsilon"]),
+        }  # fmt: skip
 
     def spent_words(self, row: Values, asked: int) -> str:
         return (
@@ -321,18 +397,7 @@ class UntilDelivered(Claim):
         )
 
     def way_out(self, policy: Policy, cls: AttestationClass, accounts: int, found: Bound) -> str:
-        begins = f"no finite return follows at delta {policy.delta}:"
-        if isinstance(found, CoinBound) and isinstance(cls, LotteryClass):
-            return (
-                f"{begins} refusals of {accounts * policy.n_max} queries alone take "
-                f"{upward(sum(found.promise.items.values()))}; use fewer queries, or a larger delta"
-            )
-        gain = _gain_of_a_return(policy, cls, accounts)
-        ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
-        return (
-            f"{begins} one query shifts the noise by {policy.shift(cls)} steps, and returns that an empty slot cannot "
-            f"have are likelier than delta allows; use {listed(ways)}"
-        )
+        return without_a_return(policy, cls, accounts)
 
     def too_little(
         self, policy: Policy, cls: AttestationClass, accounts: int, declared: Fraction, least: Fraction
@@ -343,19 +408,6 @@ class UntilDelivered(Claim):
             f'{upward(found.unseen_once)}; advertise at least {float(least):.6g} (or "auto"), or use unseen <= '
             f"{float(declared / policy.chunks_max):.6g}"
         )
-
-
-def _gain_of_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> int:
-    """The largest gain, at most the policy's, that has a finite return; 0 if there is none."""
-    shift = largest_shift(
-        policy.whole(cls),
-        build_table(cls.law),
-        target=1e9,
-        chunks=policy.chunks_max,
-        queries=accounts * policy.n_max,
-        delta=rational(policy.delta, "delta"),
-    )
-    return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0
 
 
 def _unseen(report: Report) -> float:
