@@ -187,6 +187,7 @@ class Answers(Claim):
 
     name = ANSWERS
     most_rows = None
+    not_probed = "it hands out no document that a probe could look for"
     beside_epsilon = ("epsilon_filtered",)
     one_asks = "one account that asks all it may"
 

@@ -42,6 +42,7 @@ class Claim(ABC):
     advertised_to: str = " to one account"
     all_accounts_count: bool = True  #: the queries of all accounts count for delta or epsilon
     planned: Planned | None = None  #: of a claim that is planned on a corpus
+    not_probed: str = ""  #: why a probe of a live provider shows nothing
 
     @property
     def form(self) -> Form:

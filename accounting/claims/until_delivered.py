@@ -261,6 +261,7 @@ class UntilDelivered(Claim):
     name = UNTIL_DELIVERED
     lists_beside = True
     planned = CoinPlan()
+    not_probed = "its coin may hide the planted slot from everybody, and a probe would say nothing"
     alone_is = "epsilon_of_this_window"
     gives, advertised_to = "its coin gives", ""
 

@@ -105,7 +105,7 @@ class Provider:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
-        return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+        return load_update(self.state, window.updates[number - 1][1], bool(window.manifest.coins))
 
     def _load_enrolments(self, key: bytes) -> OpenEnrolments:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
