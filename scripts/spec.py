@@ -7,6 +7,7 @@ A file of spec/ holds pairs of marks, and what stands between them is made anew:
     <!-- generated: digests --> ... <!-- end -->              the hash that names a message
     <!-- generated: constants --> ... <!-- end -->            values that two implementations agree in
     <!-- generated: code kernel/coin.py coins --> ...         functions of the reference, without their docstrings
+    <!-- generated: case poseidon/3-inputs --> ...           a case of vectors/: input and what comes out
     <!-- generated: bytes beacon-commit --> ...               one message from vectors/, cut at its fields
 
 With --check fail where a committed file is not what this gives, or a message stands in no table or in two.
@@ -18,6 +19,7 @@ import ast
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
@@ -57,6 +59,7 @@ from vectors.source.messages import split  # noqa: E402
 from vectors.source.operations import DIGESTS  # noqa: E402
 
 MARKS = re.compile(r"(?ms)^<!-- generated: ([^\n]*?) -->\n.*?^<!-- end -->$")
+GONE = "\0"  #: a line that is left out
 WIDTH = 64  #: hexadecimal digits in a line of an example
 
 
@@ -135,7 +138,8 @@ def message(kind: type[Message]) -> str:
         f"| `{field.name}` | {form(codec)} | {_plain(said[field.name])} |"
         for field, codec in zip(fields(kind), kind.CODECS, strict=True)  # type: ignore[arg-type]
     ]
-    return "\n".join([f"**`{kind.TAG}`** {_plain(about)}", "", "| field | form | meaning |", "|---|---|---|", *rows])
+    head = textwrap.fill(f"**`{kind.TAG}`** {_plain(about)}", 120, break_on_hyphens=False)
+    return "\n".join([head, "", "| field | form | meaning |", "|---|---|---|", *rows])
 
 
 def messages(*tags: str) -> str:
@@ -151,21 +155,49 @@ def digests() -> str:
     return "\n".join(["| message | digest |", "|---|---|", *rows])
 
 
+def _shortened(source: str, node: ast.FunctionDef) -> str:
+    """A function without docstrings and comments' marks for tools; what it raises is ``refuse``."""
+    lines = source.split("\n")
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef) and ast.get_docstring(inner) is not None:
+            for number in range(inner.body[0].lineno, inner.body[0].end_lineno + 1):  # type: ignore[operator]
+                lines[number - 1] = GONE
+        if isinstance(inner, ast.Raise):
+            lines[inner.lineno - 1] = " " * inner.col_offset + "refuse"
+            for number in range(inner.lineno + 1, inner.end_lineno + 1):  # type: ignore[operator]
+                lines[number - 1] = GONE
+    body = [line[node.col_offset :] for line in lines[node.lineno - 1 : node.end_lineno] if line != GONE]
+    return "\n".join(re.sub(r"  # (?:type|fmt|noqa)\b.*", "", line) for line in body)
+
+
 def code(path: str, *names: str) -> str:
-    """Functions of a file of the reference, without their docstrings."""
+    """Functions of a file of the reference, a method as Class.method."""
     source = (ROOT / path).read_text("utf-8")
     out = []
     for name in names:
-        node = next((n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef) and n.name == name), None)
-        if node is None:
-            raise SystemExit(f"spec: {path} has no function {name}")
-        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-        lines = source.split("\n")
-        head = lines[node.lineno - 1 : (node.body[0].lineno - 1)]
-        assert node.end_lineno is not None
-        text = [*head, *lines[body[0].lineno - 1 : node.end_lineno]]
-        out.append("\n".join(line[node.col_offset :] for line in text))
-    return f"`{path}`:\n\n```python\n" + "\n\n\n".join(out) + "\n```"
+        inside: ast.AST = ast.parse(source)
+        for part in name.split("."):
+            kinds = (ast.FunctionDef, ast.ClassDef)
+            found = [n for n in ast.iter_child_nodes(inside) if isinstance(n, kinds) and n.name == part]
+            if not found:
+                raise SystemExit(f"spec: {path} has no {name}")
+            inside = found[-1]
+        assert isinstance(inside, ast.FunctionDef)
+        out.append(_shortened(source, inside))
+    return f"`{path}`:\n\n```python\n" + "\n\n".join(out) + "\n```"
+
+
+def case(name: str) -> str:
+    """One case of vectors/, without its name: what goes in and what comes out."""
+    noun, _, own = name.partition("/")
+    cases = json.loads((ROOT / "vectors" / f"{noun}.json").read_text("utf-8"))["cases"]
+    found = next((one for one in cases if one["name"] == own), None)
+    if found is None:
+        raise SystemExit(f"spec: vectors have no case {name}")
+    said = {key: found[key] for key in ("input", "expected")}
+    text = json.dumps(said, indent=1, ensure_ascii=False)
+    text = re.sub(r"[0-9a-f]{200,}", lambda m: f"{m[0][:64]}... ({len(m[0]) // 2} bytes)", text)
+    return f"`vectors/{noun}.json`, `{own}`:\n\n```json\n{text}\n```"
 
 
 @cache
@@ -230,6 +262,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "digests": digests,
     "constants": constants,
     "code": code,
+    "case": case,
     "bytes": shown,
 }
 
