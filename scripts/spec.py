@@ -197,7 +197,7 @@ def case(name: str) -> str:
     said = {key: found[key] for key in ("input", "expected")}
     text = json.dumps(said, indent=1, ensure_ascii=False)
     text = re.sub(r"[0-9a-f]{200,}", lambda m: f"{m[0][:64]}... ({len(m[0]) // 2} bytes)", text)
-    return f"`vectors/{noun}.json`, `{own}`:\n\n```json\n{text}\n```"
+    return f"Case {own} of `vectors/{noun}.json`:\n\n```json\n{text}\n```"
 
 
 @cache
@@ -219,7 +219,7 @@ def shown(tag: str) -> str:
         digits = part.hex()
         lines = [digits[at : at + WIDTH] for at in range(0, len(digits), WIDTH)] or [""]
         out += [f"{lines[0]:<{WIDTH}}  {name}", *lines[1:]]
-    return f"`vectors/messages.json`, `{tag}/valid`:\n\n```text\n" + "\n".join(map(str.rstrip, out)) + "\n```"
+    return f"Case {tag}/valid of `vectors/messages.json`:\n\n```text\n" + "\n".join(map(str.rstrip, out)) + "\n```"
 
 
 #: What two implementations agree in: how it is called, its value, the clause that uses it.
