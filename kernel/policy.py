@@ -67,7 +67,7 @@ def rational(text: str, name: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Policy(Message):
-    """One window's policy.  Rationals are canonical text."""
+    """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
@@ -75,35 +75,37 @@ class Policy(Message):
         U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32,
     )  # fmt: skip
 
-    class_name: str
-    class_digest: bytes  #: of the class parameters and the circuit's sources
-    table_digest: bytes  #: of the integer noise table, or of the lottery's prize table
-    dimension: int
-    claim: str  #: EVERY_LIST, UNTIL_DELIVERED or ANSWERS
-    hidden: int  #: j: the coin hides a slot with probability j / 2^COIN_BITS; 0 where the claim has no coin
-    lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
-    hi: int  #: of the claim answers the count that a keyword is clipped to
-    gain: int  #: of the claim answers the steps of noise that one document counts for
+    class_name: str  #: circuit class
+    class_digest: bytes  #: digest of the class: parameters, tables and circuit sources
+    table_digest: bytes  #: digest of the noise table, or of the lottery's prize table, SPEC M.4
+    dimension: int  #: d, entries of a vector
+    claim: str  #: `every-list`, `until-delivered` or `answers`
+    hidden: int  #: j: the coin hides a slot with probability j / 256; 0 where the claim has no coin
+    lo: int  #: least score that counts, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
+    #: score from which on none counts for more, in units of y; of the claim answers the count that a keyword is
+    #: clipped to
+    hi: int
+    gain: int  #: units of w for a unit of y; of the claim answers the steps of noise that one document counts for
     n_max: int  #: queries an account may ask in this window
     k_max: int  #: accounts a coalition may have
-    delta: str  #: delta_policy
-    epsilon_account: str  #: advertised to one account of n_max queries; checked against the noise
-    theta: str  #: estimator: cosine at which two queries are linked
-    tau: int  #: estimator: how many records apart two linked queries may be
+    delta: str  #: of (epsilon, delta), strictly between 0 and 1
+    epsilon_account: str  #: what is advertised to one account of n_max queries, SPEC A.6.1
+    theta: str  #: cosine from which two queries are linked, SPEC C.1
+    tau: int  #: how many records apart two linked queries may be, SPEC C.1
     gate: bool  #: whether an estimate above k_max leaves a window without a verdict; else it is reported only
-    unit: str  #: privacy unit, "slot"
+    unit: str  #: privacy unit: `slot`
     chunks_max: int  #: slots one document may fill
-    period_start: int  #: seconds since 1970; windows from here on share one budget
-    opens: int  #: seconds since 1970; not before
-    closes: int  #: when it is over if it opens at ``opens``; one that opens later lasts as long
+    period_start: int  #: seconds since 1970: windows from here on share one budget
+    opens: int  #: seconds since 1970 before which it does not open
+    closes: int  #: seconds since 1970 at which it is over if it opens at `opens`; one that opens later lasts as long
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
-    guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
-    guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
-    guard_formula: str = NO_FORMULA  #: PRECISE or PAPER
-    vocabulary: bytes = NO_VOCABULARY  #: root of the keywords' tree where the claim is answers (SPEC A.14)
+    guard: str = OFF  #: `off`, or `returned`: one text of an answer is withheld, SPEC M.10
+    guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near; `0` where it is off
+    guard_formula: str = NO_FORMULA  #: `precise` or `paper`; `none` where the guard is off
+    vocabulary: bytes = NO_VOCABULARY  #: root of the vocabulary's tree, SPEC A.14.1; 32 zero bytes of another claim
     words_max: int = 0  #: m: keywords that one document may give to an answer; 0 of another claim
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
-    similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
+    similarity: int = 0  #: least score of a document that takes part, in units of y, SPEC A.14.3; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
 

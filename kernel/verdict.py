@@ -74,16 +74,18 @@ class Claimed(Message):
         Many(NAME, len(WORD_OF_THE_PROVIDER)),
     )
 
-    claim: str
+    claim: str  #: `every-list`, `until-delivered` or `answers`
     epsilon: str  #: over the budget period, rounded up; of until-delivered it is unseen
     returned: str  #: of until-delivered, rounded up; else empty
-    delta: str
-    coalition: str  #: accounts, or ANY
-    queries: str  #: of one account over the budget period, or ANY
+    delta: str  #: the policy's, as a decimal number rounded up
+    coalition: str  #: number of accounts, or `any`
+    queries: str  #: of one account over the budget period, or `any`
     period_from: int  #: the minute in which the budget period begins, seconds since 1970
     left_out: int  #: windows of the log, as it was audited, that epsilon does not count
-    epsilon_log: str  #: with those windows, rounded up, or NOT_KNOWN; empty where there are none
-    word: tuple[str, ...]  #: what rests on the provider's word, of WORD_OF_THE_PROVIDER and in its order
+    epsilon_log: str  #: with those windows, rounded up, or `unknown`; empty where there are none
+    #: what rests on the provider's word (SPEC D.11.11), in this order: late, filter, histograms, texts, vocabulary,
+    #: embeddings, neighbours
+    word: tuple[str, ...]
 
     def validate(self) -> None:
         form = FORMS.get(self.claim)
@@ -181,11 +183,11 @@ class VerdictEntry(Message):
 
     auditor: bytes  #: the key that signed the verdict
     digest: bytes  #: SHA-256 of the envelope, as its file has it
-    log: bytes  #: :func:`log_digest` of the log that was audited
-    origin: str  #: its name
-    window: str  #: empty where none was found
-    manifest: tuple[bytes, ...]  #: its digest; none where none was found
-    outcome: str
+    log: bytes  #: SHA-256 of the text form of the first key of the log that was audited
+    origin: str  #: that log's name
+    window: str  #: the window's name; empty where none was found
+    manifest: tuple[bytes, ...]  #: its digest; none where no manifest was found
+    outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
     claimed: tuple[Claimed, ...]  #: of a PASS; else none
     time: int  #: seconds since 1970
 
@@ -203,13 +205,13 @@ class AuditVerdict(Message):
     TAG: ClassVar[str] = "audit-verdict"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, PUBLIC_KEY, HASH, NAME, CLAIMED, SIGNATURE)
 
-    manifest: bytes
-    log: bytes  #: :func:`log_digest` of the log that was audited, and that alone may hold this
-    auditor: bytes  #: one of the manifest's
+    manifest: bytes  #: digest of the window's manifest
+    log: bytes  #: SHA-256 of the text form of the first key of the log that was audited; no other log may hold this
+    auditor: bytes  #: its key, one of the manifest's
     digest: bytes  #: SHA-256 of the envelope, as its file has it
-    outcome: str
+    outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
     claimed: tuple[Claimed, ...]  #: of a PASS; else none
-    signature: bytes
+    signature: bytes  #: of the auditor, purpose "audit-verdict"
 
     def validate(self) -> None:
         _check(self.outcome, self.claimed)
