@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -56,6 +56,9 @@ lint: setup  ## ruff, mypy --strict, import-linter, clippy; generated code and r
 
 package: setup  ## wheel and source distribution, built and tried in clean environments
 	@$(BIN)/python scripts/package_smoke.py
+
+release: setup  ## one commit that is a release: VERSION=X.Y.Z; prints the signed tag that its owner sets
+	@$(BIN)/python scripts/release.py "$(VERSION)"
 
 docs: setup  ## regenerate docs/reference
 	@$(BIN)/python scripts/docs.py

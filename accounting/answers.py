@@ -33,7 +33,7 @@ from fractions import Fraction
 
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import RANKED_SCALE, NoiseTable, build_table
+from ragseal.kernel.noise import GAUSSIAN, RANKED_SCALE, NoiseTable, build_table, kind_of
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_LAWS
 from ragseal.kernel.policy import Policy, rational
 
@@ -154,7 +154,7 @@ def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, par
     Raises:
         PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
     """
-    if table.law not in RANKED_LAWS:
+    if table.law not in RANKED_LAWS or kind_of(table.law) == GAUSSIAN:
         raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
     up, down, whole = min(words * parts, cls.K), cls.K, g * parts
     x0 = _reach(table, whole, cls.N, TAIL)

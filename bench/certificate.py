@@ -34,8 +34,8 @@ from ragseal.kernel.certificate import BlockBatch, Scope
 from ragseal.kernel.estimate import find_links, full_blocks
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.policy import Policy
-from ragseal.prover.estimate import BlockProver, TenantRecords
-from ragseal.prover.randomness import scalar
+from ragseal.prover.base.randomness import scalar
+from ragseal.prover.estimate.estimate import BlockProver, TenantRecords
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, caught, sampled_blocks
 from ragseal.verifier.steps.estimate import BATCH
 

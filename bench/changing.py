@@ -26,8 +26,8 @@ from bench.classes import SMALL
 from bench.experiment import machine, save
 from bench.load import quantile, revision, run_accounts
 from bench.scene import QUERIES, ROOT, TENANT
-from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.wire.operator_remote import Remote
 
 RESULT = ROOT / "bench" / "results" / "changing.json"
 EVERY = 60  #: seconds between two versions: the least that a policy takes

@@ -42,7 +42,7 @@ from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.note import COSIGNATURE, NoteSignature, NoteSigner, NoteVerifier
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness, state_name
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel

@@ -24,12 +24,13 @@ from typing import Any, Self
 import click
 
 from bench.scene import ROOT, TableEmbedder, table_path
-from ragseal.prover import assembly, service
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.state import State
+from ragseal.prover.wire import service
 
 START_SECONDS = 120.0
 

@@ -25,14 +25,14 @@ from ragseal.embedder.interface import Progress, Role
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel import signature
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover import assembly
-from ragseal.prover.backends import Environment
 from ragseal.prover.commitment import documents, registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.backends import Environment
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.state import Settings, State, create
 
 ROOT = Path(__file__).resolve().parent.parent

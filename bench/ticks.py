@@ -32,13 +32,13 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.emptied import plain_entry
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover.assembly import circuit_class
-from ragseal.prover.backends import Environment
+from ragseal.prover.commitment import slots
 from ragseal.prover.commitment.columns import commit_columns, prove_span
 from ragseal.prover.commitment.index import Columns, text_tree
+from ragseal.prover.commitment.texts import by_slot
 from ragseal.prover.planning.tick_costs import reckoned_proof
-from ragseal.prover.storage import slots
-from ragseal.prover.storage.texts import by_slot
+from ragseal.prover.provider.assembly import circuit_class
+from ragseal.prover.provider.backends import Environment
 
 RESULT = ROOT / "bench" / "results" / "ticks.json"
 DIMENSION = 384

@@ -26,6 +26,7 @@ from ragseal.kernel.printable import printable
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 from ragseal.runtime.waiting import WAIT, patiently
 
@@ -247,7 +248,7 @@ def export_receipts(directory: Path, out: Path, window: str | None, as_json: boo
         wanted = "there are no such receipts: see `ragseal-client receipts list`"
         raise ConfigurationError(wanted if window is not None else nothing_kept(directory))
     paths = [str(export(one, out)) for one in chosen]
-    tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
+    tell_result(as_json, {"files": paths}, f"{counted(len(paths), 'receipt')} in {out}")
 
 
 @receipts.command("check")

@@ -33,7 +33,7 @@ from ragseal.client.attestation import Window
 from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf
 from ragseal.client.evidence import Evidence
-from ragseal.client.exchanges import Exchanges
+from ragseal.client.exchanges import Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage, links
 from ragseal.client.result import Owed, Ranked, Result, Resumed
@@ -293,6 +293,11 @@ class Client:
                 owed=tuple(one for one in found if isinstance(one, Owed)),
                 given_up=found.count("given up"),
             )
+
+    @property
+    def policy_seconds(self) -> PolicySeconds:
+        """What windows' policies put between this client's requests and their answers."""
+        return self._exchanges.policy_seconds
 
     def owing(self) -> list[str]:
         """The windows of which :meth:`resume` has an answer to fetch, oldest first; nobody is asked."""

@@ -20,13 +20,14 @@ from typing import Any
 import click
 
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.audit import Target, class_build, estimate_build
-from ragseal.verifier.evidence import ASK_AGAIN, Auditor, Evidence, Undecided
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.service import environment
-from ragseal.verifier.state import State
-from ragseal.verifier.verification import audit
+from ragseal.verifier.audit.audit import Target
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.base.builds import class_build, estimate_build
+from ragseal.verifier.evidence.evidence import ASK_AGAIN, Auditor, Evidence, Undecided
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import Verdict
+from ragseal.verifier.service.service import environment
 
 CALLS = (
     "checkpoint",
@@ -36,7 +37,7 @@ CALLS = (
     "thinned_file",
     "version_file",
     "deliver",
-)  #: of :class:`ragseal.verifier.evidence.Evidence`
+)  #: of :class:`ragseal.verifier.evidence.evidence.Evidence`
 
 
 class Kept:

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from ragseal.client.link import Announced, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.commitment.window_secrets import thinned_index, window_index
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.window import Stage
-from ragseal.prover.storage.window_secrets import thinned_index, window_index
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class ProviderForAccounts:
 
 
 class ProviderForAuditor:
-    """:class:`ragseal.verifier.participant.BeaconLink`: the auditor's part in the beacon, and all its evidence."""
+    """:class:`ragseal.verifier.audit.participant.BeaconLink`: its part in the beacon, and all its evidence."""
 
     def __init__(self, running: Running) -> None:
         self._call, self._serving = running.call, running.serving

@@ -5,7 +5,7 @@
 
 Everything is what the programs use: circuit class "ranked-tiny-one" with keys that are made here, native proofs, the
 log on disk, the default embedder.  Only the wire is left out (in_memory.py); parties.py makes keys and folders.
-Clauses of SPEC.md stand in brackets.
+Clauses of the specification stand in brackets.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.client import AccountState, Client
 from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
-from ragseal.prover import assembly
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.serving import ServeOptions
-from ragseal.verifier.audit import class_build, estimate_build, thinning_build
-from ragseal.verifier.evidence import ReceiptFile
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.participant import Participant, Stage
-from ragseal.verifier.service import environment
-from ragseal.verifier.verification import audit
+from ragseal.prover.provider import assembly
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.verifier.audit.participant import Participant, Stage
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.base.builds import class_build, estimate_build, thinning_build
+from ragseal.verifier.evidence.evidence import ReceiptFile
+from ragseal.verifier.outcome.outcome import Verdict
+from ragseal.verifier.service.service import environment
 
 POLICY = {
     "class": "ranked-tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 40, "n_max": 6,

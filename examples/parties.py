@@ -20,15 +20,15 @@ from ragseal.circuits.circuit import class_digest, shapes_of
 from ragseal.embedder import Embedder, quantise
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.kernel.classes import AttestationClass
-from ragseal.prover import assembly
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.registry import Registration, add_accounts
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage import state as provider_folder
-from ragseal.verifier.evidence import AUDITOR
-from ragseal.verifier.state import State as Auditor
+from ragseal.verifier.evidence.evidence import AUDITOR
+from ragseal.verifier.folder.state import State as Auditor
 
 Keys = Mapping[Any, KeyPaths]  #: of each circuit that a class needs: attestation, estimate, thinning
 

@@ -33,6 +33,9 @@ LONGEST_WINDOW = 366 * 86400  #: seconds
 _MINUTE = 60  #: seconds: openings state the minute, as records do (COARSE_TIME)
 OPENS_WITHIN = 3600  #: seconds from ``opens`` in which a window may open that lasts shorter
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
+BEFORE_TICK = (
+    60  #: seconds of version_every that answers leave: an update may be entered a coarse tick late, SPEC A.14.9.2
+)
 MOST_ANSWERED_BY = 300  #: seconds from a request's admission to its answer, where the claim is answers
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
@@ -310,11 +313,13 @@ class Policy(Message):
                 f"the claim {ANSWERS} needs answered_by from 1 to {MOST_ANSWERED_BY} s, not {by}: the nearest is "
                 f"answered_by = {min(max(by, 1), MOST_ANSWERED_BY)}"
             )
-        if self.version_every and by > self.version_every:
+        most = self.version_every - BEFORE_TICK
+        if self.version_every and by > most:
+            nearest = f"answered_by = {most}" if most > 0 else f"version_every = {LEAST_TICK + BEFORE_TICK}"
             raise PolicyError(
                 f"answers would leave {by} s after their request, over versions of the index that are replaced every "
-                f"{self.version_every} s: answered_by must not be above version_every; the nearest is answered_by = "
-                f"{self.version_every}"
+                f"{self.version_every} s: answered_by must be at least {BEFORE_TICK} s below version_every; the "
+                f"nearest is {nearest}"
             )
         if self.opens < self.closes < self.opens + by:
             raise PolicyError(
@@ -421,6 +426,11 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     if not isinstance(cls, RankedClass):
         raise PolicyError(
             f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
+        )
+    if noise.kind_of(cls.law) == noise.GAUSSIAN:
+        raise PolicyError(
+            f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
+            f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
         )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:

@@ -44,6 +44,7 @@ from ragseal.ledger.witness_command import witness
 from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.face import counted
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
@@ -158,7 +159,8 @@ def in_words(step: Step) -> str:
     """One line about a look."""
     growth = "first contact" if step.first_contact else f"{step.new_entries} new since the last look"
     delivery = "cosignature delivered" if step.delivered else f"cosignature NOT delivered: {step.delivery}"
-    return f"{clock()} {step.origin}: consistent, {step.size} entries ({growth}), all hashed; {delivery}"
+    size = counted(step.size, "entry", "entries")
+    return f"{clock()} {step.origin}: consistent, {size} ({growth}), all hashed; {delivery}"
 
 
 @main.command()
@@ -182,7 +184,8 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
             if first is None:
                 first = max(0, point.size - many)
             if not as_json:
-                click.echo(f"{point.origin}: {point.size} entries, root {point.root.hex()}, signature good")
+                held = counted(point.size, "entry", "entries")
+                click.echo(f"{point.origin}: {held}, root {point.root.hex()}, signature good")
             tell = progress_lines("checked", "entries")
             end, at = min(first + many, point.size), first
             auditors = NamedAuditors(peer.log)
@@ -265,7 +268,9 @@ def page(
                     click.echo(f"ALARM: {error}\nThe page shows it.", err=True)
                 if out is not None:
                     size = await site.write(out, progress_lines("fetched", "entries"))
-                    click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
+                    click.echo(
+                        f"Page with {counted(size, 'record')} written to {out}. Serve that folder with any web server."
+                    )
                     return
                 folder = files if files is not None else state / "public"
                 tiles = TileFolder(folder, peer.log)
@@ -361,7 +366,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
                         click.echo(f"{clock()} not exported: {error}", err=True)
                     else:
                         values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
-                        said = f"{clock()} {point.origin}: {point.size} entries in {tiles}"
+                        said = f"{clock()} {point.origin}: {counted(point.size, 'entry', 'entries')} in {tiles}"
                         click.echo(json.dumps(values) if as_json else said)
                     if once:
                         return

@@ -13,32 +13,34 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
-from ragseal.prover import assembly, remote
-from ragseal.prover.account_commands import accounts
-from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.status import identity, unopened
-from ragseal.prover.auditor_commands import auditors
-from ragseal.prover.backup_commands import backup, restore
-from ragseal.prover.change_command import change
-from ragseal.prover.commitment import consent
+from ragseal.prover.base.check_report import STATUSES
+from ragseal.prover.cli.access import administration
+from ragseal.prover.cli.account_commands import accounts
+from ragseal.prover.cli.auditor_commands import auditors
+from ragseal.prover.cli.backup_commands import backup, restore
+from ragseal.prover.cli.change_command import change
+from ragseal.prover.cli.document_commands import documents
+from ragseal.prover.cli.fsck_command import fsck
+from ragseal.prover.cli.key_commands import fetch_keys, release_key
+from ragseal.prover.cli.log_commands import log as log_group
+from ragseal.prover.cli.options import STATE, auditor_seats
+from ragseal.prover.cli.proof_commands import proofs as proofs_group
+from ragseal.prover.cli.serve_command import serve
+from ragseal.prover.cli.tenant_commands import tenants
+from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
-from ragseal.prover.document_commands import documents
-from ragseal.prover.fsck_command import fsck
-from ragseal.prover.key_commands import fetch_keys, release_key
-from ragseal.prover.log_commands import log as log_group
-from ragseal.prover.options import STATE, auditor_seats
-from ragseal.prover.planning import defaults
+from ragseal.prover.commitment.vocabularies import keep_vocabulary
+from ragseal.prover.fsck.files_check import holds_anything
+from ragseal.prover.planning import consent, defaults
 from ragseal.prover.planning.calibrate import calibrate
 from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
-from ragseal.prover.proof_commands import proofs as proofs_group
-from ragseal.prover.serve_command import serve
-from ragseal.prover.storage.check_report import STATUSES, could_not_look
+from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
-from ragseal.prover.storage.vocabularies import keep_vocabulary
-from ragseal.prover.tenant_commands import tenants
-from ragseal.prover.worker_commands import worker
+from ragseal.prover.wire import remote
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
@@ -212,7 +214,7 @@ def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_
     tell_result(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
-        f"window {closed.window} is closed with {closed.records} records",
+        f"window {closed.window} is closed with {counted(closed.records, 'record')}",
     )
 
 
@@ -240,16 +242,16 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
 def status(directory: Path, check: bool, as_json: bool) -> None:
     """What is wrong with this provider, what it holds, and what its windows cost so far.
 
-    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
-    by a process that does not serve, or a tool is missing here.
+    What is wrong stands first, in --json in the list `wrong`. Ends with 1 where the folder is too damaged to be
+    opened, and with 4 where nobody can look: a process that does not serve uses it, or a tool is missing here.
     """
     try:
         with administration(directory) as admin:
             told = admin.status()
     except AuditError as error:
-        if not could_not_look(error):
+        if not holds_anything(directory):
             raise
-        told, check = unopened(directory, str(error)), True
+        told, check = unopened(directory, error), True
     tell_result(as_json, told.values, told.text)
     sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 

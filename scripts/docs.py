@@ -30,7 +30,7 @@ import click  # noqa: E402
 from ragseal.kernel import encoding, slot_text  # noqa: E402
 from ragseal.kernel.errors import AuditError  # noqa: E402
 from ragseal.kernel.params import PROTOCOL_VERSION  # noqa: E402
-from ragseal.verifier.outcome import TITLES  # noqa: E402
+from ragseal.verifier.outcome.outcome import TITLES  # noqa: E402
 from ragseal.verifier.report import document  # noqa: E402
 
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}

@@ -97,7 +97,9 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
         "verifier/test_meanwhile.py",
     ],
-    "verifier/asking.py": ["verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py"],
+    "verifier/steps/asking.py": [
+        "verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py",
+    ],
     "verifier/steps/receipts.py": [
         "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
         "verifier/test_verification.py", "attacks/test_outsiders.py",
@@ -106,7 +108,7 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
         "attacks/test_windows.py",
     ],
-    "verifier/participant.py": [
+    "verifier/audit/participant.py": [
         "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_beacon_order.py",
     ],
     "verifier/steps/manifest.py": [
@@ -134,25 +136,29 @@ TESTS: dict[str, list[str]] = {
         "attacks/test_outsiders.py",
     ],
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
-    "verifier/verification.py": [
+    "verifier/audit/verification.py": [
         "verifier/test_verification.py", "verifier/test_verdicts.py", "verifier/test_remote.py",
         "verifier/test_meanwhile.py", "attacks/test_withheld.py",
     ],
-    "verifier/checklist.py": ["verifier/test_verification.py", "attacks/test_withheld.py"],
-    "verifier/verdicts.py": ["verifier/test_verdicts.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py"],
-    "verifier/outcome.py": ["verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py"],
-    "verifier/patience.py": ["verifier/test_remote.py"],
-    "verifier/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],
-    "verifier/key_entries.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
-    "verifier/report/guess.py": ["verifier/test_report.py", "verifier/test_summary.py"],
-    "verifier/limits.py": ["verifier/test_service.py"],
+    "verifier/outcome/checklist.py": ["verifier/test_verification.py", "attacks/test_withheld.py"],
+    "verifier/folder/verdicts.py": [
+        "verifier/test_verdicts.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+    ],
+    "verifier/outcome/outcome.py": [
+        "verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py",
+    ],
+    "verifier/evidence/patience.py": ["verifier/test_remote.py"],
+    "verifier/evidence/remote.py": ["verifier/test_remote.py", "verifier/test_proofs.py"],
+    "verifier/folder/key_entries.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
+    "verifier/outcome/guess.py": ["verifier/test_report.py", "verifier/test_summary.py"],
+    "verifier/service/limits.py": ["verifier/test_service.py"],
     "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
-    "verifier/state.py": [
+    "verifier/folder/state.py": [
         "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
         "attacks/test_files.py",
     ],
-    "verifier/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
+    "verifier/folder/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": [
         "client/test_announced.py", "client/test_opening.py", "client/test_sealed.py", "client/test_signed_lies.py",
         "client/test_tampering.py",
@@ -194,11 +200,11 @@ TESTS: dict[str, list[str]] = {
     ],
     "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
     "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
-    "prover/storage/loaded.py": ["attacks/test_provider_load.py"],
-    "prover/attestation/guard.py": ["prover/test_guard.py", "prover/test_guard_window.py"],
+    "prover/commitment/loaded.py": ["attacks/test_provider_load.py"],
+    "prover/commitment/guard.py": ["prover/test_guard.py", "prover/test_guard_window.py"],
     "prover/attestation/own_lines.py": ["attacks/test_who_gets_what.py", "attacks/test_provider_load.py"],
-    "prover/attestation/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
-    "prover/attestation/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
-    "prover/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
+    "prover/workers/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
+    "prover/serving/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
+    "prover/base/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
     "accounting/period.py": ["verifier/test_odometer.py"],
 }  # fmt: skip

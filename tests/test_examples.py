@@ -11,7 +11,7 @@ import pytest
 from examples import audit_offline
 from ragseal.backends.group import available
 from ragseal.kernel.errors import BudgetError
-from ragseal.verifier.evidence import Undecided
+from ragseal.verifier.evidence.evidence import Undecided
 from tests.simulator import NOW, SimulatedEvidence, World
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,8 +24,8 @@ from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy as WitnessPolicy
 from ragseal.ledger.vocabulary import read_vocabulary
-from ragseal.prover.account_commands import read_accounts
-from ragseal.prover.backup_commands import read_note
+from ragseal.prover.cli.account_commands import read_accounts
+from ragseal.prover.cli.backup_commands import read_note
 from ragseal.prover.commitment.corpora import (
     read_beir,
     read_beir_qrels,
@@ -42,7 +42,7 @@ from ragseal.runtime.keyfile import load_shared
 from ragseal.runtime.settings import Configured
 from ragseal.runtime.terminal import Teaching
 from ragseal.runtime.token_key import _pin
-from ragseal.verifier.named_key import named_key
+from ragseal.verifier.base.named_key import named_key
 
 ROOT = Path(__file__).resolve().parent.parent
 VKEY = NoteVerifier("example.org/rag", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key().public_bytes_raw())
@@ -227,8 +227,8 @@ MACHINE_MADE = {
     "runtime/edges/locks.py": "what the system says in /proc",
     "runtime/edges/mounts.py": "what the system says in /proc",
     "runtime/face.py": "the page's style sheet",
-    "verifier/probe/commands.py": "the plant that the probe itself wrote",
-    "verifier/state.py": "nonces that the auditor itself wrote",
+    "verifier/cli/probe_commands.py": "the plant that the probe itself wrote",
+    "verifier/folder/state.py": "nonces that the auditor itself wrote",
 }
 
 

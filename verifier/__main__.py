@@ -36,16 +36,18 @@ from ragseal.runtime.terminal import (
     version,
 )
 from ragseal.runtime.tls import ClientTls, ServerTls
-from ragseal.verifier import audit_command, service, trust_command
-from ragseal.verifier.audit import Target, class_build
-from ragseal.verifier.ceremony import commands as ceremony_commands
-from ragseal.verifier.evidence import AUDITOR, UNKNOWN
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.participant import Stage
-from ragseal.verifier.probe import commands
+from ragseal.verifier.audit.audit import Target
+from ragseal.verifier.audit.participant import Stage
+from ragseal.verifier.base.builds import class_build, find_class
+from ragseal.verifier.cli import audit_command, trust_command
+from ragseal.verifier.cli import ceremony_commands as ceremony_commands
+from ragseal.verifier.cli import probe_commands as commands
+from ragseal.verifier.cli import verdict_commands as verdict_commands
+from ragseal.verifier.evidence.evidence import AUDITOR, UNKNOWN
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.report import show
-from ragseal.verifier.signed import commands as verdict_commands
-from ragseal.verifier.state import State, find_class
+from ragseal.verifier.service import service
 
 STATE = state_folder("RAGSEAL_VERIFIER_STATE", "auditor", "Folder with everything this auditor keeps")
 PROVIDER_OPTION = click.option(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel.noise import build_table
-from ragseal.prover.attestation.guard import Rule, detect_in_list, hide, moments, threshold, withheld
+from ragseal.prover.commitment.guard import Rule, detect_in_list, hide, moments, threshold, withheld
 from ragseal.prover.planning.quality import TableSampler, largest_slots
 
 Scores = npt.NDArray[np.float32]
@@ -41,7 +41,7 @@ def found(scores: Scores, rule: Rule) -> npt.NDArray[np.bool_]:
 
 
 def _beyond(row: list[float], rule: Rule) -> bool:
-    """As :func:`ragseal.prover.attestation.guard.detect`, without looking for the target's place."""
+    """As :func:`ragseal.prover.commitment.guard.detect`, without looking for the target's place."""
     top = max(row)
     others = [*row]
     others.remove(top)

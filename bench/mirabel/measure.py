@@ -16,7 +16,7 @@ from bench.mirabel.corpus import Corpus, embed, words
 from bench.mirabel.defence import CLEAN, DEFENCES, RETURNED, Index, Scores, found
 from ragseal.generators import Generator
 from ragseal.kernel.policy import FORMULAS, PAPER, PRECISE
-from ragseal.prover.attestation.guard import Rule
+from ragseal.prover.commitment.guard import Rule
 
 RHOS = (0.001, 0.01, 0.05, 0.1, 0.2)
 CONTEXTS = 3  #: texts that a generator gets, as in the paper

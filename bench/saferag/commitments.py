@@ -28,9 +28,9 @@ from ragseal.kernel.errors import LedgerError
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.merkle import MerkleTree, leaf_hash, verify_inclusion
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.columns import commit_columns, make_version
 from ragseal.prover.commitment.index import Version, text_tree
-from ragseal.prover.randomness import Draw
 
 TENANT = "saferag"
 DOMAIN = b"ragseal bench saferag columns"

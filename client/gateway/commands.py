@@ -165,9 +165,10 @@ def mcp(directory: Path, timeout: float, as_json: bool, **where: Any) -> None:
     async def run() -> None:
         async with _gateway(where, directory, timeout) as serves:
             try:
+                from ragseal.client.gateway.stdio import speak
                 from ragseal.client.gateway.tools import make_tools
             except ImportError as error:
                 raise ConfigurationError(f"{WAY_OUT} ({error})") from None
-            await make_tools(serves).run_stdio_async()
+            await speak(make_tools(serves))
 
     asyncio.run(run())

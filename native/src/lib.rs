@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
-mod additions;
 pub mod columns;
 pub mod consistency;
 mod constants;
 pub mod container;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod coordinates;
 pub mod curve;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod eight;
 pub mod encoding;
 pub mod engine;
 pub mod error;
@@ -22,18 +13,14 @@ mod filter;
 pub mod fixed_base;
 pub mod folding;
 pub mod generators;
-mod grain;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod lanes;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod limbs;
+pub mod inner_product;
 pub mod linear;
 pub mod lottery;
 pub mod miller;
 pub mod msm;
+pub mod point;
 pub mod poseidon;
+mod poseidon_constants;
 pub mod powers;
 pub mod prove;
 mod python;
@@ -43,11 +30,13 @@ pub mod ranked;
 pub mod scalars;
 pub mod scores;
 pub mod setup;
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
+mod simd;
 pub mod snarkjs;
 pub mod solver;
 #[cfg(test)]
 mod vectors;
 pub mod verify;
-pub mod wide;
 pub mod witness;
 pub mod zkey;

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ragseal.kernel.publickey import check_public_key
-from ragseal.prover.committing import Told
+from ragseal.prover.serving.committing import Told
 from ragseal.prover.storage import admitted
 from ragseal.prover.storage.state import State
 from ragseal.runtime.face import when

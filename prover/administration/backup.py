@@ -22,7 +22,7 @@ from ragseal.ledger import log_keys
 from ragseal.ledger.log import Log
 from ragseal.ledger.signing import line_files
 from ragseal.prover.administration.sealed_copy import Sealer, mark_sealed, save_keys, staged
-from ragseal.prover.committing import Told
+from ragseal.prover.serving.committing import Told
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import COPY, KEY_FILE, LEDGER, SETTINGS, State
 from ragseal.runtime.durable import place_durably, sync_directory, write_durably

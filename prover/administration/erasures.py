@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import nameable
-from ragseal.prover.committing import Told
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import erasure, retirement
-from ragseal.prover.storage.erasure import Erasure
+from ragseal.prover.commitment import erasure
+from ragseal.prover.commitment.erasure import Erasure
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import Told
+from ragseal.prover.storage import retirement
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 
 def erase(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
@@ -28,7 +29,8 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
     text = f"{tenant}: document {name} is in no version that is committed from now on"
     if waits:
         text += (
-            f"; {waits} windows were committed with it, and it is purged once they are retired (`documents erasures`)"
+            f"; it is purged once {counted(waits, 'window')} committed with it {'is' if waits == 1 else 'are'} retired "
+            "(`documents erasures`)"
         )
     return Told({"tenant": tenant, "erasure": number, "windows": waits}, text)
 

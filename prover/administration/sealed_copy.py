@@ -27,11 +27,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.document_rows import resting_name
-from ragseal.prover.randomness import Draw
+from ragseal.prover.commitment.room import RESERVE
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.database import DATABASE
-from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import SEALED, STAGED, State, shred_staged
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why

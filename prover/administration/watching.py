@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.prover.administration import health
-from ragseal.prover.administration.health import WITNESS_SECONDS, Health, Running
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving import health
+from ragseal.prover.serving.health import WITNESS_SECONDS, Health, Running
+from ragseal.prover.serving.serving import Serving
 
 Following = Callable[[], dict[str, Any] | None]
 
@@ -45,6 +45,7 @@ class Watching:
             self._witness_age(),
             tuple(self._missed.values()),
             serving.purge_trouble,
+            serving.attestation.worded.missed.shares(),
         )
 
     async def health(self) -> Health:

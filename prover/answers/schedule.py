@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.kernel.policy import Policy
-from ragseal.prover.limits import WORDED_AT_ONCE
+from ragseal.prover.base.limits import WORDED_AT_ONCE
 
 LANES = 4096  #: documents that are asked about at once
 _PARTS = 20  #: of a deadline

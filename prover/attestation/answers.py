@@ -23,11 +23,11 @@ from ragseal.kernel.attestation import (
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, query_key
 from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Entry
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.vocabularies import stored_vocabulary
-from ragseal.prover.storage.window_secrets import WindowSecrets
 
 
 def secrets_of_record(state: State, record: Record) -> QuerySecrets:

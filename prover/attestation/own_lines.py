@@ -11,13 +11,13 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import Account, AccountAsk
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AttestationError
+from ragseal.prover.base.limits import LINES, LINES_A_SECOND
 from ragseal.prover.commitment.enrolling import OpenEnrolments, enrolled_by_name
+from ragseal.prover.commitment.loaded import Loaded, Loads
 from ragseal.prover.commitment.registry import OpenRegistry, named_account
-from ragseal.prover.limits import LINES, LINES_A_SECOND
+from ragseal.prover.commitment.update_secrets import update_key
 from ragseal.prover.storage.history import History
-from ragseal.prover.storage.loaded import Loaded, Loads
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.update_secrets import update_key
 from ragseal.prover.storage.window import Window
 from ragseal.runtime.tokenbucket import TokenBuckets
 

@@ -18,8 +18,8 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
 from ragseal.prover.attestation.retrieval import decode_embedding, encode_embedding
+from ragseal.prover.base.randomness import derived_scalar
 from ragseal.prover.commitment.columns import embedding_generators
-from ragseal.prover.randomness import derived_scalar
 
 
 @dataclass(frozen=True, slots=True)

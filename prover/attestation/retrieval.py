@@ -30,9 +30,9 @@ from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
 from ragseal.kernel.transcript import challenge
-from ragseal.prover.attestation.guard import guard_of, withheld
+from ragseal.prover.base.randomness import Draw, scalars
+from ragseal.prover.commitment.guard import guard_of, withheld
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.randomness import Draw, scalars
 
 MAX_COUNTS = 1 << 18  #: bytes of a histogram
 COUNT = np.dtype(">u2")

@@ -16,22 +16,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ragseal.backends.poseidon import noise_key
+from ragseal.generators import SentenceGenerator
 from ragseal.generators.interface import within
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
-from ragseal.prover.answers.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.answers.lanes import Lanes
+from ragseal.prover.answers.missed import Missed
 from ragseal.prover.answers.schedule import LANES, Schedule, at_once, schedule_of
 from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
+from ragseal.prover.attestation.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
-from ragseal.prover.limits import WORDED_AT_ONCE
+from ragseal.prover.base.limits import WORDED_AT_ONCE
+from ragseal.prover.commitment.index import Version
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.vocabularies import stored_vocabulary
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.threads import most_threads
 
@@ -43,6 +46,7 @@ class TakingPart:
     """The documents of one answer."""
 
     documents: tuple[bytes, ...]  #: as they are counted
+    places: tuple[int, ...]  #: among the documents of the version
     texts: tuple[str, ...]
 
 
@@ -63,6 +67,8 @@ class WordedSecrets:
         self._participations = Participations(state, tools.draw)
         self._lanes = Lanes(tools.timer)
         self._places: asyncio.Semaphore | None = None
+        self._reading = asyncio.Lock()
+        self.missed = Missed(tools.clock)
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
         self._counting: Batches[tuple[AnswerJob, bytes], QuerySecrets] = Batches(self._count_all, MAX_ANSWERED)
@@ -90,10 +96,10 @@ class WordedSecrets:
             TransportError: the generator does not answer the question at all.
             UnprovableError, ConfigurationError: as they say.
         """
-        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.window.digest, job.message)])
+        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.opened.digest, job.message)])
         if known:  # stopped between here and the record: same bytes again
             return QuerySecrets.decode(next(iter(known.values())))
-        policy, generator = job.window.manifest.policy, self._tools.generator
+        policy, generator = job.opened.policy, self._tools.generator
         if generator is None:
             raise ConfigurationError("this provider has no generator of answers")
         at, tool = schedule_of(policy, len(job.version.matrix)), self._tools
@@ -107,7 +113,7 @@ class WordedSecrets:
         try:
             await tool.timer.until(began + at.documents)
             voting = Voting(within(generator, at.turn), words, policy, question)
-            votes = await self._votes(voting, part.texts, at, began)
+            votes = await self._votes(voting, job.version, part, at, began)
             draft = await self._counting.submit((job, voting.counts(votes)))
             speaks = within(generator, at.text - at.votes)
             last = partial(written, speaks, words, question, draft.returned, without)
@@ -119,15 +125,32 @@ class WordedSecrets:
             raise
         return kept
 
-    async def _votes(self, voting: Voting, texts: Sequence[str], at: Schedule, began: float) -> list[frozenset[int]]:
-        """What each document counts for; nothing where its call failed or was late."""
+    async def read(self, version: Version) -> None:
+        """Make an index ready for the generator of sentences, before a request's own time: it takes all texts."""
+        if isinstance(self._tools.generator, SentenceGenerator):
+            async with self._reading:
+                await asyncio.to_thread(lambda: version.sentences)
+
+    async def _votes(
+        self, voting: Voting, version: Version, part: TakingPart, at: Schedule, began: float
+    ) -> list[frozenset[int]]:
+        """What each document counts for.  A served model is asked about it; a call that fails or is late is nothing."""
+        if isinstance(self._tools.generator, SentenceGenerator):
+            documents = list(zip(part.places, part.texts, strict=True))
+            votes = await asyncio.to_thread(voting.of_read, version.sentences, documents)
+        else:
+            votes = await self._asked(voting, part.texts, at, began)
+        await self._tools.timer.until(began + at.votes)
+        return votes
+
+    async def _asked(self, voting: Voting, texts: Sequence[str], at: Schedule, began: float) -> list[frozenset[int]]:
         votes: list[frozenset[int]] = []
         for first in range(0, len(texts), LANES):
             turn = texts[first : first + LANES]
             end = began + at.turn_of(first) + at.turn
             said = await self._lanes.ended_by(end, [partial(voting.of, text) for text in turn])
+            self.missed.note(said)
             votes += [frozenset() if isinstance(one, BaseException) else one for one in said]
-        await self._tools.timer.until(began + at.votes)
         return votes
 
     # --- who takes part ---
@@ -135,11 +158,15 @@ class WordedSecrets:
     def _reserve(self, job: AnswerJob, policy: Policy) -> TakingPart:
         """The documents that take part, which nobody else's answer may count beyond the policy's filter meanwhile."""
         near = near_documents(job.version, decode_embedding(job.pending.embedding), policy.similarity)
-        named = [(self._participations.document(job.version.tenant, one.name), one.text) for one in near]
+        named = [(self._participations.document(job.version.tenant, one.name), one) for one in near]
         with self._filter:
             counts = counted(self._state, counting(list(self._history.windows.values()), policy)) + self._reserved
-            part = [(name, text) for name, text in named if allowed(counts, name, policy.participations)]
-            found = TakingPart(tuple(name for name, _ in part), tuple(text for _, text in part))
+            part = [(name, one) for name, one in named if allowed(counts, name, policy.participations)]
+            found = TakingPart(
+                tuple(name for name, _ in part),
+                tuple(one.place for _, one in part),
+                tuple(one.text for _, one in part),
+            )
             self._reserved.update(found.documents)
         return found
 
@@ -161,15 +188,16 @@ class WordedSecrets:
         return outcomes
 
     def _count(self, job: AnswerJob, counts: bytes) -> QuerySecrets:
-        window, tools = job.window, self._tools
+        opened, tools = job.opened, self._tools
+        window = opened.window
         if window.beacon is None:
             raise ConfigurationError("the window is not open")
         return answer_counts(
             tools.engine,
             tools.group,
-            tools.key_of(window.manifest.key_digest),
-            window.manifest.policy,
-            noise_key(job.secrets.limbs, window.beacon, job.message.request.ctx()),
+            opened.key,
+            opened.policy,
+            noise_key(opened.secrets.limbs, window.beacon, job.message.request.ctx()),
             job.pending.embedding,
             job.pending.blinder,
             counts,
@@ -178,11 +206,11 @@ class WordedSecrets:
 
     def _store_all(self, found: list[_Storing]) -> list[Exception | None]:
         """One transaction: an answer's secrets, and one participation more of each of its documents."""
-        rows: list[Row] = [(*query_key(one.job.window.digest, one.job.message), one.kept.encode()) for one in found]
+        rows: list[Row] = [(*query_key(one.job.opened.digest, one.job.message), one.kept.encode()) for one in found]
         with self._filter:
             with self._state.transaction() as db:
                 store_secrets(db, rows)
                 for one in found:
-                    self._participations.charge(db, one.job.window.digest, one.part.documents)
+                    self._participations.charge(db, one.job.opened.digest, one.part.documents)
             self._release([one.part for one in found])
         return [None] * len(found)

@@ -23,7 +23,7 @@ from ragseal.kernel.slot_text import (
     MetadataPair,
     SlotText,
 )
-from ragseal.prover.storage.slots import Readable, document_slots
+from ragseal.prover.commitment.slots import Readable, document_slots
 
 NAMED = 5  #: documents that a refusal names
 UTF8 = 4  #: bytes of a character at most

@@ -18,8 +18,8 @@ import numpy as np
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.retirement import is_retired, unfinished
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State

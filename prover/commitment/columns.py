@@ -16,8 +16,8 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.slot_text import SlotText
+from ragseal.prover.base.randomness import Draw, packed_scalars
 from ragseal.prover.commitment.index import Columns, Matrix, Version
-from ragseal.prover.randomness import Draw, packed_scalars
 
 
 def commit_columns(group: Group, bases: ScoreBases, matrix: Matrix, blinders: Sequence[int]) -> bytes:

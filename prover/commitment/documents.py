@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from ragseal.kernel.encoding import NAME
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.document_rows import begun, put_to_rest, require_revision, resting_name
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
-from ragseal.prover.randomness import Draw
+from ragseal.prover.commitment.slots import Written
 from ragseal.prover.storage import tombstones
-from ragseal.prover.storage.slots import Written
 from ragseal.prover.storage.state import State
 
 FEW = 256  #: changes up to which the documents that they name are looked up one by one

@@ -11,8 +11,8 @@ from ragseal.kernel.commitment import Account, Manifest
 from ragseal.kernel.enrolment import Enrolment, Enrolments, LateMembership, enrolment_leaves, leaf_salt, places
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.registry import Registration, accounts
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.state import State
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.scores import ScoreMatrix, score_matrix
+from ragseal.generators.sentences import Sentences
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
@@ -30,10 +31,10 @@ from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.versions import UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.prover.storage import slots
-from ragseal.prover.storage.slots import Readable
+from ragseal.prover.commitment import slots
+from ragseal.prover.commitment.slots import Readable
+from ragseal.prover.commitment.texts import by_slot, load_texts
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.texts import by_slot, load_texts
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 
@@ -147,6 +148,23 @@ class Version:
         return Columns(thin(self.matrix, self.thinned.hidden), self.thinned.blinders, self.thinned.public.columns)
 
     @cached_property
+    def documents(self) -> dict[str, tuple[int, ...]]:
+        """Slots by document, in order of ids; one that fills several slots is one document."""
+        found: dict[str, list[int]] = {}
+        for slot, content in self.texts.items():
+            found.setdefault(content.id, []).append(slot)
+        return {name: tuple(sorted(own)) for name, own in sorted(found.items())}
+
+    def document_text(self, own: Sequence[int]) -> str:
+        """What the document in these slots says."""
+        return "\n".join(self.texts[slot].text for slot in own)
+
+    @cached_property
+    def sentences(self) -> Sentences:
+        """The documents' sentences made ready for questions, once; in the order of ``documents``."""
+        return Sentences(map(self.document_text, self.documents.values()))
+
+    @cached_property
     def tree(self) -> MerkleTree:
         """One leaf a slot, empty or not."""
         return text_tree(self.secret, self.texts, self.matrix.shape[0])
@@ -202,7 +220,7 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     Returns:
         The file's name, which the caller's transaction records.
 
-    An update's matrix is in its rows (:mod:`ragseal.prover.storage.slots`): most of them change little.
+    An update's matrix is in its rows (:mod:`ragseal.prover.commitment.slots`): most of them change little.
     """
     name = f"{manifest.hex()[:32]}-{hashlib.sha256(version.tenant.encode()).hexdigest()[:16]}.npy"
     buffer = io.BytesIO()

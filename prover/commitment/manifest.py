@@ -26,14 +26,14 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.merkle import MerkleTree
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.columns import ColumnKey, make_version
 from ragseal.prover.commitment.enrolling import first_enrolments
 from ragseal.prover.commitment.registry import accounts, window_registry
-from ragseal.prover.randomness import Draw
-from ragseal.prover.storage.slots import Readable
+from ragseal.prover.commitment.slots import Readable
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.window_secrets import WindowSecrets
 
 Progress = Callable[[str], None]
 

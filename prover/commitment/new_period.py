@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ragseal.kernel.errors import CommitmentError
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.document_rows import begun, require_revision
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
-from ragseal.prover.randomness import Draw
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage

@@ -35,7 +35,7 @@ from ragseal.kernel.policy import (
     UNTIL_DELIVERED,
     Policy,
 )
-from ragseal.prover.attestation.guard import guard_of
+from ragseal.prover.commitment.guard import guard_of
 from ragseal.runtime import texts
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT

@@ -13,7 +13,7 @@ from ragseal.kernel.commitment import Account, Membership
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AttestationError, CommitmentError, EncodingError
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.storage.state import State
 
 

@@ -16,12 +16,12 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import Thinning, shard_columns
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
+from ragseal.prover.base.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.index import Thinned, Version
 from ragseal.prover.commitment.manifest import Progress
-from ragseal.prover.randomness import Draw, packed_scalars, scalar
+from ragseal.prover.commitment.window_secrets import WindowSecrets, store_thinned
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.window_secrets import WindowSecrets, store_thinned
 
 
 def thin_window(

@@ -23,16 +23,16 @@ from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.base.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.coin_placement import placed_afresh
 from ragseal.prover.commitment.columns import prove_span, shards_of
 from ragseal.prover.commitment.enrolling import next_enrolments, registry_root
 from ragseal.prover.commitment.index import Matrix, Version
-from ragseal.prover.randomness import Draw, packed_scalars, scalar
-from ragseal.prover.storage.slots import Readable
+from ragseal.prover.commitment.slots import Readable
+from ragseal.prover.commitment.update_secrets import UpdateSecrets
+from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.update_secrets import UpdateSecrets
-from ragseal.prover.storage.window_secrets import WindowSecrets
 
 Contents = tuple[Matrix, Mapping[int, SlotText]]
 

@@ -32,7 +32,7 @@ from ragseal.kernel.params import COIN_BITS, CircuitClass, R
 from ragseal.kernel.proofs import LotteryStatement, Statement
 from ragseal.kernel.record_proofs import statements_of
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.prover.randomness import Draw, scalar
+from ragseal.prover.base.randomness import Draw, scalar
 
 TRIED_SHARDS = 2  #: of a class for shards
 

@@ -36,11 +36,11 @@ BOTH = "both"
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 #: By the kind of noise, in units of its scale.
 SCALES = {
-    "gaussian": (1.0, 2.0, 4.0, 6.0, 8.0),
+    "gaussian": (0.25, 0.5, 1.0, 2.0, 4.0),
     "geometric": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
     "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
-QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
+QUICK_SCALES = {"gaussian": (0.5, 2.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
 #: K where none is given, as far as there are classes: the lottery's have 32 and 50.
 RETURNED = {UNTIL_DELIVERED: (10, 32, 50), EVERY_LIST: (10, 50)}

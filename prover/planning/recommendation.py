@@ -22,6 +22,7 @@ from ragseal.prover.planning.budgets import (
 )
 from ragseal.prover.planning.candidates import Shape, Window
 from ragseal.prover.planning.frontier import Planner, Point
+from ragseal.prover.planning.levels import few_levels
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given under claim every-list
 CONFIRMED = 3  #: candidates that are measured again before one is recommended
@@ -223,6 +224,10 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
             f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; {_cheaper(point)}"
             f"allow a larger {bound_name(point.budget)}, or plan with --ndcg to see what useful answers cost"
         )
+    chosen = point.candidate
+    few = few_levels(chosen.cls, chosen.window.lo, chosen.window.hi, chosen.gain)
+    if few is not None:
+        reasons.append(few.in_words)
     if not point.candidate.shape.available:
         cls = point.cls
         reasons.append(

@@ -24,9 +24,9 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.policy import LEAST_TICK, MOST_TICK
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.kernel.thinning import thinning_class
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.columns import commit_columns, prove_span
 from ragseal.prover.commitment.index import text_tree
-from ragseal.prover.randomness import Draw
 
 SECONDS_A_ROW = 20e-6  #: of a Groth16 proof, its opening included: 1.7 s for 107,828 rows on two cores, and some more
 SHARE = 10  #: versions may take a tenth of the time, and answers lose no more of their rate than that

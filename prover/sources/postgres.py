@@ -23,10 +23,10 @@ from psycopg.rows import dict_row
 
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.slot_text import MAX_VALUE
+from ragseal.prover.base.postgres_uri import secrets_of
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
 from ragseal.prover.commitment.corpus_notes import Notes
 from ragseal.prover.commitment.documents import Delete
-from ragseal.prover.postgres_uri import secrets_of
 from ragseal.prover.sources.interface import Item, Refused
 from ragseal.prover.sources.postgres_outbox import Outbox, Position
 from ragseal.prover.sources.reading import refused, take_row

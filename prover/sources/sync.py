@@ -12,13 +12,13 @@ from itertools import islice
 
 from ragseal.embedder import Embedder
 from ragseal.kernel.errors import CommitmentError, EncodingError, TransportError
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment import document_rows, documents
 from ragseal.prover.commitment.corpora import DEFAULT_LIMITS
 from ragseal.prover.commitment.corpus_files import Limits
 from ragseal.prover.commitment.document_rows import ChangedMeanwhile
 from ragseal.prover.commitment.documents import Applied, Change, Delete, Embed, Mark, Put
 from ragseal.prover.commitment.placement import IndexShape
-from ragseal.prover.randomness import Draw
 from ragseal.prover.sources.interface import Feed, Item, Refused, Source, StaleMark, Versioned
 from ragseal.prover.sources.reading import checked
 from ragseal.prover.sources.vectors import EMBED, VectorCheck, VectorRule

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.policy import Policy
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window

@@ -7,7 +7,7 @@ import hmac
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.storage.retirement import DEFAULT_RETAIN
 from ragseal.prover.storage.state import State
 

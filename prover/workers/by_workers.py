@@ -11,9 +11,9 @@ from ragseal.groth16.provers import Backend
 from ragseal.groth16.views import EstimateView, ThinningView
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
-from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.workers.checked import checked_proof
 from ragseal.prover.workers.interface import Workers
+from ragseal.prover.workers.turns import Turns
 
 
 class ByWorkers:

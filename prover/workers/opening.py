@@ -115,7 +115,7 @@ def prove_by(engine: str, key_file: Path | None) -> ProveBy:
         need_ray(engine)
         return ProveBy(engine, load_shared(key_file))
     need_driver()
-    from ragseal.prover.postgres_uri import secrets_of
+    from ragseal.prover.base.postgres_uri import secrets_of
     from ragseal.prover.workers.rows import FORM
 
     secrets_of(engine, FORM)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from ragseal.kernel.errors import AuditError, EncodingError
 from ragseal.kernel.printable import printable
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.keys.keyring import DIGEST_DIGITS
-from ragseal.prover.randomness import Draw
 from ragseal.prover.workers.interface import (
     StoppingError,
     UnreachedError,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from ragseal.prover.workers.rows import Rows, bytes_of, text_of

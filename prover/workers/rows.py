@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.kernel.printable import printable
-from ragseal.prover.postgres_uri import secrets_of
+from ragseal.prover.base.postgres_uri import secrets_of
 
 CONNECT_SECONDS = 10
 DEADLINE = 30.0  #: seconds for one statement; keepalives say nothing of a server that stands still or waits for a lock

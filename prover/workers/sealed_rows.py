@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from ragseal.kernel.errors import EncodingError
-from ragseal.prover.randomness import Draw
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.workers.interface import MAX_INPUTS, Work, WorkResult
 
 NONCE_BYTES = 12

@@ -270,6 +270,8 @@ def test_what_is_no_period_of_answers() -> None:
         one_answer(CLS, build_table(CLS.law), 0, 2)
     with pytest.raises(PolicyError, match="whole steps"):
         one_answer(CLS, build_table("gaussian"), 4, 2)
+    with pytest.raises(PolicyError, match="geometric noise"):
+        one_answer(CLS, build_table("gaussian-128"), 4, 2)
 
 
 def test_the_order_of_windows_changes_no_number() -> None:

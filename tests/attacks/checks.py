@@ -45,8 +45,8 @@ from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter
 from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.window import Window
 from ragseal.prover.workers import by_workers
-from ragseal.verifier import findings, verification
-from ragseal.verifier import verdicts as kept_verdicts
+from ragseal.verifier.audit import findings, verification
+from ragseal.verifier.folder import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     answers,
@@ -305,7 +305,7 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "key: points that are multiples of each other": KEY_POINTS_RELATED,
-    "key: points that are equal or opposite": KEY_POINTS_ALIKE,
+    "key: points of G1 that are multiples of each other": KEY_POINTS_ALIKE,
     "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragseal.groth16.assignments import assign_block
 from ragseal.kernel.certificate import Block
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.simulator import World, policy
 from tests.simulator.estimates import SIZE, Case, Estimator, Lie
 from tests.simulator.keys import block_backend as backend

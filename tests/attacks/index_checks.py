@@ -20,7 +20,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation import answering_versions
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Window
-from ragseal.verifier import findings, verification
+from ragseal.verifier.audit import findings, verification
 from ragseal.verifier.steps import (
     beacon,
     coins,

@@ -36,12 +36,12 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.index import slot_salt
 from ragseal.runtime.metadata import committed
 from ragseal.runtime.rpc import open_channel
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed.entering import reports_of
-from ragseal.verifier.verification import audit
 from tests.attacks.machine import machine
 from tests.attacks.proxy import Proxy
 from tests.simulator import key_of

@@ -18,7 +18,7 @@ from ragseal.kernel.attestation import Answer, Prepare, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.prover.attestation.retrieval import decode_embedding, encode_embedding
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving.serving import Serving
 from ragseal.runtime.statuses import status_of
 from tests.attacks.checks import (
     PROVIDER_BUDGET,

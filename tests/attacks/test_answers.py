@@ -365,7 +365,7 @@ EVERY: dict[str, Any] = {
         ({"similarity": 0}, "needs a vocabulary"),
         ({"answered_by": 0}, "from 1 to 300 s, not 0: the nearest is answered_by = 1"),
         ({"answered_by": 301}, "the nearest is answered_by = 300"),
-        ({"answered_by": 61, "version_every": 60}, "the nearest is answered_by = 60"),
+        ({"answered_by": 61, "version_every": 120}, "the nearest is answered_by = 60"),
         ({"answered_by": 61, "closes": OPENS + 60}, "no request could be answered"),
         ({**EVERY, "answered_by": 30}, "answered_by are of the claim answers"),
         ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),
@@ -383,4 +383,11 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
 def test_a_class_that_does_not_count_in_whole_steps() -> None:
     tools = machine("tiny")
     with pytest.raises(PolicyError, match="counts in whole steps"):
+        check_policy(answers_policy(tools), tools.cls, tools.digest)
+
+
+def test_noise_without_a_geometric_tail() -> None:
+    """What one answer costs rests on a ratio that the Gaussian's tail has at no count."""
+    tools = machine("ranked-tiny-gaussian")
+    with pytest.raises(PolicyError, match="needs geometric noise"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)

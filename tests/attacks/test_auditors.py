@@ -20,7 +20,7 @@ from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import CommitmentError, LedgerError
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier.evidence import Auditor
+from ragseal.verifier.evidence.evidence import Auditor
 from ragseal.verifier.report import document, page
 from tests.attacks import checks
 from tests.attacks.checks import Removable, without

@@ -14,8 +14,8 @@ import pytest
 from ragseal.kernel.errors import AttestationError, TransportError
 from ragseal.kernel.inquiry import ASK_SECONDS, Ask, LinksAsk, ProofsAsk, RegistryAsk
 from ragseal.prover.attestation.asked import Asked
-from ragseal.prover.attestation.turns import Turns
-from ragseal.verifier.patience import final
+from ragseal.prover.workers.turns import Turns
+from ragseal.verifier.evidence.patience import final
 from tests.attacks.old_windows import auditor_of, old_windows
 from tests.simulator import provider as scene
 

@@ -23,7 +23,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.attestation import batch_openings, retrieval
 from ragseal.prover.attestation.retrieval import QuerySecrets
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving.serving import Serving
 from tests.attacks.machine import GROUP
 from tests.attacks.world import AttackWorld
 from tests.simulator.provider import (

@@ -21,8 +21,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import BudgetError
 from ragseal.kernel.inquiry import BlocksAsk, ProofsAsk
-from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE, Deliveries
-from ragseal.prover.limits import RETRIEVES_AT_ONCE
+from ragseal.prover.base.limits import RETRIEVES_AT_ONCE
+from ragseal.prover.serving.deliveries import ASKS_AT_ONCE, Deliveries
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime import rpc
 from ragseal.runtime.limits import Limits

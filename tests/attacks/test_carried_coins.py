@@ -14,9 +14,9 @@ from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, WindowClose
 from ragseal.kernel.errors import CommitmentError, LedgerError
-from ragseal.prover.spending import spending
+from ragseal.prover.planning.spending import spending
 from ragseal.prover.storage.window import Stage
-from ragseal.verifier.outcome import FAIL, Verdict
+from ragseal.verifier.outcome.outcome import FAIL, Verdict
 from ragseal.verifier.report import document
 from tests.attacks import checks
 from tests.attacks.checks import gone, without

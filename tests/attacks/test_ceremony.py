@@ -21,9 +21,9 @@ from ragseal.kernel.errors import AttestationError, AuditError, ProofError
 from ragseal.verifier.ceremony import trusting
 from ragseal.verifier.ceremony.folder import ATTESTATION
 from ragseal.verifier.ceremony.trusting import Known, take_keys
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE
-from ragseal.verifier.state import State
 from tests.attacks import checks
 from tests.attacks.ceremony_folder import ONE, TWO, rewrite, round_of, sections
 from tests.attacks.checks import without

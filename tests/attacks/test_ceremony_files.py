@@ -22,7 +22,7 @@ from ragseal.verifier.ceremony import checking
 from ragseal.verifier.ceremony.contributing import begin
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, MAX_SMALL, SUFFIX, Description
 from ragseal.verifier.ceremony.trusting import take_keys
-from ragseal.verifier.state import State
+from ragseal.verifier.folder.state import State
 from tests.attacks import checks
 from tests.attacks.ceremony_folder import ONE, TWO, rewrite, round_of, sections, sha256
 from tests.attacks.checks import without

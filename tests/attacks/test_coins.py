@@ -26,7 +26,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError, EncodingError, PolicyError
 from ragseal.kernel.policy import Policy
-from ragseal.verifier.outcome import FAIL
+from ragseal.verifier.outcome.outcome import FAIL
 from ragseal.verifier.report import document
 from tests import simulator
 from tests.attacks import checks

@@ -22,8 +22,8 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.prover.spending import spending
-from ragseal.verifier.outcome import Verdict
+from ragseal.prover.planning.spending import spending
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
 from tests import simulator
 from tests.attacks import checks

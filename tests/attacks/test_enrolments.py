@@ -15,7 +15,7 @@ import pytest
 
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.errors import AuditError
-from ragseal.verifier.participant import Stage
+from ragseal.verifier.audit.participant import Stage
 from ragseal.verifier.signed.log import VerdictLog
 from tests.attacks import checks
 from tests.attacks.checks import without

@@ -16,7 +16,7 @@ from ragseal.accounting import audit
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.ranked_class import RankedClass
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import claim, document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.machine import machine, make_tenant, policy

@@ -11,7 +11,7 @@ import pytest
 from ragseal.kernel import certificate, link_list
 from ragseal.kernel.certificate import Block, BlockBatch
 from ragseal.kernel.errors import LedgerError
-from ragseal.verifier.evidence import Auditor, newest_links
+from ragseal.verifier.evidence.evidence import Auditor, newest_links
 from ragseal.verifier.steps.blocks import Effort
 from tests.attacks.checks import (
     LINKS_OF_THE_WINDOW,

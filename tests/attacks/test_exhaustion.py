@@ -32,8 +32,8 @@ from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
 from ragseal.runtime.tls import channel_credentials, server_credentials
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
 from ragseal.verifier import __main__ as verifier_main
-from ragseal.verifier.limits import check_caller
-from ragseal.verifier.state import State
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.service.limits import check_caller
 from tests.runtime.certificates import Authority
 from tests.simulator import provider as scene
 

@@ -25,10 +25,10 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.witness import Witness
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main as provider
+from ragseal.prover.provider import assembly
 from ragseal.verifier.__main__ import main as verifier
-from ragseal.verifier.state import State
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.turns import read_log
 from tests.simulator import SimulatedEvidence, World, key_of
 from tests.simulator.live import live

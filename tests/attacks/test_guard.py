@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from ragseal.kernel.attestation import Answer, Openings
-from ragseal.verifier.evidence import ReceiptFile
+from ragseal.verifier.evidence.evidence import ReceiptFile
 from tests.attacks.checks import WITHHELD_BY_THE_GUARD, without
 from tests.attacks.machine import policy
 from tests.attacks.world import AttackWorld, accepted, refused

@@ -21,13 +21,13 @@ from ragseal.kernel import errors
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.printable import printable
 from ragseal.runtime.statuses import status_of
-from ragseal.verifier import audit, verification
-from ragseal.verifier.audit import Target, Terms, read_receipts
-from ragseal.verifier.outcome import FAIL, NO_VERDICT
+from ragseal.verifier.audit import audit, verification
+from ragseal.verifier.audit.audit import Target, Terms, read_receipts
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.outcome import FAIL, NO_VERDICT
 from ragseal.verifier.report import document
 from ragseal.verifier.signed.entering import reports_of
-from ragseal.verifier.state import State
-from ragseal.verifier.verdicts import Verdicts
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World
 from tests.verifier.test_verdicts import bad
 

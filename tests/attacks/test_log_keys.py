@@ -18,8 +18,8 @@ from ragseal.kernel.rotation import Rotation
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.note import Note, NoteSignature, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, TurnProof, follow, refuse_contradiction
-from ragseal.verifier.evidence import ReceiptFile, TurnFile
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.evidence.evidence import ReceiptFile, TurnFile
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable

@@ -15,7 +15,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import seed_commitment
-from ragseal.verifier.evidence import ConfiguredKey
+from ragseal.verifier.evidence.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.machine import Machine, machine, make_tenant
 from tests.attacks.world import KEYS, AttackWorld, Cheat, accepted, queried, refused, undecided

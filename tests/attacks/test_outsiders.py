@@ -28,9 +28,9 @@ from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier import verification
-from ragseal.verifier.audit import read_receipts
-from ragseal.verifier.evidence import Auditor, ReceiptFile, read_receipt
+from ragseal.verifier.audit import verification
+from ragseal.verifier.audit.audit import read_receipts
+from ragseal.verifier.evidence.evidence import Auditor, ReceiptFile, read_receipt
 from ragseal.verifier.steps.sample import Sample
 from tests.simulator import GROUP, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy, resign
 from tests.simulator.entries import signed_manifest

@@ -16,9 +16,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
-from ragseal.prover.commitment import registry
-from ragseal.prover.limits import LINES, LOADS, REPEATS
-from ragseal.prover.storage import window_secrets
+from ragseal.prover.base.limits import LINES, LOADS, REPEATS
+from ragseal.prover.commitment import registry, window_secrets
 from tests.attacks.old_windows import old_windows
 from tests.simulator import provider as scene
 
@@ -106,7 +105,7 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
     async def run() -> None:
         async with old_windows(tmp_path) as on:
             first, second, _ = on.windows
-            del on.serving.provider.windows._kept[second.digest]
+            del on.serving.provider.secrets._kept[second.digest]
             begun, free, load = threading.Event(), threading.Event(), window_secrets.load_window
 
             def slow(state: Any, manifest: bytes, *more: Any) -> Any:

@@ -19,8 +19,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime import retry_info, rpc
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.tokenbucket import Rate, Throttle

@@ -14,7 +14,7 @@ from ragseal.kernel.attestation import Answer, Openings, Receipt, SlotOpening, T
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.slot_text import NO_METADATA
 from ragseal.runtime.metadata import committed
-from ragseal.verifier.evidence import ReceiptFile
+from ragseal.verifier.evidence.evidence import ReceiptFile
 from tests.attacks.checks import (
     ONE_RECEIPT,
     RECEIPT_MATCHES_RECORD,

@@ -21,15 +21,16 @@ from ragseal.kernel import signature
 from ragseal.kernel.commitment import AccountAsk, WindowClose
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.kernel.inquiry import Ask, LinksAsk, RegistryAsk
-from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
+from ragseal.prover.serving.deliveries import ASKS_AT_ONCE
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.rpc import answers, bind, call, new_server, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
-from ragseal.verifier import audit, audit_command, verification
-from ragseal.verifier.audit import read_receipts
-from ragseal.verifier.outcome import FAIL, PASS, Neighbour, Verdict
-from ragseal.verifier.patience import final
+from ragseal.verifier.audit import audit, verification
+from ragseal.verifier.audit.audit import read_receipts
+from ragseal.verifier.cli import audit_command
+from ragseal.verifier.evidence.patience import final
+from ragseal.verifier.outcome.outcome import FAIL, PASS, Neighbour, Verdict
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy
 from tests.simulator import provider as scene
 from tests.verifier.test_verdicts import Desk, bad
@@ -229,7 +230,7 @@ def test_brackets_in_what_a_peer_says_do_not_end_the_audit(monkeypatch: pytest.M
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from ragseal.verifier.__main__ import main
-    from ragseal.verifier.state import State
+    from ragseal.verifier.folder.state import State
 
     State.create(tmp_path / "auditor", Ed25519PrivateKey.generate())
     seen = []

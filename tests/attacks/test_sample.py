@@ -20,11 +20,11 @@ from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import TransportError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.verifier import verification
-from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.state import State
+from ragseal.verifier.audit import verification
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.evidence.evidence import Auditor
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.steps.records import LoggedRecord
 from ragseal.verifier.steps.sample import Sample, draw
 from ragseal.verifier.steps.versions import IndexVersion

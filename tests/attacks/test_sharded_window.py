@@ -26,8 +26,8 @@ from ragseal.prover.commitment.columns import make_version
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.commitment.placement import IndexShape
-from ragseal.prover.storage import fsck
-from ragseal.verifier.outcome import Verdict
+from ragseal.prover.fsck import fsck
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.attacks.checks import LINK, RECORD_SHARDS, THRESHOLDS, without
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live

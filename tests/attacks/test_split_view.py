@@ -28,7 +28,7 @@ from ragseal.ledger.submitting import Submitter
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import AddCheckpoint, WitnessSite
 from ragseal.runtime.http_server import HttpServer, Request, Response
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.attacks.checks import (
     AUDIT_TO_THE_CLOSE,
     CLIENT_TO_THE_OPENING,

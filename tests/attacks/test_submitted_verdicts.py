@@ -29,15 +29,15 @@ from ragseal.prover.storage.audit_verdicts import check_verdict
 from ragseal.prover.storage.history import History
 from ragseal.v1 import provider_pb2
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.outcome import CHANGED, PASS, Ending, Verdict
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.outcome import CHANGED, PASS, Ending, Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.signed.log import VerdictLog, entry_of
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
-from ragseal.verifier.state import State
 from ragseal.verifier.steps.log import decoded, read_note, read_tree
-from ragseal.verifier.verdicts import Verdicts
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Removable

@@ -16,7 +16,7 @@ from ragseal.kernel.commitment import (
     CoinCommitment,
     SignedManifest,
 )
-from ragseal.verifier.evidence import Undecided
+from ragseal.verifier.evidence.evidence import Undecided
 from ragseal.verifier.steps.coins import check_thinned
 from ragseal.verifier.steps.manifest import Entered
 from tests.attacks import checks

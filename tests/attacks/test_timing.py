@@ -21,7 +21,7 @@ import pytest
 
 from ragseal.prover.attestation.answer_secrets import AnswerSecrets
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from tests.attacks.timing_scene import welch
 from tests.attacks.world import ROOT
 from tests.simulator.provider import Asker, make_policy, open_provider, open_window, opened, retrieved

@@ -14,10 +14,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ragseal.kernel.errors import BudgetError
-from ragseal.prover import service
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire import service
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.gate import Gate
 from ragseal.runtime.limits import Limits
 from ragseal.runtime.rpc import call, open_channel

@@ -16,7 +16,7 @@ import pytest
 
 from ragseal.kernel.commitment import IndexFile
 from ragseal.kernel.emptied import EmptiedFile
-from ragseal.verifier.evidence import Undecided
+from ragseal.verifier.evidence.evidence import Undecided
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Both

@@ -19,8 +19,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import ReceiptBody
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.kernel.errors import AttestationError
-from ragseal.verifier.audit import read_receipts
-from ragseal.verifier.evidence import ReceiptFile
+from ragseal.verifier.audit.audit import read_receipts
+from ragseal.verifier.evidence.evidence import ReceiptFile
 from ragseal.verifier.steps import receipts as step
 from tests.attacks.checks import without
 from tests.attacks.removal import Check, Guard

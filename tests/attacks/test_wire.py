@@ -30,15 +30,15 @@ from ragseal.ledger.note import COSIGNATURE, NoteSigner
 from ragseal.ledger.observer import Observer
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
-from ragseal.prover import remote as provider_remote
 from ragseal.prover.keys.keyring import KeyRing, attestation_keys
+from ragseal.prover.wire import remote as provider_remote
 from ragseal.runtime.rpc import MAX_MESSAGE_BYTES, open_channel
 from ragseal.runtime.statuses import ERROR_KEY
 from ragseal.runtime.tls import BY_DEFAULT
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.service import VerifierServicer
-from ragseal.verifier.state import State
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.service.service import VerifierServicer
 from tests.attacks.machine import machine
 from tests.attacks.proxy import Method, Proxy, methods
 from tests.classes import TINY
@@ -254,8 +254,8 @@ def _audit(address: str, folder: Path) -> str:
     """The auditor's side of a simulated window."""
     world = World.honest()
     with RemoteEvidence(address, timeout=20.0) as evidence:
-        from ragseal.verifier.findings import Environment
-        from ragseal.verifier.verification import audit
+        from ragseal.verifier.audit.findings import Environment
+        from ragseal.verifier.audit.verification import audit
         from tests.simulator import GROUP, NOW
 
         around = Environment(GROUP, NOW, lambda: 0.0, random.Random(7).randbytes)

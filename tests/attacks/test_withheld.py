@@ -23,8 +23,8 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import TransportError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.verifier import verification
-from ragseal.verifier.evidence import ReceiptFile
+from ragseal.verifier.audit import verification
+from ragseal.verifier.evidence.evidence import ReceiptFile
 from ragseal.verifier.report import document, page, summary
 from tests import simulator
 from tests.attacks import test_receipts

@@ -16,8 +16,8 @@ from ragseal.ledger import shared as ledger_shared
 from ragseal.ledger import witness as ledger_witness
 from ragseal.ledger.note import Note, NoteSignature, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnProof
-from ragseal.verifier import findings, participant
-from ragseal.verifier.evidence import TurnFile
+from ragseal.verifier.audit import findings, participant
+from ragseal.verifier.evidence.evidence import TurnFile
 from ragseal.verifier.steps import manifest, pin, receipts, shown_turns
 from ragseal.verifier.steps import turns as auditor_turns
 from ragseal.verifier.steps.log import LogView

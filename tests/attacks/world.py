@@ -29,7 +29,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from tests import simulator
 from tests.attacks.machine import DIMENSION, GROUP, Machine, honest_tenants, machine, policy
 from tests.circuits.ranked_drafts import RankedDraft, finish

@@ -17,7 +17,7 @@ from bench.mirabel.defence import CLEAN, LIST, NOISED, PLAIN, RETURNED, Index, f
 from bench.mirabel.measure import best_threshold, membership, rates
 from bench.mirabel.report import agrees
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.attestation.guard import Rule, detect
+from ragseal.prover.commitment.guard import Rule, detect
 
 TEXT = "Alice measured the quantum yield of seven dyes. The brightest of them was rhodamine, by a wide margin indeed."
 

@@ -155,6 +155,7 @@ class Provider:
         self.on_call: Callable[[str], None] = lambda call: None
         self.calls: list[str] = []
         self.sent: list[bytes] = []  #: everything that came from the client
+        self.record_time = NOW // 60 * 60
         self.forget = False  #: lose Prepares, as a restart does
         self.witnessed: bytes | None = None  #: the note that is served as witnessed
         self.gives_paths = True  #: consistency paths come with answers; else the ledger is asked for them
@@ -319,7 +320,7 @@ class Provider:
             signed=signed,
             c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
             t_commit=statement.places_commitment(CLASS, 99, chosen.returned),
-            time=NOW // 60 * 60,
+            time=self.record_time,
             proof_mode=ON_DEMAND,
         )
         self.records += 1

@@ -20,11 +20,11 @@ from ragseal.ledger.policy import Policy
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import UnprovenError, Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.evidence.remote import RemoteEvidence
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 

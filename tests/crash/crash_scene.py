@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.prover import assembly
-from ragseal.prover.backends import Backends
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import fsck
-from ragseal.prover.storage.check_report import Report
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.backends import Backends
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.state import State
 from tests.classes import TINY
 from tests.simulator import provider as scene

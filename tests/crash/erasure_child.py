@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.prover.administration import erasures
-from ragseal.prover.retiring import Retiring
-from ragseal.prover.storage import erasure, retirement
+from ragseal.prover.commitment import erasure
+from ragseal.prover.serving.retiring import Retiring
+from ragseal.prover.storage import retirement
 from ragseal.prover.storage.state import State
 from tests.simulator import provider as scene
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ragseal.prover.administration import restore
+from ragseal.prover.fsck import restore
 from tests.simulator.copies import put_back
 
 step, source, place, left = sys.argv[1:]

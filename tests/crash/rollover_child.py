@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.journal import Journal
 from tests.simulator import provider as scene
 from tests.simulator.rolling import Running, rolling, schedule

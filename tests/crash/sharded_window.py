@@ -15,7 +15,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.shard_proofs import ShardProofs
 from ragseal.prover.attestation.statements import ShardProving
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from tests.simulator import provider as scene

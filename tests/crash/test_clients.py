@@ -28,8 +28,8 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import UnprovenError, Witness
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.v1 import provider_pb2

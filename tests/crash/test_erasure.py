@@ -14,7 +14,7 @@ import pytest
 
 from bench.process import child_environment
 from ragseal.kernel.errors import AttestationError
-from ragseal.prover.storage import erasure
+from ragseal.prover.commitment import erasure
 from ragseal.prover.storage.retirement import is_retired
 from tests.crash.crash_scene import examine
 from tests.simulator import provider as scene

@@ -17,8 +17,8 @@ import pytest
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.retrieval import COUNT
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
 from tests.simulator.answered import QUESTION, answering_on, answering_provider
 from tests.simulator.keys import ROOT
 from tests.simulator.provider import Asker, serving_on

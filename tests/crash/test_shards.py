@@ -19,8 +19,9 @@ from ragseal.kernel.proofs import PROOF_BYTES, ProofEntry
 from ragseal.prover.attestation import shard_proofs, statements
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.statements import ShardProving
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import fsck, retirement
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.storage import retirement
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import UnreachedError, Work, WorkResult
 from tests.attacks.checks import without
@@ -116,9 +117,8 @@ def test_a_statement_is_the_same_after_a_restart(folder: Path) -> None:
 
     def commitments(provider: Provider) -> list[tuple[bytes, bytes, bytes]]:
         stated = provider.new_proofs(None)._statements
-        window = provider.journal.history.window(window_of(provider))
-        secrets = provider.window_secrets(window.digest)
-        made = stated.proving(window, secrets, stated.case(window, secrets, 0))
+        found = provider.windows.of(window_of(provider))
+        made = stated.proving(found, stated.case(found, 0))
         shards = [made.shard(at) for at in range(made.shards)]
         return [(one.c_h, one.c_v, one.assignment.packed()) for one in shards]
 

@@ -20,9 +20,9 @@ import pytest
 from bench.book import Book
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import Serving
 from ragseal.runtime import durable
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene

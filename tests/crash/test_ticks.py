@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
 from tests.simulator import provider as scene
 from tests.simulator.keys import ROOT
 from tests.simulator.provider import Asker

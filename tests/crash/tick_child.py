@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import slots
+from ragseal.prover.commitment import slots
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.journal import Journal
 from tests.simulator import provider as scene
 

@@ -16,12 +16,12 @@ from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, Scenario
 from ragseal.demo.vocabulary import public_words
 from ragseal.kernel.errors import CommitmentError
 from ragseal.ledger.vocabulary import parse_vocabulary, read_vocabulary, vocabulary
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.answers.keywords import STOP_WORDS
 from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
+from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
-from ragseal.prover.storage.vocabularies import stored_vocabulary
 
 CLS = load_classes()[ANSWERS_CLASS]
 

@@ -14,7 +14,8 @@ import pytest
 
 from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
-from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict
+from ragseal.verifier.report.document import SIGNED_NAME
+from ragseal.verifier.signed.statement import REPORTS, read_verdict
 from tests.classes import TINY
 
 pytestmark = pytest.mark.slow
@@ -81,7 +82,7 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert all(s["evidence"] for s in report["steps"])
     page = (out / "report.html").read_text()
     given = {name: (out / name).read_bytes() for name in REPORTS}
-    signed = read_verdict((out / FILE_NAME).read_bytes(), bytes.fromhex(report["auditor"]["key"]), given)
+    signed = read_verdict((out / SIGNED_NAME).read_bytes(), bytes.fromhex(report["auditor"]["key"]), given)
     assert signed.line == line, "what the demo leaves is what its auditor signed"
     assert "PASS" in page
     assert "http://" not in page.replace("http://www.w3.org", "")

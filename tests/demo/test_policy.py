@@ -21,10 +21,10 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.prover import assembly
-from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.spending import spending
+from ragseal.prover.planning import consent
+from ragseal.prover.planning.spending import spending
+from ragseal.prover.provider import assembly
 from tests.classes import TINY
 
 pytestmark = pytest.mark.slow

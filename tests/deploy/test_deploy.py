@@ -155,8 +155,8 @@ def expressions() -> Iterator[str]:
 
 def test_every_number_that_is_watched_is_told() -> None:
     """By the names in the source: a provider that is asked for real is in the tests of its numbers."""
-    pytest.importorskip("ragseal.prover.metrics", reason="this tree has no numbers for Prometheus yet")
-    source = (ROOT / "prover/metrics.py").read_text()
+    pytest.importorskip("ragseal.prover.serving.metrics", reason="this tree has no numbers for Prometheus yet")
+    source = (ROOT / "prover/serving/metrics.py").read_text()
     told = {f"ragseal_{name}" for name in re.findall(r"gauge\(\s*\"([a-z_]+)\"", source)}
     told |= set(re.findall(r"GaugeMetricFamily\(\s*\"(ragseal_[a-z_]+)\"", source))
     told |= {f"ragseal_{name}_total" for name in re.findall(r"counter\(\s*\"([a-z_]+)\"", source)}

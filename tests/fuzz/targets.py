@@ -44,9 +44,9 @@ from ragseal.prover.storage.state import Settings
 from ragseal.runtime import http_server
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.tls import channel_credentials
-from ragseal.verifier.evidence import read_receipt
+from ragseal.verifier.evidence.evidence import read_receipt
+from ragseal.verifier.folder.state import IDENTITY, State
 from ragseal.verifier.report import show
-from ragseal.verifier.state import IDENTITY, State
 from tests.classes import TINY
 from tests.fuzz.samples import message_kinds, sample
 
@@ -434,10 +434,3 @@ def outcome(target: Target, data: bytes) -> str:
         return f"{type(error).__name__}: {re.sub(r'[0-9]+', '#', shape)[:120]}"
     assert again is None or again == data, f"{target.name}: {len(data)} bytes are read and written as other ones"
     return "accepted"
-
-
-#: targets of messages by their tag
-TARGETS_BY_TAG = {
-    kind.TAG: Target(f"message-{kind.TAG}", partial(_message, kind), partial(_samples, kind))
-    for kind in message_kinds()
-}

@@ -27,7 +27,7 @@ from ragseal.kernel.sharded_class import ShardedClass, shards_overflow_bound, sh
 from ragseal.kernel.sharded_hints import sharded_hints
 from ragseal.kernel.sharded_mechanism import select_sharded
 from ragseal.kernel.sharded_statement import ShardedLayout, shard_statements
-from ragseal.prover.assembly import circuit_class
+from ragseal.prover.provider.assembly import circuit_class
 from tests import simulator
 from tests.circuits.sharded_scene import STEPS, scores_of, sharded_tiny
 

@@ -27,8 +27,8 @@ from ragseal.ledger.policy import Policy
 from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.http_server import HttpServer
 from tests.ledger.test_tiles import SIGNER, Peer
 from tests.simulator.provider import Clock, make_policy, open_provider

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.storage import fsck
-from ragseal.prover.storage.check_report import Report
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.fsck import fsck
+from ragseal.prover.wire.operator_remote import Remote
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 from tests.simulator.marked import texts

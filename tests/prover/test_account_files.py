@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.account_commands import read_accounts
+from ragseal.prover.cli.account_commands import read_accounts
 from ragseal.prover.commitment.registry import Registration
 
 KEY = "ab" * 32

@@ -19,12 +19,13 @@ from click.testing import CliRunner
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
 from ragseal.kernel.slot_text import Metadata
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import document_lines, remote
+from ragseal.prover.administration import document_lines
 from ragseal.prover.administration.document_lines import Lines, lines_of
 from ragseal.prover.administration.documents import Reading
-from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.registry import Registration
+from ragseal.prover.wire import operator_remote as remote
+from ragseal.prover.wire.operator_remote import Remote
 from ragseal.runtime.metadata import mapping_of
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live

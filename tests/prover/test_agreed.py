@@ -14,10 +14,10 @@ import pytest
 
 from ragseal.kernel import signature
 from ragseal.kernel.errors import CommitmentError
-from ragseal.prover import committing
 from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.agreed import Agreed
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving import committing
 from tests.simulator.provider import NOW, account_key, coined_policy, open_provider, serving_on
 from tests.simulator.rolling import COINED, POLICY
 

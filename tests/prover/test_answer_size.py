@@ -26,12 +26,12 @@ from ragseal.kernel.slot_text import (
 )
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.prover.administration.documents import shape_of
-from ragseal.prover.backends import Environment
 from ragseal.prover.commitment import answer_size, documents
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.backends import Environment
+from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.state import State
 from ragseal.runtime.metadata import committed
 from tests.simulator import provider as scene

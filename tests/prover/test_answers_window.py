@@ -19,11 +19,11 @@ from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.statement import Returned
-from ragseal.prover.answers.attested import cannot_write, written
 from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.attested import cannot_write, written
 from ragseal.prover.attestation.retrieval import COUNT
-from ragseal.prover.limits import UNWRITTEN
-from ragseal.prover.metrics import ANSWERED
+from ragseal.prover.base.limits import UNWRITTEN
+from ragseal.prover.serving.metrics import ANSWERED
 from ragseal.runtime.timer import Timer
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build
@@ -155,7 +155,7 @@ async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_
 
 def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with chatting() as server:
-        generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
+        generator = named_generator(f"chat:small@{server.base}", quotes=False)
         server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
         with pytest.raises(EncodingError) as refused:
             generator.answer(QUESTION, ())

@@ -14,7 +14,7 @@ from pymerkle import SqliteTree
 from ragseal.kernel.attestation import Prepare, Prepared, Record
 from ragseal.kernel.errors import AttestationError, LedgerError
 from ragseal.ledger.receipt import InclusionBundle
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving.serving import Serving
 from tests.prover.test_attestation import play, refused
 from tests.simulator.provider import Asker, newest, open_provider, opened, retrieved, serving_on
 

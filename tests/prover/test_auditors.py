@@ -20,16 +20,16 @@ from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.__main__ import main
+from ragseal.prover.cli.options import auditor_seats
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.options import auditor_seats
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage import admitted
 from ragseal.prover.storage.window import Stage as WindowStage
-from ragseal.verifier.evidence import Auditor, Undecided, of_auditor
-from ragseal.verifier.participant import Participant, Stage
-from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.state import State
+from ragseal.prover.wire.service import Listening, Server
+from ragseal.verifier.audit.participant import Participant, Stage
+from ragseal.verifier.evidence.evidence import Auditor, Undecided, of_auditor
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.folder.state import State
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured
 from tests.simulator.live import Live

@@ -16,10 +16,12 @@ import pytest
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.prover.administration import access, backup, restore
-from ragseal.prover.administration.access import administration
-from ragseal.prover.administration.remote import Remote
+from ragseal.prover.administration import backup
+from ragseal.prover.cli import access
+from ragseal.prover.cli.access import administration
+from ragseal.prover.fsck import restore
 from ragseal.prover.storage.state import COPY
+from ragseal.prover.wire.operator_remote import Remote
 from tests.attacks.checks import without
 from tests.attacks.removal import Both, Check, Guard
 from tests.crash.crash_scene import examine, open_copy
@@ -140,7 +142,7 @@ def test_a_copy_is_put_back_and_goes_on(serving: Live, tmp_path: Path) -> None:
         put_back(folder, serving.folder / "provider", b"nonsense")
     assert not (serving.folder / "provider").exists()
     told = put_back(folder, serving.folder / "provider", note, nothing_newer=True)
-    assert "window w1 (open, 1 records)" in told.text
+    assert "window w1 (open, 1 record)" in told.text
     with pytest.raises(ConfigurationError, match="holds a provider: move it away"):
         put_back(folder, serving.folder / "provider", note)
     serving.restart_after_stop()

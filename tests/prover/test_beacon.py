@@ -19,8 +19,8 @@ from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.commitment import beacon
 from ragseal.prover.commitment.beacon import MAX_NAMED, MAX_STRANGERS, BeaconRules
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.window import Stage, Window
 from tests.simulator.provider import AUDITOR_KEY, Clock, Participant, make_policy, open_provider, open_window

@@ -16,8 +16,8 @@ from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, beaco
 from ragseal.kernel.errors import AttestationError, CommitmentError, LedgerError
 from ragseal.kernel.verdict import log_digest
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Stage, Window
 from tests.simulator.provider import AUDITOR_KEY, NOW, Asker, Clock, Participant, make_policy, open_provider, serving_on

@@ -21,18 +21,19 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import Identity, quantise
 from ragseal.groth16.keys import load_key
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
-from ragseal.prover import assembly, spending
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment import changing, documents
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Backends, Environment, Provider
-from ragseal.prover.storage import fsck
+from ragseal.prover.fsck import fsck
+from ragseal.prover.planning import spending
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.provider import Backends, Environment, Provider
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State, create
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.prover.wire.operator_remote import Remote
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.classes import SHARDED, SMALL, TINY
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed

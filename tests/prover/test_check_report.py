@@ -9,15 +9,7 @@ import sqlite3
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError, UnavailableError
-from ragseal.prover.storage.check_report import (
-    MAX_FINDINGS,
-    NOT_CHECKED,
-    OK,
-    STATUSES,
-    WRONG,
-    Report,
-    could_not_look,
-)
+from ragseal.prover.base.check_report import MAX_FINDINGS, NOT_CHECKED, OK, STATUSES, WRONG, Report, could_not_look
 
 
 def sqlite_error(code: int) -> sqlite3.Error:

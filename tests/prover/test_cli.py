@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,45 @@ def test_a_lost_database_is_not_replaced_by_an_empty_one(prepared: Path, tmp_pat
         assert done.exit_code != 0, command
         assert "state.db is missing" in " ".join(done.output.split()), done.output
     assert not list(copy.glob("state.db*"))
+
+
+def _unknown_class(folder: Path) -> None:
+    settings = folder / "provider.toml"
+    settings.write_text(settings.read_text().replace('"tiny"', '"tinny"'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (
+            lambda folder: (folder / "ledger" / "log.sqlite").unlink(),
+            "log.sqlite is missing): restore the whole",
+        ),
+        (
+            lambda folder: (folder / "ledger" / "checkpoint").unlink(),
+            "checkpoint is missing): restore the whole",
+        ),
+        (lambda folder: (folder / "provider.toml").unlink(), "provider.toml is missing, beside other files"),
+        (_unknown_class, "this release has no circuit class 'tinny'"),
+    ],
+)
+def test_a_damaged_folder_has_a_status(
+    prepared: Path, tmp_path: Path, damage: Callable[[Path], None], says: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(prepared, copy, symlinks=True)
+    os.chmod(copy, 0o700)
+    damage(copy)
+    for options in ((), ("--check",)):
+        done = run("status", "--state", copy, "--json", *options)
+        told = json.loads(done.stdout)
+        assert (done.exit_code, told["outcome"], told["unchecked"]) == (1, "wrong", [])
+        assert [one["what"] for one in told["wrong"]] == ["damaged"]
+        assert says in told["wrong"][0]["text"]
+    assert "WRONG (damaged)" in run("status", "--state", copy).stdout
+    examined = run("fsck", "--state", copy, "--json")
+    assert (examined.exit_code, json.loads(examined.stdout)["outcome"]) == (1, "wrong"), examined.output
+    assert says in " ".join(json.loads(examined.stdout)["findings"])
 
 
 def test_a_mistyped_account_is_taken_out_again(prepared: Path, tmp_path: Path) -> None:

@@ -22,14 +22,13 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError, ProofError
 from ragseal.kernel.params import CircuitClass, R
-from ragseal.prover.commitment import manifest, registry
+from ragseal.prover.commitment import manifest, registry, window_secrets
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.new_period import require_no_window
-from ragseal.prover.committing import split_said
-from ragseal.prover.provider import Provider
-from ragseal.prover.storage import window_secrets
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import split_said
 from ragseal.runtime import metadata
 from tests.simulator.provider import (
     AUDITOR,

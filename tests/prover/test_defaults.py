@@ -24,16 +24,16 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table, dithered, scale_of
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
-from ragseal.prover import assembly
-from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.planning import consent
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, least_gain, return_in_words
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
 from ragseal.prover.planning.quality import NoiseMeasurement, Setting, TableSampler, largest_slots
+from ragseal.prover.planning.spending import spending
 from ragseal.prover.planning.workload import Workload
-from ragseal.prover.spending import spending
+from ragseal.prover.provider import assembly
 from tests.classes import SMALL, TINY
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel import signature
-from ragseal.prover import ending
-from ragseal.prover.ending import Ending
+from ragseal.prover.serving import ending
+from ragseal.prover.serving.ending import Ending
 from tests.simulator.provider import NOW, Clock, make_policy, newest, open_provider, open_window, serving_on, window_on
 
 

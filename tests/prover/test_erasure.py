@@ -18,15 +18,14 @@ from click.testing import CliRunner
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import access
-from ragseal.prover.administration.access import administration
 from ragseal.prover.administration.documents import Reading
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.backends import Backends
-from ragseal.prover.commitment import document_rows, documents
+from ragseal.prover.cli import access
+from ragseal.prover.cli.access import administration
+from ragseal.prover.commitment import document_rows, documents, erasure
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.storage import erasure
+from ragseal.prover.provider.backends import Backends
 from ragseal.prover.storage.state import State
+from ragseal.prover.wire.operator_remote import Remote
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
 from tests.classes import TINY

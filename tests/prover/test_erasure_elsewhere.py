@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel.errors import AuditError
-from ragseal.prover.administration.remote import Remote
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.wire.operator_remote import Remote
 from ragseal.runtime.logs import JsonFormatter
 from tests.simulator import answered
 from tests.simulator.answered import QUESTION, AnsweringLive

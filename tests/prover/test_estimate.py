@@ -30,8 +30,8 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment.registry import window_accounts
-from ragseal.prover.estimate import Estimates
-from ragseal.prover.serving import Serving
+from ragseal.prover.estimate.estimate import Estimates
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import release, stopped
 from tests.simulator.keys import keys_of
 from tests.simulator.provider import (
@@ -155,7 +155,7 @@ async def test_more_links_than_are_listed(
     tmp_path: Path, block_keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spanning links of a tenant whose links exceed what is left; its blocks hold, and say where they do not."""
-    monkeypatch.setattr("ragseal.prover.estimate.MAX_LINKS", 0)
+    monkeypatch.setattr("ragseal.prover.estimate.estimate.MAX_LINKS", 0)
     async with asked(tmp_path / "p") as serving:
         window = serving.journal.history.window(manifest(serving))
         signed = SignedLinks.decode(await links(serving, window.digest))
@@ -176,7 +176,7 @@ async def test_one_list_whatever_happens(tmp_path: Path, block_keys: KeyPaths, m
     async with asked(tmp_path / "p") as serving:
         first = await links(serving, manifest(serving))
         assert await links(serving, manifest(serving)) == first
-    monkeypatch.setattr("ragseal.prover.estimate.find_links", lambda *_: [])
+    monkeypatch.setattr("ragseal.prover.estimate.estimate.find_links", lambda *_: [])
     async with asked(tmp_path / "p") as serving:
         assert await links(serving, manifest(serving)) == first
 

@@ -19,8 +19,8 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AttestationError, CommitmentError
-from ragseal.prover.committing import commit_while_serving
-from ragseal.prover.serving import Serving
+from ragseal.prover.serving.committing import commit_while_serving
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage import journal
 from ragseal.prover.storage.window import Stage, Window
 from tests.classes import TINY

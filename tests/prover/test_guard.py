@@ -10,7 +10,7 @@ import pytest
 
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import PAPER, PRECISE
-from ragseal.prover.attestation.guard import (
+from ragseal.prover.commitment.guard import (
     LEAST,
     Rule,
     critical,

@@ -16,9 +16,9 @@ from ragseal.kernel.attestation import Answer, SealedAnswer, open_answer
 from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation import retrieval
-from ragseal.prover.attestation.guard import Rule, withheld
 from ragseal.prover.attestation.retrieval import shifted_scores
-from ragseal.prover.serving import Serving
+from ragseal.prover.commitment.guard import Rule, withheld
+from ragseal.prover.serving.serving import Serving
 from tests.classes import TINY
 from tests.simulator.provider import (
     SEAL_SECRET,

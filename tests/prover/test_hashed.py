@@ -21,7 +21,7 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.prover.attestation.batch_openings import hint_blinders, threshold_blinder
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
 from ragseal.prover.attestation.retrieval import decode_embedding, score_blinders
-from ragseal.prover.randomness import derived_scalar, packed_scalars, scalar
+from ragseal.prover.base.randomness import derived_scalar, packed_scalars, scalar
 from tests import apart
 from tests.apart import be, wide
 from tests.simulator import CLS

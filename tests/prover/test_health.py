@@ -13,12 +13,13 @@ from click.testing import CliRunner
 
 from ragseal.kernel.errors import ConfigurationError, UnavailableError
 from ragseal.prover import __main__ as program
-from ragseal.prover.administration import health, status
-from ragseal.prover.administration.health import WITNESS_SECONDS, Running
+from ragseal.prover.administration import status
 from ragseal.prover.administration.watching import Watching
 from ragseal.prover.attestation import backlog
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving import health
+from ragseal.prover.serving.health import WITNESS_SECONDS, Running
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.stopped_keys import stop_key
 from tests.classes import TINY
 from tests.runtime.edges.test_filesystem import mounted
@@ -56,6 +57,15 @@ def test_without_accounts_or_an_auditor_nobody_can_be_answered(tmp_path: Path) -
         link.unlink()
     found = health.look(provider)
     assert "no proving key" in found.wrong[0].text
+    provider.close()
+
+
+def test_an_auditor_that_a_window_names_need_not_be_known_beside_it(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
+    provider.commit(make_policy(), "w1")
+    with provider.state.transaction() as db:
+        db.execute("DELETE FROM auditors")
+    assert whats(provider) == []
     provider.close()
 
 

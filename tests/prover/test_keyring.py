@@ -27,9 +27,11 @@ from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
-from ragseal.prover.remote import fetch_key
+from ragseal.prover.wire.remote import fetch_key
 from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
@@ -319,6 +321,31 @@ def test_a_key_of_another_class_is_refused(sender: Sender, tmp_path: Path) -> No
     sender.info = {**sender.info, "class_name": other.name, "class_digest": class_digest(other)}
     with pytest.raises(ProofError, match="never cross"):
         fetch(sender, ring, other)
+
+
+def test_fsck_notices_every_byte_of_a_proving_key(sender: Sender, ring: AttestationKeys, tiny: CircuitClass) -> None:
+    """One byte deep among the points: the key is opened as before, and only its SHA-256 tells."""
+    held, _ = fetch(sender, ring, tiny)
+    whole = held.zkey.read_bytes()
+
+    def examined() -> Report:
+        report = Report()
+        check_keys(ring.directory, report, lambda *_: None)
+        return report
+
+    assert (examined().findings, examined().notes, examined().checked) == ([], [], {"proving keys": 1})
+    for at in (len(whole) // 2, 2 * len(whole) // 3, len(whole) - 1):
+        held.zkey.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        ring.check_held(held.digest)
+        (problem,) = examined().findings
+        assert "is not what was fetched" in problem
+        assert "fetch-keys" in problem
+    held.zkey.write_bytes(whole)
+    (held.directory / "proving_key.sha256").unlink()
+    assert examined().findings == []
+    assert "a release before this one" in examined().notes[0]
+    held.zkey.unlink()
+    assert "proving_key.zkey is missing" in examined().findings[0]
 
 
 def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:

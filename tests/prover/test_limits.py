@@ -14,8 +14,8 @@ import pytest
 from ragseal.kernel import proofs
 from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.inquiry import ProofsAsk
-from ragseal.prover.attestation.deliveries import ASKS_AT_ONCE
-from ragseal.prover.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
+from ragseal.prover.base.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
+from ragseal.prover.serving.deliveries import ASKS_AT_ONCE
 from tests.simulator.provider import (
     AUDITOR_KEY,
     NOW,

@@ -24,9 +24,9 @@ from ragseal.ledger.log_keys import FORMER_FILE, LOG_KEY_FILE, NEXT_FILE, TURNS_
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, follow
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import restore as copies
 from ragseal.prover.administration.backup import make
-from ragseal.prover.administration.restore import Known, restore
+from ragseal.prover.fsck import restore as copies
+from ragseal.prover.fsck.restore import Known, restore
 from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.durable import DurableFile

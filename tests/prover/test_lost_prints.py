@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.__main__ import main as observer
-from ragseal.prover import committing
 from ragseal.prover.__main__ import main as provider
-from ragseal.prover.administration import access
+from ragseal.prover.cli import access
+from ragseal.prover.serving import committing
 from ragseal.runtime import streams
 from ragseal.verifier.__main__ import main as auditor
 from tests.classes import TINY

@@ -18,13 +18,13 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy
-from ragseal.prover import assembly
-from ragseal.prover.commitment import consent
 from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.planning import consent
 from ragseal.prover.planning.budgets import Budget, cost, gain_of_return
 from ragseal.prover.planning.chance import comes_back
 from ragseal.prover.planning.defaults import BUDGET, default_policy, policy_text
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
+from ragseal.prover.provider import assembly
 
 CLASSES = load_classes()
 PUBLIC = next(iter(PUBLIC_WINDOWS.values()))

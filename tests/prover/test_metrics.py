@@ -27,14 +27,14 @@ from ragseal.kernel.errors import (
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.cosignatures import CosignatureBook
 from ragseal.ledger.note import COSIGNATURE, NoteSigner
-from ragseal.prover import metrics as module
-from ragseal.prover.administration.health import WHATS
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.metrics import ANSWERED, FAILED, GONE, LIMITED, REFUSED, UNPROVABLE, Metrics
-from ragseal.prover.readiness import Readiness
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.serving import metrics as module
+from ragseal.prover.serving.health import WHATS
+from ragseal.prover.serving.metrics import ANSWERED, FAILED, GONE, LIMITED, REFUSED, UNPROVABLE, Metrics
+from ragseal.prover.serving.readiness import Readiness
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.stopped_keys import stop_key
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.logs import JsonFormatter
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.tls import ServerTls

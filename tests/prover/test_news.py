@@ -20,9 +20,9 @@ from ragseal.prover import __main__ as program
 from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
-from ragseal.prover.committing import Told, commit
-from ragseal.prover.news import news
-from ragseal.prover.provider import Provider
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.committing import Told, commit
+from ragseal.prover.serving.news import news
 from tests.simulator import World
 from tests.simulator.provider import NOW, SHAPE, TRIGRAMS, embed_with, open_provider
 from tests.simulator.rolling import POLICY

@@ -16,9 +16,9 @@ from ragseal.kernel import signature
 from ragseal.kernel.certificate import MAX_BLOCKS, BlockBatch
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.prover.estimate import Estimates
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import Serving
+from ragseal.prover.estimate.estimate import Estimates
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.storage.window import Stage
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkResult

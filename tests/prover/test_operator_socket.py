@@ -19,8 +19,9 @@ from click.testing import CliRunner
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration import access, place
-from ragseal.prover.administration.access import administration
+from ragseal.prover.cli import access
+from ragseal.prover.cli.access import administration
+from ragseal.prover.storage import place
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime.rpc import open_channel

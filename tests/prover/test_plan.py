@@ -26,7 +26,6 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import LAWS
 from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -36,6 +35,7 @@ from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.tick_costs import TickCost
 from ragseal.prover.planning.workload import load_workload, pseudo_queries
+from ragseal.prover.provider import assembly
 from tests.classes import TINY
 from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
@@ -70,13 +70,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (1.0,)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (0.5,)})
 
 
 @pytest.fixture
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (1.0, 4.0)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.25, 0.75)})
 
 
 def run(beir: Path, tmp_path: Path, *more: str, ticks: bool = False) -> Result:
@@ -109,7 +109,8 @@ def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
     assert {"law", "scale", "window", "K", "n_max", "k_max", "epsilon", "delta", "ndcg10", "recall"} <= set(
         found["frontier"][0]
     )
-    assert {row["law"] for row in found["frontier"]} == {"gaussian", "geometric-16"}  # one-sided bounds nothing here
+    laws = {row["law"] for row in found["frontier"]}
+    assert laws == {"gaussian-128", "geometric-16"}  # one-sided bounds nothing here
     assert {row["k_max"] for row in found["frontier"]} == {1, 2}
     for row in found["frontier"][::3]:
         cls = CLASSES[row["class"]]
@@ -151,10 +152,15 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
         return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
 
     every = noise.KNOWN_LAWS
-    assert names(every, 3, 100) == [("tiny", True), ("ranked-tiny-two", True), ("ranked-tiny-one", True)]
+    assert names(every, 3, 100) == [
+        ("ranked-tiny-gaussian", True),
+        ("ranked-tiny-two", True),
+        ("ranked-tiny-one", True),
+    ]
     assert names(LAWS, 3, 100) == [("tiny", True), ("tiny-geo", True), ("tiny-one", True)]
-    assert names(every, 10, 1000) == [("small", True), ("ranked-mini-two-10", True), ("ranked-mini-one-10", True)]
-    assert names(every, 10, 5000)[1:] == [("ranked-small-two-10", True), ("ranked-small-one-10", True)]
+    for size, documents in (("mini", 1000), ("small", 5000)):
+        expected = [(f"ranked-{size}-{law}-10", True) for law in ("gaussian", "two", "one")]
+        assert names(every, 10, documents) == expected
     assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
     assert names(["geometric"], 10, 5000) == [("base-geo", True)]
     assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from ragseal.accounting.answers import Answering, answers_period
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning.answers import Wish, choice, documents_for, in_words, plan_answers
 from ragseal.prover.planning.chance import comes_back
+from ragseal.prover.provider import assembly
 
 CLASSES = load_classes()
 DELTA = Fraction(1, 10**6)

@@ -25,7 +25,6 @@ from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
 from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.kernel.params import LAWS
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.planning import candidates, plan
@@ -35,6 +34,7 @@ from ragseal.prover.planning.chance import comes_back
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.lottery import spread, whole_gain
 from ragseal.prover.planning.workload import Workload
+from ragseal.prover.provider import assembly
 from tests.attacks.lottery_scene import asked
 from tests.classes import TINY as SYMMETRIC
 from tests.simulator import provider as scene
@@ -61,7 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
     tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (1.0, 4.0)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
 ) -> None:
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
-    assert laws == {"gaussian", "geometric-16", "one-sided-16", LOTTERY}
+    assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
     best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in KNOWN_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
@@ -225,7 +225,7 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
     classes = tuple(one_index_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, [50], 10_000)
-    assert {shape.cls.law for shape in used} == {"gaussian", "geometric-16", "one-sided-16"}
+    assert {shape.cls.law for shape in used} == {"gaussian-128", "geometric-16", "one-sided-16"}
     (said,) = candidates.left_out(classes, PLANNED_LAWS, used)
     assert said.startswith("the lottery is left out: its largest class holds 8,000 documents")
     assert candidates.left_out(classes, PLANNED_LAWS, candidates.shapes(classes, PLANNED_LAWS, [50], 5000)) == []
@@ -234,12 +234,12 @@ def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
 
 
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
-    """As far as there is one: of Gaussian noise none has 32 or 50, of the lottery none has 10."""
+    """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
     classes = tuple(one_index_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, plan.RETURNED["until-delivered"], 5000)
     kept = candidates.ready(used)
     assert all(shape.available for shape in kept)
-    assert [s.cls.K for s in kept if s.cls.law == "gaussian"] == [10]
+    assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [10, 50]
     assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32, 50]
     none = [shape for shape in used if not shape.available and shape.cls.law == LOTTERY]
     assert candidates.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be

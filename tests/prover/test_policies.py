@@ -21,8 +21,8 @@ from ragseal.kernel import noise, signature
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
-from ragseal.prover import assembly
 from ragseal.prover.__main__ import main
+from ragseal.prover.provider import assembly
 from tests.classes import TINY
 from tests.simulator.provider import account_key, make_policy
 

@@ -11,8 +11,8 @@ import pytest
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import CircuitClass
-from ragseal.prover import assembly
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
+from ragseal.prover.provider import assembly
 from ragseal.prover.storage.history import coarse
 from tests.classes import TINY
 from tests.simulator.answered import answers_policy

@@ -20,11 +20,11 @@ from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import status
-from ragseal.prover.administration.health import Running
 from ragseal.prover.attestation import backlog
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.proofs import Proofs
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.serving.health import Running
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import COPY, State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, Workers, WorkResult

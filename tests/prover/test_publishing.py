@@ -13,9 +13,9 @@ from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationErro
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path
-from ragseal.prover import publishing
 from ragseal.prover.__main__ import main
-from ragseal.prover.administration.remote import Remote
+from ragseal.prover.serving import publishing
+from ragseal.prover.wire.operator_remote import Remote
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow

@@ -23,11 +23,12 @@ from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.kernel.inquiry import RegistryAsk
 from ragseal.ledger.log import Log
 from ragseal.ledger.log_folder import LogFolder
-from ragseal.prover.administration import backup, remains, restore
-from ragseal.prover.administration.access import administration
+from ragseal.prover.administration import backup, remains
 from ragseal.prover.administration.remains import Remains
 from ragseal.prover.attestation.answering import Attestation
 from ragseal.prover.attestation.asked import Asked
+from ragseal.prover.cli.access import administration
+from ragseal.prover.fsck import restore
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import COPY, State
 from tests.attacks.checks import without
@@ -131,7 +132,7 @@ def test_what_is_left_of_the_folder_tells_and_a_copy_of_it_does_not(
     assert told.values == {
         "state": str(tmp_path / "p"), "entries": 9, "lost": 0, "unproven": 1, "read_only": False,
     }  # fmt: skip
-    assert "1 records have no proof yet" in told.text
+    assert "without a proof yet, which audits ask for: 1 record." in told.text
     assert not (tmp_path / "p" / COPY).exists()
     provider = scene.open_provider(tmp_path / "p")
     assert not provider.journal.frozen

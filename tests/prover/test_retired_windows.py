@@ -16,14 +16,15 @@ from ragseal.kernel.beacon import Seat
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinnedShard
 from ragseal.kernel.verdict import AuditVerdict, log_digest
-from ragseal.prover import retiring
-from ragseal.prover.administration.remote import Remote
 from ragseal.prover.attestation import answering
+from ragseal.prover.commitment import window_secrets
 from ragseal.prover.commitment.index import Thinned
-from ragseal.prover.retiring import Retiring
-from ragseal.prover.storage import fsck, retired_check, window_secrets
+from ragseal.prover.fsck import fsck, retired_check
+from ragseal.prover.serving import retiring
+from ragseal.prover.serving.retiring import Retiring
 from ragseal.prover.storage.retirement import DAY, DEFAULT_RETAIN, LATEST, MOST_RETAIN, is_retired, set_retain
 from ragseal.prover.storage.stopped_keys import stop_key
+from ragseal.prover.wire.operator_remote import Remote
 from ragseal.runtime.face import when
 from ragseal.verifier.steps.sample import Sample
 from tests.attacks.checks import without

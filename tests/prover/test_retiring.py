@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover import retiring
 from ragseal.prover.attestation.proofs import Proofs
-from ragseal.prover.retiring import Retiring, spoken
+from ragseal.prover.serving import retiring
+from ragseal.prover.serving.retiring import Retiring, spoken
 from ragseal.prover.storage import database
 from ragseal.prover.storage.state import State
 from tests.simulator import provider as scene

@@ -14,8 +14,9 @@ import pytest
 from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.prover.administration import health, status
-from ragseal.prover.rollover import Schedule, name_of, seconds_of
+from ragseal.prover.administration import status
+from ragseal.prover.serving import health
+from ragseal.prover.serving.rollover import Schedule, name_of, seconds_of
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime.keyfile import save_key
 from tests.simulator import provider as scene

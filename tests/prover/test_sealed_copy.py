@@ -19,14 +19,15 @@ import pytest
 from ragseal.kernel import signature
 from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError
 from ragseal.prover.administration import backup, sealed_copy
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.commitment import documents
+from ragseal.prover.commitment import documents, erasure
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.retiring import Retiring
-from ragseal.prover.storage import erasure, fsck, retirement, tombstones
+from ragseal.prover.commitment.room import RESERVE
+from ragseal.prover.fsck import fsck
+from ragseal.prover.serving.retiring import Retiring
+from ragseal.prover.storage import retirement, tombstones
 from ragseal.prover.storage.retirement import is_retired
-from ragseal.prover.storage.room import RESERVE
 from ragseal.prover.storage.state import STAGED, State
+from ragseal.prover.wire.operator_remote import Remote
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
 from tests.simulator import provider as scene

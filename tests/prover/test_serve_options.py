@@ -24,11 +24,12 @@ from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, WitnessSite
 from ragseal.prover import __main__ as program
-from ragseal.prover import serve_command, service
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
-from ragseal.prover.storage.check_report import Report
-from ragseal.prover.storage.files_check import check_files
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.cli import serve_command
+from ragseal.prover.fsck.files_check import check_files
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire import service
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
 from ragseal.runtime.tokenbucket import Rate
@@ -48,14 +49,12 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(
-        serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None, apart=lambda: None)
-    )
+    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
     monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
     monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(serve_command, "check_start", lambda *_: Report())
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
-    assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
+    assert quoting in ([], [{"alone": None, "quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
 
 

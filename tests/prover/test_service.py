@@ -26,11 +26,11 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
-from ragseal.prover import remote
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions
+from ragseal.prover.wire import remote
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.runtime.tls import BY_DEFAULT, ServerTls

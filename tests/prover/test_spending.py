@@ -22,7 +22,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
-from ragseal.prover.spending import lines, spending
+from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
 from tests.simulator import CLS, NOW, OPENS, World, policy
@@ -216,7 +216,7 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     """The auditor counts every place of a live index as an account (SPEC A.13.4), so what is foreseen does, too."""
     cls = load_classes()["ranked-tiny-one"]
     world = World()
-    own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=60)
+    own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=120)
     world.commit("w0", policy_=own)
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
     (spent,) = history(world)

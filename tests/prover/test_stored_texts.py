@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
-from ragseal.prover.commitment import index
-from ragseal.prover.storage import slots, texts
+from ragseal.prover.commitment import index, slots, texts
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY

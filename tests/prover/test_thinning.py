@@ -25,12 +25,12 @@ from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.new_period import new_period
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck
+from ragseal.prover.commitment.window_secrets import load_window, thinned_index, window_index
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.prover.storage.window_secrets import load_window, thinned_index, window_index
 from tests.simulator.provider import (
     HIDDEN,
     NOW,
@@ -267,7 +267,7 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
         )
         with provider.state.transaction() as db:
             db.execute(change)
-        provider.windows.forget(window.digest)
+        provider.secrets.forget(window.digest)
         with pytest.raises(ConfigurationError, match=r"restore"):
             fsck.check_start(provider)
         with provider.state.transaction() as db:
@@ -275,7 +275,7 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
                 db.execute(f"DELETE FROM {table}")
                 for row in rows:
                     db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-        provider.windows.forget(window.digest)
+        provider.secrets.forget(window.digest)
     assert fsck.check_start(provider).findings == []
     provider.close()
 

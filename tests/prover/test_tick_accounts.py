@@ -16,11 +16,11 @@ from ragseal.client.remote import ProviderOverGrpc
 from ragseal.kernel import signature
 from ragseal.kernel.enrolment import LateMembership
 from ragseal.kernel.errors import AuditError
-from ragseal.prover.assembly import circuit_class
 from ragseal.prover.commitment import enrolling, registry
 from ragseal.prover.commitment.registry import Registration
-from ragseal.prover.storage import fsck
-from ragseal.prover.storage.update_secrets import update_key
+from ragseal.prover.commitment.update_secrets import update_key
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.assembly import circuit_class
 from ragseal.runtime.tls import BY_DEFAULT
 from tests.attacks import checks
 from tests.attacks.checks import without

@@ -17,14 +17,16 @@ from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.proofs import ProofBatch
-from ragseal.prover.administration import backup, health, status
-from ragseal.prover.backends import Environment
+from ragseal.prover.administration import backup, status
+from ragseal.prover.commitment import room, slots, texts
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.index import Columns
-from ragseal.prover.serving import Serving
-from ragseal.prover.storage import fsck, room, slots, texts
+from ragseal.prover.fsck import fsck
+from ragseal.prover.provider.backends import Environment
+from ragseal.prover.serving import health
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.journal import read_entries
 from ragseal.prover.storage.state import State
 from tests import simulator
@@ -197,7 +199,7 @@ def test_documents_that_are_placed_afresh_for_the_next_window_keep_their_slots_i
 
     async def action(serving: Serving, clock: Clock) -> None:
         provider, window = serving.provider, newest(serving)
-        before = provider.version(window, "acme", next(iter(window.answering("acme"))))
+        before = provider.windows.of(window.digest).version("acme", next(iter(window.answering("acme"))))
         slots = {text.id: slot for slot, text in before.texts.items()}
         signed = await serving.aside(
             lambda: provider.prepare(coined_policy(opens=int(clock.now) + 600), "w2", new_coins=True)
@@ -207,7 +209,7 @@ def test_documents_that_are_placed_afresh_for_the_next_window_keep_their_slots_i
         changes = [Put(Document("acme-1", "edited")), Put(Document("new", "new")), Delete("acme-2")]
         apply(provider.state, "acme", changes, embed, Environment().draw, SHAPE)
         await tick(serving, clock)
-        now = provider.version(window, "acme", next(iter(window.answering("acme"))))
+        now = provider.windows.of(window.digest).version("acme", next(iter(window.answering("acme"))))
         found = {text.id: slot for slot, text in now.texts.items()}
         assert found == {name: slot for name, slot in slots.items() if name != "acme-2"}
         assert now.texts[slots["acme-1"]].text == "edited"
@@ -228,7 +230,7 @@ def test_hidden_slots_are_empty_in_every_version_and_no_two_share_a_blinder(tmp_
             used += [*secrets.versions[tenant].blinders, *thinned.blinders]
             salts = {secrets.versions[tenant].secret}
             for digest in window.answering(tenant):
-                version = provider.version(window, tenant, digest)
+                version = provider.windows.of(window.digest).version(tenant, digest)
                 assert not version.matrix[list(thinned.hidden)].any()
                 used += version.blinders
                 salts.add(version.secret)

@@ -15,9 +15,9 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import HERE, class_digest
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel.statement import seed_commitment
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
-from ragseal.verifier.state import State
 from tests.classes import TINY
 from tests.runtime.test_powers_commands import SLOW, told
 from tests.runtime.test_tls_commands import Scene, Served, run

@@ -20,7 +20,7 @@ from ragseal.prover.administration import backup, sealed_copy
 from ragseal.runtime import durable
 from ragseal.runtime.durable import DurableFile, UnsyncedError, append_durably, place_durably, write_durably
 from ragseal.runtime.keyfile import save_key
-from ragseal.verifier import files
+from ragseal.verifier.base import files
 
 WHY = os.strerror(errno.EIO)
 

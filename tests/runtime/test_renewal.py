@@ -21,9 +21,9 @@ from ragseal.client.gateway import commands as gateway
 from ragseal.ledger import witness_command
 from ragseal.ledger.note import ED25519, NoteSigner
 from ragseal.verifier import __main__ as verifier
-from ragseal.verifier import service
-from ragseal.verifier.signed import log_commands
-from ragseal.verifier.state import State
+from ragseal.verifier.cli import verdict_log_commands as log_commands
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.service import service
 from tests.runtime.certificates import Authority
 from tests.runtime.test_certificates import name_at, put
 from tests.simulator.provider import account_key

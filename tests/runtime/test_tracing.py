@@ -13,8 +13,8 @@ import pytest
 
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import AttestationError, ConfigurationError
-from ragseal.prover import serving
-from ragseal.prover.metrics import Metrics
+from ragseal.prover.serving import serving
+from ragseal.prover.serving.metrics import Metrics
 from ragseal.runtime import tracing
 from ragseal.runtime.tracing import Spans, retrieval
 from tests.simulator.provider import Clock, open_provider

@@ -22,20 +22,20 @@ from ragseal.kernel import signature
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
-from ragseal.prover import assembly
-from ragseal.prover.backends import Backends, Environment
+from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
-from ragseal.prover.provider import Provider
-from ragseal.prover.randomness import Draw
-from ragseal.prover.serving import Serving
+from ragseal.prover.commitment.vocabularies import keep_vocabulary
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.backends import Backends, Environment
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.state import Settings, State, create
-from ragseal.prover.storage.vocabularies import keep_vocabulary
 from ragseal.runtime.timer import Timer
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.simulator.auditing import configured, sealed
 from tests.simulator.instants import Instants
 from tests.simulator.keys import ESTIMATE, keys_of

@@ -15,7 +15,7 @@ from ragseal.kernel.beacon import PROVIDER, seal_digest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.storage.window import Window
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.classes import TINY
 from tests.simulator.keys import ESTIMATE, THINNING, keys_of, thinning_backend
 

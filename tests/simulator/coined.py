@@ -22,7 +22,7 @@ from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
-from ragseal.verifier.evidence import Auditor, ConfiguredKey
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests import simulator
 from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
 from tests.simulator.keys import THINNING, thinning_backend

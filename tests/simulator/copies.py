@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragseal.prover.administration import restore
-from ragseal.prover.administration.remote import Remote
-from ragseal.prover.committing import Told
+from ragseal.prover.fsck import restore
+from ragseal.prover.serving.committing import Told
+from ragseal.prover.wire.operator_remote import Remote
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 

@@ -20,17 +20,17 @@ from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
-from ragseal.prover.provider import Provider
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.state import SETTINGS
 from ragseal.prover.storage.window import Window
+from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.keyfile import save_key
-from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.remote import RemoteEvidence
-from ragseal.verifier.verification import audit
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.evidence.evidence import Auditor
+from ragseal.verifier.evidence.remote import RemoteEvidence
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
 

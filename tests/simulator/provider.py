@@ -46,10 +46,8 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.prover import assembly
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
-from ragseal.prover.backends import Backends, Environment
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
@@ -57,8 +55,10 @@ from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.keys.keyring import KeyRing
-from ragseal.prover.provider import Provider
-from ragseal.prover.serving import ServeOptions, Serving
+from ragseal.prover.provider import assembly
+from ragseal.prover.provider.backends import Backends, Environment
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.commitment.beacon import BeaconRules
-from ragseal.prover.provider import Provider
-from ragseal.prover.rollover import Schedule
-from ragseal.prover.service import Listening, Server
-from ragseal.prover.serving import ServeOptions
+from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving.rollover import Schedule
+from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.window import Window
+from ragseal.prover.wire.service import Listening, Server
 from tests.classes import TINY
 from tests.simulator import provider as scene
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import IndexUpdate
-from ragseal.prover.backends import Environment
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
+from ragseal.prover.provider.backends import Environment
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 

@@ -61,10 +61,10 @@ from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier.evidence import Auditor, ConfiguredKey, ReceiptFile
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.verification import audit
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey, ReceiptFile
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 from tests.simulator.estimates import binding
 from tests.simulator.evidence import SimulatedEvidence

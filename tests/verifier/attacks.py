@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ragseal.verifier.outcome import FAIL, NO_VERDICT, Verdict
+from ragseal.verifier.outcome.outcome import FAIL, NO_VERDICT, Verdict
 from ragseal.verifier.report import document, page
 from tests.simulator import World
 

@@ -11,9 +11,9 @@ from ragseal.kernel.beacon import (
     BeaconCommit,
     BeaconOpening,
 )
-from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.participant import Participant
-from ragseal.verifier.state import State
+from ragseal.verifier.audit.participant import Participant
+from ragseal.verifier.evidence.evidence import Auditor
+from ragseal.verifier.folder.state import State
 from tests.simulator import (
     GROUP,
     OPENS,

@@ -13,7 +13,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import SignedManifest, WindowClose
 from ragseal.ledger.checkpoint import open_checkpoint
-from ragseal.verifier.outcome import PASS
+from ragseal.verifier.outcome.outcome import PASS
 from ragseal.verifier.report import document
 from tests.simulator import (
     ACCOUNTS,

@@ -23,8 +23,8 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.errors import AuditError, CommitmentError
-from ragseal.verifier.evidence import Refused, Undecided
-from ragseal.verifier.participant import Stage
+from ragseal.verifier.audit.participant import Stage
+from ragseal.verifier.evidence.evidence import Refused, Undecided
 from ragseal.verifier.steps.log import Forked
 from tests.classes import TINY
 from tests.simulator import (

@@ -19,7 +19,7 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.ceremony.contributing import Step
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder
 from ragseal.verifier.ceremony.trusting import MYSELF, Known, check_end, record, who_is_known
-from ragseal.verifier.key_entries import KeyEntry
+from ragseal.verifier.folder.key_entries import KeyEntry
 from tests.classes import TINY
 from tests.verifier import ceremony_scene as scene
 

@@ -20,7 +20,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.kernel.verdict import LAST_MINUTE, WORD_OF_THE_PROVIDER, found
-from ragseal.verifier.outcome import NOT_AUDITED, Neighbour, Verdict
+from ragseal.verifier.outcome.outcome import NOT_AUDITED, Neighbour, Verdict
 from ragseal.verifier.report import board, claim, document, page, rests, summary
 from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.oscal import assessment_results

@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.kernel.attestation import Record
-from ragseal.verifier import service
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit_command import EXIT_NO_VERDICT, notes
-from ragseal.verifier.outcome import PASS, Neighbour, Verdict
+from ragseal.verifier.cli.audit_command import EXIT_NO_VERDICT, notes
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import PASS, Neighbour, Verdict
 from ragseal.verifier.report import summary
-from ragseal.verifier.state import State
+from ragseal.verifier.service import service
 from ragseal.verifier.steps.receipts import SetAside
 from tests.attacks.raw import RawCaller
 from tests.classes import TINY

@@ -16,7 +16,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.policy import OPENS_WITHIN
-from ragseal.verifier.evidence import ConfiguredKey
+from ragseal.verifier.evidence.evidence import ConfiguredKey
 from tests.classes import TINY
 from tests.simulator import (
     CLASS_DIGEST,

@@ -15,7 +15,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.noise import NoiseTable
-from ragseal.verifier import verification
+from ragseal.verifier.audit import verification
 from ragseal.verifier.steps import noise_table
 from tests.classes import ONE_SIDED, TINY
 from tests.simulator import (

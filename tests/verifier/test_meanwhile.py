@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ragseal.verifier import verification
-from ragseal.verifier.state import State
+from ragseal.verifier.audit import verification
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.sample import Sample
 from ragseal.verifier.steps.turns import read_log
 from tests.simulator import GROUP, NOW, SimulatedEvidence, World

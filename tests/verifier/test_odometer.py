@@ -26,8 +26,8 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.policy import UNTIL_DELIVERED
-from ragseal.verifier.evidence import Auditor
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.evidence.evidence import Auditor
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from ragseal.kernel.verdict import word
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.oscal import assessment_results, control_of
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict

@@ -10,7 +10,7 @@ import pytest
 from ragseal.kernel.beacon import beacon_value
 from ragseal.kernel.commitment import CoinCommitment, WindowOpen
 from ragseal.kernel.errors import AuditError
-from ragseal.verifier.participant import Stage
+from ragseal.verifier.audit.participant import Stage
 from tests.simulator import OPENS, TENANTS
 from tests.simulator.coined import CoinedWorld
 from tests.verifier.beacon_scene import SimulatedState, opens, participant, seal

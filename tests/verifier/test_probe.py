@@ -17,9 +17,9 @@ from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.commitment.corpora import Document
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit import Target
-from ragseal.verifier.evidence import Refused
-from ragseal.verifier.probe.commands import read_plant, scores_of, window_of
+from ragseal.verifier.audit.audit import Target
+from ragseal.verifier.cli.probe_commands import read_plant, scores_of, window_of
+from ragseal.verifier.evidence.evidence import Refused
 from ragseal.verifier.steps.turns import read_log
 from tests.simulator import provider as scene
 from tests.simulator.live import Live

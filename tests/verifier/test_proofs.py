@@ -14,7 +14,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError, TransportError
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
-from ragseal.verifier.evidence import ConfiguredKey
+from ragseal.verifier.evidence.evidence import ConfiguredKey
 from ragseal.verifier.steps import proofs
 from tests.classes import TINY
 from tests.simulator import (

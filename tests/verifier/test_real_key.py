@@ -25,7 +25,7 @@ from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import Returned, seed_commitment
-from ragseal.verifier.state import State
+from ragseal.verifier.folder.state import State
 from tests.classes import TINY
 from tests.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 

@@ -17,10 +17,11 @@ from ragseal.kernel.errors import (
     TransportError,
 )
 from ragseal.kernel.inquiry import ProofsAsk
-from ragseal.verifier import remote, verification
-from ragseal.verifier.evidence import Undecided
-from ragseal.verifier.patience import Patience
-from ragseal.verifier.remote import RemoteEvidence
+from ragseal.verifier.audit import verification
+from ragseal.verifier.evidence import remote
+from ragseal.verifier.evidence.evidence import Undecided
+from ragseal.verifier.evidence.patience import Patience
+from ragseal.verifier.evidence.remote import RemoteEvidence
 from tests.simulator import GROUP, NOW, World
 from tests.verifier.wire import provider
 

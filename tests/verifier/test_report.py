@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.verifier.report import board, claim, document, guess, page
-from ragseal.verifier.report.bands import BANDS, band_of
+from ragseal.verifier.outcome import guess
+from ragseal.verifier.outcome.bands import BANDS, band_of
+from ragseal.verifier.report import board, claim, document, page
 from ragseal.verifier.report.board import LIMITS
 from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.steps.blocks import Effort

@@ -14,7 +14,7 @@ import pytest
 from ragseal.accounting.rounding import for_people
 from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.runtime.face import when
-from ragseal.verifier.outcome import Ending, Verdict
+from ragseal.verifier.outcome.outcome import Ending, Verdict
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample

@@ -20,15 +20,15 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.verifier import audit_command
-from ragseal.verifier.evidence import Refused, Undecided
-from ragseal.verifier.outcome import FAIL
-from ragseal.verifier.participant import Stage
+from ragseal.verifier.audit.participant import Stage
+from ragseal.verifier.cli import audit_command
+from ragseal.verifier.evidence.evidence import Refused, Undecided
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.outcome import FAIL
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
 from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.turns import read_log
-from ragseal.verifier.verdicts import Verdicts
 from tests.simulator import (
     NOW,
     OPENS,

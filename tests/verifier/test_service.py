@@ -24,16 +24,18 @@ from ragseal.runtime import streams
 from ragseal.runtime.rpc import call, open_channel
 from ragseal.runtime.statuses import error_of
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from ragseal.verifier import audit_command, service
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit import Target, Terms
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.limits import check_caller, prune
-from ragseal.verifier.service import VerifierServicer
+from ragseal.verifier.audit.audit import Target, Terms
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.cli import audit_command
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.report.document import SIGNED_NAME
+from ragseal.verifier.service import service
+from ragseal.verifier.service.limits import check_caller, prune
+from ragseal.verifier.service.service import VerifierServicer
 from ragseal.verifier.signed.log import VerdictLog, check_entered
-from ragseal.verifier.signed.statement import FILE_NAME, read_verdict
-from ragseal.verifier.state import State
+from ragseal.verifier.signed.statement import read_verdict
 from tests.classes import TINY
 from tests.simulator import GROUP, NOW, World
 from tests.simulator.turning import Turning
@@ -221,7 +223,7 @@ def test_a_path_that_is_not_utf_8_keeps_no_verdict_back(tmp_path: Path, monkeypa
     assert result.exit_code == audit_command.EXIT_FAIL, result.output
     (unkept,) = json.loads((out / "report.json").read_text())["not_kept"]
     assert "caf" in unkept
-    assert read_verdict((out / FILE_NAME).read_bytes(), state.public_key)
+    assert read_verdict((out / SIGNED_NAME).read_bytes(), state.public_key)
 
 
 @pytest.mark.parametrize(("world", "status", "line"), [(World.honest, 0, "PASS "), (bad, 3, "FAIL step=6 ")])
@@ -249,7 +251,7 @@ def test_a_verdict_that_cannot_be_printed_is_the_same_verdict(
         result = CliRunner().invoke(main, [*command, "--log-key", made.signer.verifier.vkey()])
     assert result.exit_code == status, result.output
     assert json.loads((out / "report.json").read_text())["line"].startswith(line)
-    assert (out / FILE_NAME).exists()
+    assert (out / SIGNED_NAME).exists()
     said = "standard output cannot be written (No space left on device)"
     assert (said in result.stderr, line in result.stdout) == ((True, False) if lost == "<stdout>" else (False, True))
 

@@ -21,14 +21,14 @@ from securesystemslib.signer import SSlibKey
 
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError, EncodingError
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.named_key import named_key
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.base.named_key import named_key
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.entering import Issued, reports_of
 from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
-from ragseal.verifier.state import State
 from tests.simulator import World, asked
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"a" * 32)

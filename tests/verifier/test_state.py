@@ -15,9 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.thinning import thinning_class
 from ragseal.ledger.note import NoteSigner, NoteVerifier
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.state import State, find_class
+from ragseal.verifier.base.builds import find_class
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.log import Forked, LogTree
 from ragseal.verifier.steps.turns import TurnedTwice, read_log
 from tests.classes import TINY
@@ -39,6 +41,28 @@ def test_identity_is_private_and_never_replaced(state: State) -> None:
     with pytest.raises(ConfigurationError, match="choose another one with --state"):
         State.create(state.directory, Ed25519PrivateKey.generate())
     assert State(state.directory).public_key == state.public_key
+
+
+@pytest.mark.parametrize("damaged", [b"", b"broken", bytes(2000)])
+def test_a_damaged_key_file_is_the_auditor_s_own_to_mend(state: State, damaged: bytes) -> None:
+    """Of a proof it would be told to audit again later; nothing that a provider does mends this file."""
+    size, thin = CLASSES["estimate-6"], thinning_class(126)
+    lines = [
+        replace(LINE, key_digest=f"{i}b" * 32, class_name=name, path=f"keys/{name}")
+        for i, name in enumerate(("tiny", size.name, thin.name))
+    ]
+    for line in lines:
+        (state.directory / line.path).mkdir(parents=True)
+        (state.directory / line.path / "verifying_key.bin").write_bytes(damaged)
+        state.add_key(line)
+    digest = bytes.fromhex(LINE.class_digest)
+    (block,) = state.estimates({size.name: (size, digest)})
+    found = [*state.configured({"tiny": (CLS, digest)}).values(), block]
+    found += state.thinnings({thin.name: (thin, digest)}).values()
+    assert len(found) == 3
+    for one in found:
+        with pytest.raises(ConfigurationError, match=r"the key file in .* is damaged \(.*restore it from a backup"):
+            one.load()
 
 
 def test_no_folder(tmp_path: Path) -> None:

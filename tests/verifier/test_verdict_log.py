@@ -39,15 +39,16 @@ from ragseal.ledger.shared import SharedLog
 from ragseal.ledger.witness import Witness
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit import Terms
-from ragseal.verifier.outcome import FAIL, NO_VERDICT, Verdict
+from ragseal.verifier.audit.audit import Terms
+from ragseal.verifier.cli.verdict_log_commands import _line
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import FAIL, NO_VERDICT, Verdict
 from ragseal.verifier.report import document
+from ragseal.verifier.report.document import SIGNED_NAME
 from ragseal.verifier.signed import log as log_module
 from ragseal.verifier.signed.entering import enter_once, reports_of
 from ragseal.verifier.signed.log import FOLDER, PROOF_NAME, VerdictLog, check_entered, entry_of, origin_of
-from ragseal.verifier.signed.log_commands import _line
-from ragseal.verifier.signed.statement import FILE_NAME, REPORTS, read_verdict, signed_verdict
-from ragseal.verifier.state import State
+from ragseal.verifier.signed.statement import REPORTS, read_verdict, signed_verdict
 from tests.attacks.test_hostile_names import audited
 from tests.simulator import NOW, World
 from tests.verifier.test_verdicts import bad
@@ -108,7 +109,7 @@ def test_every_verdict_is_entered_before_it_is_issued(tmp_path: Path, monkeypatc
 def test_what_it_hands_out_is_proven_to_stand_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict, _ = audited(World.honest(), tmp_path / "auditor", Terms(), monkeypatch)
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
-    data, proof = (report / FILE_NAME).read_bytes(), (report / PROOF_NAME).read_bytes()
+    data, proof = (report / SIGNED_NAME).read_bytes(), (report / PROOF_NAME).read_bytes()
     found = read_verdict(data, state.public_key, written(report))
     log = VerdictLog(state.directory, state.public_key)
     assert check_entered(data, found, proof, log.verifier()) == log.verifier()
@@ -119,7 +120,7 @@ def test_what_it_hands_out_is_proven_to_stand_there(tmp_path: Path, monkeypatch:
     assert entry.log == log_digest(found.predicate["log"]["key"])
     shown = CliRunner().invoke(
         main,
-        ["verdict", "verify", str(report / FILE_NAME), "--auditor", state.public_key.hex(), "--proof",
+        ["verdict", "verify", str(report / SIGNED_NAME), "--auditor", state.public_key.hex(), "--proof",
          str(report / PROOF_NAME), "--log", log.verifier().vkey()],
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
@@ -137,7 +138,7 @@ def test_a_log_that_cannot_be_written_keeps_no_verdict_back(tmp_path: Path, monk
     assert "is not in this auditor's log of verdicts" in values["not_kept"][0]
     state, report = State(tmp_path / "auditor"), tmp_path / "auditor" / "report"
     assert not (report / PROOF_NAME).exists()
-    data = (report / FILE_NAME).read_bytes()
+    data = (report / SIGNED_NAME).read_bytes()
     found = read_verdict(data, state.public_key, written(report))
     assert found.predicate["verdictLog"] is None
     with pytest.raises(AttestationError, match="is in no log"):
@@ -299,7 +300,7 @@ def test_the_log_is_shown_exported_and_read_by_number(tmp_path: Path, monkeypatc
         run("show", "0", "--out", str(tmp_path / "v"), "--proof", str(tmp_path / "p"))
     assert len(readings) == 1, "one reading, so that line, envelope and proof are of one log"
     data = (tmp_path / "v").read_bytes()
-    assert data == (state.directory / "report" / FILE_NAME).read_bytes()
+    assert data == (state.directory / "report" / SIGNED_NAME).read_bytes()
     check_entered(data, read_verdict(data, state.public_key), (tmp_path / "p").read_bytes(), log.verifier())
     assert json.loads(run("show", "0", "--json"))["outcome"] == "PASS"
     assert "there is no entry 1" in run("show", "1", code=1)

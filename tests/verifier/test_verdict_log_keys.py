@@ -20,11 +20,11 @@ from ragseal.ledger.tiles import TileFolder
 from ragseal.ledger.turns import LogKey, TurnError, follow
 from ragseal.ledger.witness import Witness
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.signed import entering
 from ragseal.verifier.signed.log import FOLDER, VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
-from ragseal.verifier.state import State
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.simulator import NOW

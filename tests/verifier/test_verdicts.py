@@ -16,14 +16,14 @@ from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
-from ragseal.verifier import audit_command
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.cli import audit_command
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.folder.verdicts import Verdicts
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document
-from ragseal.verifier.state import State
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.log import Forked
 from ragseal.verifier.steps.sample import Sample
-from ragseal.verifier.verdicts import Verdicts
 from tests.simulator import CLOSES, NOW, OPENS, ORIGIN, World, key_of, policy, resign
 
 LATER = NOW + 7200

@@ -18,9 +18,10 @@ from ragseal.kernel.commitment import WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAsk, Refusal, RegistryAsk
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
-from ragseal.verifier import checklist, verification
-from ragseal.verifier.evidence import Refused, Undecided
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.audit import verification
+from ragseal.verifier.evidence.evidence import Refused, Undecided
+from ragseal.verifier.outcome import checklist
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import receipts as handed_in
 from ragseal.verifier.steps.log import LogTree, LogView

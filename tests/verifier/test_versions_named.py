@@ -11,7 +11,7 @@ import pytest
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import AttestationError
-from ragseal.verifier.evidence import Refused
+from ragseal.verifier.evidence.evidence import Refused
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.versions import IndexVersion, Versions, _check_update
 from tests.kernel.test_policy import policy

@@ -7,7 +7,7 @@ import pytest
 
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.commitment import WindowClose, WindowOpen
-from ragseal.verifier.evidence import Undecided
+from ragseal.verifier.evidence.evidence import Undecided
 from ragseal.verifier.steps.lifespan import CLOCK_SKEW, WindowSpan, check_over
 
 OPENED, CLOSED = 60_000, 63_600

@@ -18,12 +18,12 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner
 from ragseal.ledger.policy import Policy
-from ragseal.verifier import audit as conducting
-from ragseal.verifier import verification
 from ragseal.verifier.__main__ import main
-from ragseal.verifier.evidence import Auditor, Undecided
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.audit import audit as conducting
+from ragseal.verifier.audit import verification
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.evidence.evidence import Auditor, Undecided
+from ragseal.verifier.outcome.outcome import Verdict
 from tests.simulator import GROUP, NOW, SimulatedEvidence, World
 from tests.simulator.world import ORIGIN
 

@@ -21,7 +21,7 @@ from ragseal.kernel.proofs import ASKED_TOGETHER
 from ragseal.ledger.merkle import leaf_hash
 from ragseal.ledger.proof_files import batch_path, columns_path, key_path
 from ragseal.ledger.tiles import WIDTH, bundle, perfect_root, tile_path
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from tests import simulator
 from tests.web.published import NODE
 

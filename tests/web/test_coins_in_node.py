@@ -20,8 +20,8 @@ from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.proof_files import columns_path, write_files
-from ragseal.prover import publishing
-from ragseal.prover.storage.window_secrets import thinned_index
+from ragseal.prover.commitment.window_secrets import thinned_index
+from ragseal.prover.serving import publishing
 from tests.attacks.test_coins_of_a_period import window
 from tests.simulator import OPENS
 from tests.simulator.coined import CoinedWorld

@@ -18,7 +18,7 @@ from ragseal.kernel.attestation import Receipt
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.kernel.printable import printable
 from ragseal.ledger.receipt import InclusionBundle
-from ragseal.verifier.signed.statement import FILE_NAME
+from ragseal.verifier.report.document import SIGNED_NAME
 from tests.simulator import World, asked
 from tests.simulator.entries import signed_manifest
 from tests.verifier.test_signed_verdict import KEY, LOG, honest, payload, resigned, signed
@@ -150,7 +150,7 @@ def test_an_answer_with_anothers_receipt(world: World, exported: dict[str, Path]
 
 
 def test_a_verdict_and_whose_it_is(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SIGNED_NAME
     path.write_bytes(honest[0])
     lines = said([path], LOG.vkey(), AUDITOR)
     assert [state for state, _ in lines] == ["good", "good", "good", "open"]
@@ -178,7 +178,7 @@ def test_text_of_others_steers_no_line(tmp_path: Path) -> None:
     """
     failed = signed(asked(sign_as="mallory").audit())[0]
     odd = "".join(map(chr, [0x202E, 0x200B, 0xAD, 0xA0, 0x85, 0x1B, 9, 10, 13, 0x2028, 0xFEFF, 0xE0001, 0x1F600, 0xE9]))
-    path = tmp_path / f"v\u202e.{FILE_NAME}"
+    path = tmp_path / f"v\u202e.{SIGNED_NAME}"
     line = payload(failed)["predicate"]["line"]
     quoted = line.replace(" window=", f" {odd} window=")
     path.write_bytes(resigned(failed, lambda s: s["predicate"].update(line=quoted)))
@@ -187,7 +187,7 @@ def test_text_of_others_steers_no_line(tmp_path: Path) -> None:
     assert NODE is not None
     command = [NODE, str(SCRIPT), LOG.vkey(), AUDITOR, str(path)]
     steps = {line["step"] for line in json.loads(subprocess.run(command, capture_output=True, check=True).stdout)}
-    assert steps == {f"v\\u202e.{FILE_NAME}"}
+    assert steps == {f"v\\u202e.{SIGNED_NAME}"}
 
 
 def other_subject(statement: dict[str, object]) -> None:
@@ -201,13 +201,13 @@ def test_a_verdict_that_contradicts_itself(
     honest: tuple[bytes, bytes], tmp_path: Path, change: Callable[[object], None], match: str
 ) -> None:
     """The auditor signed it, as it stands."""
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SIGNED_NAME
     path.write_bytes(resigned(honest[0], change))
     assert any(state == "bad" and match in text for state, text in said([path], LOG.vkey(), AUDITOR))
 
 
 def test_what_a_verdict_says_cannot_be_another(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
-    path, data = tmp_path / FILE_NAME, honest[0]
+    path, data = tmp_path / SIGNED_NAME, honest[0]
     start = data.index(b'"payload": "') + 12
     for at in range(start, start + 400, 40):
         other = b"A" if data[at : at + 1] != b"A" else b"B"
@@ -221,13 +221,13 @@ def test_what_a_verdict_says_cannot_be_another(honest: tuple[bytes, bytes], tmp_
 def test_an_envelope_without_proper_signatures(
     given: list[object], honest: tuple[bytes, bytes], tmp_path: Path
 ) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SIGNED_NAME
     path.write_text(json.dumps({**json.loads(honest[0]), "signatures": given}))
     assert states(said([path])) == states(said([path], LOG.vkey(), AUDITOR)) == {"bad"}
 
 
 def test_envelopes_of_many_signatures_are_not_tried_forever(honest: tuple[bytes, bytes], tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SIGNED_NAME
     (own,) = json.loads(honest[0])["signatures"]
     stranger = {**own, "keyid": "ab" * 32}
     for count, state in ((63, "open"), (64, "bad")):
@@ -237,7 +237,7 @@ def test_envelopes_of_many_signatures_are_not_tried_forever(honest: tuple[bytes,
 
 @pytest.mark.parametrize("key", ["ab", "AB" * 32, "zz" * 32, "ab" * 33])
 def test_what_is_no_auditors_key(key: str, honest: tuple[bytes, bytes], tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SIGNED_NAME
     path.write_bytes(honest[0])
     assert said([path], LOG.vkey(), key) == [("bad", "the auditor's key is 64 hexadecimal digits, in lower case")]
 

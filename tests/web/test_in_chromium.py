@@ -19,7 +19,7 @@ from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.__main__ import main as observer
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.note import NoteSigner
-from ragseal.prover.administration.remote import Remote
+from ragseal.prover.wire.operator_remote import Remote
 from tests.simulator.live import live
 from tests.web.published import NODE, ROOT, Published
 from tests.web.test_window_in_node import BATCH, proof_of_another

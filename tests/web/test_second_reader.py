@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ragseal.kernel.attestation import Record
-from ragseal.verifier.outcome import Ending, Verdict
+from ragseal.verifier.outcome.outcome import Ending, Verdict
 from tests.attacks import test_hints
 from tests.attacks.world import Cheat, queried
 from tests.simulator import World

@@ -25,9 +25,9 @@ from ragseal.kernel.noise import build_table
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import columns_path
-from ragseal.prover import publishing
 from ragseal.prover.attestation import statements
-from ragseal.prover.storage.window_secrets import thinned_index, window_index
+from ragseal.prover.commitment.window_secrets import thinned_index, window_index
+from ragseal.prover.serving import publishing
 from tests.classes import TINY
 from tests.simulator import World, policy
 from tests.simulator import provider as scene

@@ -18,7 +18,7 @@ import pytest
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.verdict import word
-from ragseal.verifier.outcome import Verdict
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
 from tests.simulator import World, asked

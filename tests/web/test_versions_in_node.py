@@ -11,8 +11,8 @@ import pytest
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.proof_files import columns_path
-from ragseal.prover import publishing
-from ragseal.prover.storage.window_secrets import window_index
+from ragseal.prover.commitment.window_secrets import window_index
+from ragseal.prover.serving import publishing
 from tests.simulator.ticking import Ticking, ticking
 from tests.web.published import NODE, Published, export_log
 from tests.web.test_coins_in_node import Log

@@ -10,9 +10,9 @@ import pytest
 
 from ragseal.groth16.assignments import Assignment
 from ragseal.kernel.errors import ProofError
-from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.workers.checked import checked_proof
 from ragseal.prover.workers.interface import StoppingError, UnreachedError, Work, WorkResult
+from ragseal.prover.workers.turns import Turns
 from tests.workers.scene import Scripted, backend, proof_of, stated
 
 pytestmark = pytest.mark.slow

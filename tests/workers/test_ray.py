@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ragseal.kernel import field
-from ragseal.prover.attestation.turns import Turns
 from ragseal.prover.workers import ray_engine
 from ragseal.prover.workers.checked import checked_proof
 from ragseal.prover.workers.interface import StoppingError, UnreachedError
 from ragseal.prover.workers.ray_engine import RayWorkers
 from ragseal.prover.workers.sealed_rows import RowKey
+from ragseal.prover.workers.turns import Turns
 from tests.runtime.certificates import Authority
 from tests.workers.background import InBackground, until
 from tests.workers.scene import backend, stated

@@ -13,10 +13,10 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import Auditor, ConfiguredKey, read_receipt
-from ragseal.verifier.findings import Environment
-from ragseal.verifier.outcome import Verdict
-from ragseal.verifier.verification import audit
+from ragseal.verifier.audit.findings import Environment
+from ragseal.verifier.audit.verification import audit
+from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey, read_receipt
+from ragseal.verifier.outcome.outcome import Verdict
 from vectors.source.operations import verifying_key_of
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy

@@ -17,8 +17,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import JSON, tell_result, telling
-from ragseal.verifier.audit import class_build, find_shape
-from ragseal.verifier.state import find_class
+from ragseal.verifier.base.builds import class_build, find_class, find_shape
 
 CLASS = click.option(
     "--class",

@@ -25,7 +25,7 @@ from ragseal.groth16.contributions import BEACON, HASH_BYTES, SECTION, Chain, Co
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.runtime.edges.filesystem import why
-from ragseal.verifier.audit import find_shape
+from ragseal.verifier.base.builds import find_shape
 from ragseal.verifier.ceremony.attestation import Made, Round
 from ragseal.verifier.ceremony.folder import SUFFIX, Description, Folder, Listed
 

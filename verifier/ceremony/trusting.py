@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError
 from ragseal.kernel.printable import printable
+from ragseal.verifier.base.named_key import named_key
 from ragseal.verifier.ceremony.checking import Checked, Checker, Party, Tell
 from ragseal.verifier.ceremony.folder import SUFFIX, Folder
-from ragseal.verifier.evidence import CEREMONY
-from ragseal.verifier.key_entries import KeyEntry
-from ragseal.verifier.named_key import named_key
-from ragseal.verifier.state import State
+from ragseal.verifier.evidence.evidence import CEREMONY
+from ragseal.verifier.folder.key_entries import KeyEntry
+from ragseal.verifier.folder.state import State
 
 MYSELF = "this auditor"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import for_people, per_cent_number
+from ragseal.verifier.outcome.bands import BANDS, SOURCE, Band, band_of
 from ragseal.verifier.report import claim, rests, summary
-from ragseal.verifier.report.bands import BANDS, SOURCE, Band, band_of
 
 LIMITS = "limits"  #: id of the section with all of them
 _WHICH = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text
+from ragseal.runtime.face import counted
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 
@@ -194,7 +195,7 @@ def in_full(budget: PeriodBudget, claimed: Claimed) -> str:
 
 def here(budget: PeriodBudget, claimed: Claimed) -> str:
     """The values of the claim's symbols, the budget period and whose word they rest on."""
-    windows = "1 window" if len(budget.windows) == 1 else f"{len(budget.windows)} windows"
+    windows = counted(len(budget.windows), "window")
     if claimed.claim == UNTIL_DELIVERED:
         lows = sorted({one.policy.lo for one in budget.windows})
         ends = " or ".join(f"{low / SCORE_UNIT**2:.6g}" for low in lows)

@@ -19,14 +19,15 @@ from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.metadata import plain_value
-from ragseal.verifier.evidence import PROVIDER, UNKNOWN, is_anothers
-from ragseal.verifier.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
-from ragseal.verifier.programs import program
-from ragseal.verifier.report import claim, guess, rests
+from ragseal.verifier.base.programs import program
+from ragseal.verifier.evidence.evidence import PROVIDER, UNKNOWN, is_anothers
+from ragseal.verifier.outcome import guess
+from ragseal.verifier.outcome.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
+from ragseal.verifier.report import claim, rests
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
 
-JSON_NAME, PAGE_NAME = "report.json", "report.html"
+JSON_NAME, PAGE_NAME, SIGNED_NAME = "report.json", "report.html", "verdict.intoto.jsonl"
 _LARGE = 1 << 53  # beyond this JSON readers lose digits: such integers are written as text
 
 

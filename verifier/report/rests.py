@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragseal.kernel.policy import OFF
-from ragseal.verifier.report import guess
+from ragseal.verifier.outcome import guess
 
 #: By the names of :data:`ragseal.kernel.verdict.WORD_OF_THE_PROVIDER`: short, with ``{}`` for the number.
 _IN_SHORT = {

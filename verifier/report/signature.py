@@ -10,9 +10,9 @@ from typing import Any
 from ragseal.accounting.rounding import for_people
 from ragseal.runtime import face
 from ragseal.verifier.report import summary
-from ragseal.verifier.signed.statement import FILE_NAME
+from ragseal.verifier.report.document import SIGNED_NAME
 
-CHECK = f"ragseal-verifier verdict verify {FILE_NAME} --auditor KEY"
+CHECK = f"ragseal-verifier verdict verify {SIGNED_NAME} --auditor KEY"
 
 
 def auditor(report: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ def section(report: Mapping[str, Any]) -> str:
     return (
         "<h2>Who, when, with what</h2>"
         f'<div class="scroll"><table class="pairs"><tbody>{cells}</tbody></table></div>'
-        f"<p>The auditor signed this page. The signed file is <code>{FILE_NAME}</code>; it holds the SHA-256 of this "
+        f"<p>The auditor signed this page. The signed file is <code>{SIGNED_NAME}</code>; it holds the SHA-256 of this "
         "page and of report.json. In a folder with all three, this command checks the signature and both files:</p>"
         f"<pre>{escape(CHECK)}</pre>"
         "<p>KEY is the auditor's key. Get it from the auditor: a changed page may name another one.</p>"

@@ -14,9 +14,10 @@ from ragseal.accounting.guess import absence_in_words, best_guess, presence_odds
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.verdict import NOT_KNOWN
-from ragseal.runtime.face import when
-from ragseal.verifier.report import guess, rests
-from ragseal.verifier.report.words import NO_VERDICT
+from ragseal.runtime.face import counted, when
+from ragseal.verifier.outcome import guess
+from ragseal.verifier.outcome.words import NO_VERDICT
+from ragseal.verifier.report import rests
 
 
 def passed(report: Mapping[str, Any]) -> bool:
@@ -118,7 +119,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     window, log = report["window"] or "that was not found", report["origin"] or "that was not found"
     tenants = len(report["tenants"])
     records, proven = report["records"], report["proven"]
-    answers = "1 answer" if records == 1 else f"{records} answers"
+    answers = counted(records, "answer")
     of = f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}" if tenants else ""
     if passed(report):
         who = f"An auditor checked what the provider of log {log} recorded in window {window}: {answers}{of}"
@@ -293,7 +294,7 @@ def _times(report: Mapping[str, Any]) -> str:
 
 def _accounts(report: Mapping[str, Any]) -> str:
     count = (report["epsilon"] or {}).get("k_max_of_the_period", "?")
-    return f"{count} account" if count == 1 else f"{count} accounts"
+    return counted(count, "account")
 
 
 def _others(report: Mapping[str, Any]) -> str:

@@ -12,11 +12,12 @@ from ragseal.kernel.errors import AuditError, LedgerError
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import TurnError
-from ragseal.verifier.outcome import FAIL, Verdict
+from ragseal.verifier.folder.state import State
+from ragseal.verifier.outcome.outcome import FAIL, Verdict
 from ragseal.verifier.report import document, page
+from ragseal.verifier.report.document import SIGNED_NAME
 from ragseal.verifier.signed.log import PROOF_NAME, VerdictLog
-from ragseal.verifier.signed.statement import FILE_NAME, signed_verdict
-from ragseal.verifier.state import State
+from ragseal.verifier.signed.statement import signed_verdict
 
 _TRIES = 3  #: until the log's key does not turn between naming and entering
 
@@ -35,7 +36,7 @@ class Issued:
 
         The signature covers both reports, and the proof names the signed file's digest.
         """
-        return {**self.reports, FILE_NAME: self.signed, **({PROOF_NAME: self.proof} if self.proof else {})}
+        return {**self.reports, SIGNED_NAME: self.signed, **({PROOF_NAME: self.proof} if self.proof else {})}
 
 
 def reports_of(values: Mapping[str, Any]) -> dict[str, bytes]:

@@ -19,8 +19,9 @@ from typing import Any
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.printable import printable
 from ragseal.kernel.verdict import WORD_OF_THE_PROVIDER
-from ragseal.verifier.outcome import FAIL, FAILED, NO_VERDICT, OPEN
-from ragseal.verifier.signed.statement import FILE_NAME, PREDICATE_TYPE, SignedVerdict
+from ragseal.verifier.outcome.outcome import FAIL, FAILED, NO_VERDICT, OPEN
+from ragseal.verifier.report.document import SIGNED_NAME
+from ragseal.verifier.signed.statement import PREDICATE_TYPE, SignedVerdict
 
 VERSION = "1.2.1"  #: of OSCAL
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, PREDICATE_TYPE)
@@ -169,7 +170,7 @@ class _Document:
                 "description": "in-toto Statement in a DSSE envelope: ragseal-verifier verdict verify",
                 "rlinks": [
                     {
-                        "href": FILE_NAME,
+                        "href": SIGNED_NAME,
                         "media-type": "application/jsonl",
                         "hashes": [{"algorithm": "SHA-256", "value": self._digest}],
                     }

@@ -11,7 +11,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.kernel.verdict import ANY, NOT_KNOWN, Claimed, minute_text
-from ragseal.verifier.report.words import PASS, SAMPLED_PASS
+from ragseal.verifier.outcome.words import PASS, SAMPLED_PASS
 
 _MINUTE = "%Y-%m-%dT%H:%MZ"
 

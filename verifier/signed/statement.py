@@ -22,13 +22,12 @@ from ragseal.kernel.verdict import Claimed
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteVerifier, decode_base64
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.outcome import FAIL, FAILED, NO_VERDICT, OPEN, PASS, SAMPLED_PASS, Verdict
+from ragseal.verifier.outcome.outcome import FAIL, FAILED, NO_VERDICT, OPEN, PASS, SAMPLED_PASS, Verdict
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed import envelope, json_text
 from ragseal.verifier.signed.line import check_line
 from ragseal.verifier.signed.scope import claimed_of, scope
 
-FILE_NAME = "verdict.intoto.jsonl"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://ragseal.example/verdict/v2"  #: a name, not an address: .example belongs to nobody (RFC 2606)

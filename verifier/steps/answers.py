@@ -25,7 +25,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.policy import ANSWERS, rational
-from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
+from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.delivered import known_class
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Window

@@ -24,7 +24,7 @@ from ragseal.kernel.beacon import (
 )
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import AuditError, CommitmentError
-from ragseal.verifier.evidence import ELSEWHERE, OWN_FOLDER, Auditor, Refused, Undecided
+from ragseal.verifier.evidence.evidence import ELSEWHERE, OWN_FOLDER, Auditor, Refused, Undecided
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, by_digest, thrown_by

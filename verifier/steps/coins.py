@@ -15,7 +15,7 @@ from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import ThinnedIndex, Thinning, shard_columns
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
-from ragseal.verifier.evidence import (
+from ragseal.verifier.evidence.evidence import (
     ASK_AGAIN,
     DELIVER_AGAIN,
     OWN_FOLDER,

@@ -18,7 +18,7 @@ from ragseal.kernel.classes import AttestationClass, places_suffice, table_of
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.policy import UNTIL_DELIVERED, check_shards, rational
-from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
+from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Window, own_class
 from ragseal.verifier.steps.period import Period, PeriodWindow, period

@@ -30,7 +30,7 @@ from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise import NoiseTable, one_sided
 from ragseal.kernel.policy import EVERY_LIST, rational
 from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
-from ragseal.verifier.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
+from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps import answers, delivered
 from ragseal.verifier.steps.conditions import conditions, conditions_of_answers, conditions_of_delivered
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion

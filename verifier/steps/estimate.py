@@ -18,16 +18,8 @@ from ragseal.kernel.certificate import BlockBatch, BlockKey, Scope
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.link_list import Listing, SignedLinks, TenantLinks
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.verifier.asking import Asker
-from ragseal.verifier.evidence import (
-    OWN_FOLDER,
-    Auditor,
-    ConfiguredKey,
-    Refused,
-    Undecided,
-    binds,
-    held,
-)
+from ragseal.verifier.evidence.evidence import OWN_FOLDER, Auditor, ConfiguredKey, Refused, Undecided, binds, held
+from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.blocks import (
     Caught,
     Effort,

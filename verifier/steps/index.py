@@ -11,14 +11,7 @@ from ragseal.kernel.commitment import (
     TenantIndex,
     verify_columns,
 )
-from ragseal.verifier.evidence import (
-    DELIVER_AGAIN,
-    ColumnKey,
-    Evidence,
-    Undecided,
-    decoded,
-    held,
-)
+from ragseal.verifier.evidence.evidence import DELIVER_AGAIN, ColumnKey, Evidence, Undecided, decoded, held
 from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.steps.recorder import Recorder, quiet
 

@@ -10,11 +10,7 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
-from ragseal.verifier.evidence import (
-    OWN_CLOCK,
-    Refused,
-    Undecided,
-)
+from ragseal.verifier.evidence.evidence import OWN_CLOCK, Refused, Undecided
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.steps.recorder import Recorder, quiet

@@ -15,7 +15,15 @@ from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, OTHER_LOG, OWN_BUILD, Evidence, Refused, Undecided
+from ragseal.verifier.evidence.evidence import (
+    ASK_AGAIN,
+    DELIVER_AGAIN,
+    OTHER_LOG,
+    OWN_BUILD,
+    Evidence,
+    Refused,
+    Undecided,
+)
 
 MAX_ENTRIES = 1 << 22  #: an audit holds the log in memory
 MAX_LOG_BYTES = 1 << 30  #: the same; with all that is made of them entries take about eight times their bytes

@@ -23,15 +23,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.kernel.verdict import log_digest
-from ragseal.verifier.evidence import (
-    ELSEWHERE,
-    OWN_BUILD,
-    Auditor,
-    Evidence,
-    Refused,
-    Undecided,
-    held,
-)
+from ragseal.verifier.evidence.evidence import ELSEWHERE, OWN_BUILD, Auditor, Evidence, Refused, Undecided, held
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.pin import refuse_later_pin
 from ragseal.verifier.steps.recorder import Recorder, quiet

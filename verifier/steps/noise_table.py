@@ -8,11 +8,7 @@ from ragseal.kernel.classes import Table, places_suffice, tables_of
 from ragseal.kernel.errors import (
     PolicyError,
 )
-from ragseal.verifier.evidence import (
-    OWN_BUILD,
-    OWN_MISTAKE,
-    Undecided,
-)
+from ragseal.verifier.evidence.evidence import OWN_BUILD, OWN_MISTAKE, Undecided
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
 

@@ -17,7 +17,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.policy import Policy
-from ragseal.verifier.evidence import Auditor, Refused, held
+from ragseal.verifier.evidence.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Manifests, by_digest, thrown_by
 

@@ -10,7 +10,7 @@ from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import is_turn
-from ragseal.verifier.evidence import Undecided
+from ragseal.verifier.evidence.evidence import Undecided
 from ragseal.verifier.steps.log import LogTree
 
 

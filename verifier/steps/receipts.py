@@ -23,7 +23,7 @@ from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
-from ragseal.verifier.evidence import ReceiptFile, Refused, held
+from ragseal.verifier.evidence.evidence import ReceiptFile, Refused, held
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered, Window
 from ragseal.verifier.steps.recorder import Recorder, quiet

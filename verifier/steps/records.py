@@ -13,8 +13,8 @@ from ragseal.kernel.commitment import Registry, registry_leaves
 from ragseal.kernel.enrolment import Enrolment, Enrolments, check_lines, enrolment_leaves, places
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError
 from ragseal.ledger.merkle import MerkleTree
-from ragseal.verifier.asking import Asker
-from ragseal.verifier.evidence import Refused, held
+from ragseal.verifier.evidence.evidence import Refused, held
+from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered

@@ -15,7 +15,7 @@ from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, refuse_contradiction
-from ragseal.verifier.evidence import TurnFile, Undecided
+from ragseal.verifier.evidence.evidence import TurnFile, Undecided
 from ragseal.verifier.steps.log import LogTree
 from ragseal.verifier.steps.turns import TurnedTwice
 

@@ -13,7 +13,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, has_unknown_line, open_checkpoint
 from ragseal.ledger.note import Note, NoteVerifier
 from ragseal.ledger.turns import LogKey, TurnedTwiceError, TurnError, is_turn, read_turn, turns_in
-from ragseal.verifier.evidence import ASK_AGAIN, Evidence, Refused, Undecided
+from ragseal.verifier.evidence.evidence import ASK_AGAIN, Evidence, Refused, Undecided
 from ragseal.verifier.steps.log import MAX_LOG_BYTES, LogTree, LogView, decoded, read_note, read_tree
 from ragseal.verifier.steps.pin import refuse_later_pin
 

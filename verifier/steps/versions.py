@@ -20,7 +20,16 @@ from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry, v
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.kernel.versions import ANSWERING, IndexUpdate, UpdatedIndex, nameable, tick_at
-from ragseal.verifier.evidence import ASK_AGAIN, DELIVER_AGAIN, Evidence, Key, Refused, Undecided, decoded, held
+from ragseal.verifier.evidence.evidence import (
+    ASK_AGAIN,
+    DELIVER_AGAIN,
+    Evidence,
+    Key,
+    Refused,
+    Undecided,
+    decoded,
+    held,
+)
 from ragseal.verifier.steps.beacon import Throw
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ragseal.kernel.errors import AuditError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy, QuorumError
-from ragseal.verifier.evidence import OTHER_LOG, Evidence, Undecided
+from ragseal.verifier.evidence.evidence import OTHER_LOG, Evidence, Undecided
 from ragseal.verifier.steps.log import LogTree, read_tree
 from ragseal.verifier.steps.recorder import Recorder
 from ragseal.verifier.steps.turns import turned_by

@@ -20,7 +20,7 @@ from ragseal.prover.commitment.corpus_files import inside, require_folder
 from ragseal.prover.commitment.index import _mapped
 from ragseal.prover.planning import workload
 from ragseal.prover.storage.state import Settings
-from ragseal.verifier.probe.commands import PLANT, read_plant
+from ragseal.verifier.cli.probe_commands import PLANT, read_plant
 
 
 def witness(folder: Path) -> None:

@@ -17,7 +17,7 @@ from ragseal.kernel.errors import ConfigurationError, LedgerError
 from ragseal.runtime.durable import DirectoryLock
 from ragseal.runtime.edges import locks
 from ragseal.runtime.edges.locks import holder, try_lock, wait_lock
-from ragseal.verifier.files import locked
+from ragseal.verifier.base.files import locked
 
 ROOT = Path(__file__).parents[3]
 

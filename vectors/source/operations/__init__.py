@@ -2,7 +2,7 @@
 """What a vector's ``operation`` is: input to output by this implementation, or an AuditError.
 
 vectors/README.md has the table of them.  Everything here only reads JSON and calls the product; one module per group of
-clauses, as SPEC.md has them.
+clauses, as the specification has them.
 """
 
 from __future__ import annotations

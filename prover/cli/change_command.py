@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ragseal-provider change``: another circuit class or embedder for the windows to come."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ragseal.embedder import load_embedder
+from ragseal.kernel import signature
+from ragseal.kernel.policy import require_shards
+from ragseal.prover.cli.options import STATE
+from ragseal.prover.commitment import changing
+from ragseal.prover.provider import assembly
+from ragseal.prover.storage.journal import Journal
+from ragseal.prover.storage.state import State
+from ragseal.runtime.terminal import JSON, named_bars, tell_result
+
+
+@click.command()
+@STATE
+@click.option("--class", "class_name", help="Circuit class from now on; else as it is.")
+@click.option("--shards", type=int, help="Of a class whose name begins sharded-, from now on; else as it is.")
+@click.option("--embedder", help="Of documents and queries from now on, as for `init`; else as it is.")
+@JSON
+def change(directory: Path, class_name: str | None, shards: int | None, embedder: str | None, as_json: bool) -> None:
+    """Take another circuit class, number of shards or embedder for the windows to come.
+
+    Log, signing keys, accounts, documents and the budget that is spent stay.  All windows must be retired, and the
+    provider must not be serving.  A new embedder reads all documents anew.
+    """
+    with State(directory, changing=True) as state:
+        ledger = state.open_ledger()
+        try:
+            changing.require_retired(state, Journal(ledger, signature.public_bytes(state.key)).history)
+        finally:
+            ledger.close()
+        known = state.settings
+        made = replace(
+            known,
+            class_name=class_name or known.class_name,
+            embedder=embedder or known.embedder,
+            shards=known.shards if shards is None else shards,
+        )
+        require_shards(assembly.circuit_class(made.class_name), made.shards)
+        cls, reading = assembly.circuit_class(made.class_name), load_embedder(made.embedder)
+        with named_bars() as progress:
+            counts = changing.change(state, made, cls, reading, secrets.token_bytes, progress)
+    tell_result(
+        as_json,
+        {"class": made.class_name, "shards": made.shards, "embedder": made.embedder, "documents": counts},
+        f"class {made.class_name}, embedder {made.embedder}; {sum(counts.values())} documents are placed afresh. Next: "
+        "`fetch-keys`, and `policy` for one to start from",
+    )

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One provider, put together: state, ledger, keys, and what becomes of its windows without an event loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ragseal.generators import Generator
+from ragseal.kernel import signature
+from ragseal.kernel.beacon import AUDITOR, Seat
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.commitment import SignedManifest, WindowClose
+from ragseal.kernel.enrolment import places
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
+from ragseal.kernel.policy import Policy
+from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.attestation.open_window import OpenWindows
+from ragseal.prover.attestation.proofs import Proofs
+from ragseal.prover.attestation.under_way import UnderWay
+from ragseal.prover.commitment import index, manifest, registry, window_secrets
+from ragseal.prover.commitment.agreed import Agreed
+from ragseal.prover.commitment.answer_size import AnswerBound
+from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
+from ragseal.prover.commitment.loaded import Loaded
+from ragseal.prover.commitment.manifest import CarriedCoins, Progress
+from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.commitment.room import require_room
+from ragseal.prover.commitment.slots import Readable
+from ragseal.prover.commitment.update_secrets import UpdateSecrets, load_update, store_update, update_key
+from ragseal.prover.commitment.updates import UpdateTools, make_update
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
+from ragseal.prover.commitment.window_secrets import WindowSecrets
+from ragseal.prover.estimate.estimate import Estimates
+from ragseal.prover.provider.backends import Backends, Environment
+from ragseal.prover.provider.coins import Coins
+from ragseal.prover.storage.history import coarse
+from ragseal.prover.storage.journal import Entry, Journal
+from ragseal.prover.storage.retirement import require_kept
+from ragseal.prover.storage.rollback import refuse_rollback
+from ragseal.prover.storage.state import State
+from ragseal.prover.storage.window import Window
+from ragseal.prover.workers.interface import Workers
+from ragseal.prover.workers.turns import Turns
+
+KEPT_WINDOWS = 1  #: whose matrices, and whose registries, stay in memory beside those in force
+KEPT_UPDATES = 2  #: whose matrices stay in memory beside those of the two newest
+
+log = logging.getLogger("ragseal.provider")
+
+
+class Provider:
+    """A provider whose state and ledger are open.  :meth:`close` it."""
+
+    def __init__(self, state: State, backends: Backends, environment: Environment | None = None) -> None:
+        """Open the ledger and replay it.
+
+        Raises:
+            LedgerError: the ledger is missing, in use, or holds what this program would not have written.
+        """
+        self.state = state
+        self.backends = backends
+        self.environment = environment or Environment()
+        self.ledger = state.open_ledger()
+        try:
+            refuse_rollback(state, self.ledger)
+            self.ledger.watch(state.remember_checkpoint)
+            self.journal = Journal(self.ledger, signature.public_bytes(state.key), state.frozen)
+        except BaseException:
+            self.ledger.close()
+            raise
+        self.workers: Workers | None = None
+        self.turns = Turns()  #: of proofs and blocks: each takes every core
+        self.under_way = UnderWay()
+        self.secrets = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        history = self.journal.history
+        self.coins = Coins(state, history, backends, self.environment.draw, self.secrets, self.turns)
+        self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
+        self.windows = OpenWindows(history, backends.keys, self.secrets, self.updates)
+        self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
+        self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
+
+    def write_with(self, generator: Generator) -> None:
+        """Answers in words are written by this from now on; before anything is served."""
+        self.backends = replace(self.backends, generator=generator)
+
+    def prove_with(self, workers: Workers | None) -> None:
+        """Proofs are made by these from now on, or by this process; before anything is served."""
+        self.workers = self.coins.workers = workers
+
+    def _in_force(self) -> frozenset[bytes]:
+        """The newest window and the one that is open: what concerns them waits for no other's."""
+        history = self.journal.history
+        return frozenset(one.digest for one in (history.newest, history.open) if one is not None)
+
+    def _answering(self) -> frozenset[bytes]:
+        """The versions that the open window answers from, one more than those: the newest may not be public yet."""
+        window = self.journal.history.open
+        newest = () if window is None else window.updates[-ANSWERING - 1 :]
+        return frozenset(update_key(one.manifest, one.number) for _, one in newest)
+
+    def _load_update(self, key: bytes) -> UpdateSecrets:
+        require_kept(self.state, key[:-4])
+        window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
+        if not 0 < number <= len(window.updates):
+            raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
+        return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+
+    def _load_enrolments(self, key: bytes) -> OpenEnrolments:
+        window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
+        return open_enrolments(self.state, window.manifest, window.digest, number)
+
+    @property
+    def public_key(self) -> bytes:
+        return signature.public_bytes(self.state.key)
+
+    def window_secrets(self, manifest: bytes) -> WindowSecrets:
+        """A window's secrets, loaded once and checked against its manifest.  Blocks."""
+        return self.secrets.get(manifest)
+
+    def _load_window(self, manifest: bytes) -> WindowSecrets:
+        known = self.journal.history.windows.get(manifest)
+        return window_secrets.load_window(self.state, manifest, None if known is None else known.thinning)
+
+    def seats(self, named: Sequence[Seat] = ()) -> tuple[Seat, ...]:
+        """The auditors of the next manifest: those ``named``, else the one under whose key proofs will be made.
+
+        Raises:
+            ConfigurationError: nobody is known.
+            CommitmentError: a name that no auditor has.
+        """
+        key = self.backends.keys.newest().digest
+        found = self.state.auditor_of(key)
+        if named:
+            for one in named:
+                one.validate()
+            return tuple(named)
+        if found is None:
+            raise ConfigurationError(
+                f"nobody knows the auditor of key {key.hex()[:16]}: `ragseal-provider fetch-keys` brings its beacon "
+                "key along, or name it with --auditor (`ragseal-verifier init` printed its key)"
+            )
+        return (Seat(AUDITOR, found),)
+
+    def commit(
+        self,
+        policy: Policy,
+        window: str,
+        progress: Progress = lambda _: None,
+        auditors: Sequence[Seat] = (),
+        new_coins: bool = False,
+        agreed: Agreed | None = None,
+    ) -> Entry:
+        """Phase A: commit to every index and enter the manifest in the ledger.
+
+        Args:
+            new_coins: throw coins although the newest throw of the budget period could be carried on.
+            agreed: what the epsilon that was agreed to rests on; None: nobody was asked.
+
+        Raises:
+            CommitmentError: the window's name was used, it overlaps another, nothing to commit to, or not what was
+                agreed to any more.
+            ConfigurationError: no auditor's key is known.
+            PolicyError, ProofError, LedgerError: as they say.
+        """
+        made = self.prepare(policy, window, progress, auditors, new_coins, agreed)
+        progress("entering the manifest in the ledger")
+        return self.journal.append_now(lambda: made)
+
+    def prepare(
+        self,
+        policy: Policy,
+        window: str,
+        progress: Progress = lambda _: None,
+        auditors: Sequence[Seat] = (),
+        new_coins: bool = False,
+        agreed: Agreed | None = None,
+    ) -> SignedManifest:
+        """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
+
+        Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
+        """
+        self.journal.refuse_frozen()
+        for known in self.journal.history.windows.values():
+            if known.manifest.window == window:
+                raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
+        backends, seats = self.backends, self.seats(auditors)
+        if policy.answers:
+            stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
+        self._require_answerable(self.state, backends.keys.newest().cls, policy)
+        first = None if new_coins else self.carried(policy, seats)
+        if agreed is not None:
+            agreed.check_coins(b"" if first is None else first.digest)
+        if policy.coined and first is None:
+            self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
+        with self.state.snapshot() as documents:
+            made = manifest.prepare_window(
+                self.state,
+                documents,
+                backends.group,
+                backends.keys.newest(),
+                policy,
+                backends.embedder.identity().digest(),
+                window,
+                seats,
+                self.environment.draw,
+                progress,
+                self.coins.keys().newest() if policy.coined else None,
+                None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
+            )
+            self.journal.history.check_manifest(made.signed)
+            if agreed is not None and (policy.coined or policy.answers):  # all accounts' queries count for delta
+                agreed.check_accounts(places(made.signed.manifest))
+            window_secrets.store_window(self.state, made)
+        return made.signed
+
+    def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
+        """Raises CommitmentError: documents that are too long for one answer together."""
+        if not policy.answers:
+            bound = AnswerBound(cls.K, policy.capacity(cls), self.environment.answer_bytes)
+            for tenant, _ in index.tenants(self.state):
+                bound.require(documents, tenant)
+
+    def closing(self, window: Window) -> WindowClose:
+        """The closing entry of a window, as it stands in the writer's turn."""
+        now = max(coarse(self.environment.clock()), window.time)
+        return WindowClose(window.digest, len(window.records), now)
+
+    def end(self, window: Window) -> Entry:
+        """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
+        return self.journal.append_now(lambda: self.closing(window))
+
+    def carried(self, policy: Policy, auditors: Sequence[Seat] = ()) -> Window | None:
+        """The window whose coins the next one of this policy carries on; None where it throws its own.
+
+        Raises:
+            ConfigurationError: no auditor's key is known.
+        """
+        return self.coins.carried(policy, self.seats(auditors)) if policy.coined else None
+
+    def update(self, window: Window, time: int) -> UpdateSecrets:
+        """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
+
+        Args:
+            time: its tick; the window's own beginning where it has not opened yet.
+
+        Raises:
+            CommitmentError, ProofError, ConfigurationError: as they say; nothing is entered then.
+        """
+        manifest, backends = window.manifest, self.backends
+        coin = manifest.coins[0] if manifest.coins else None
+        number = len(window.updates) + 1
+        tools = UpdateTools(
+            backends.group,
+            backends.keys.view(manifest.key_digest),
+            None if coin is None else self.coins.backend(coin.key_digest),
+            self.environment.draw,
+        )
+        secrets = self.window_secrets(window.digest)
+        former = self.updates.get(update_key(window.digest, number - 1)).versions if number > 1 else secrets.versions
+        require_room(self.state, former.values())
+        with self.coins.key_in_use(coin), self.turns, self.state.snapshot() as documents:
+            self._require_answerable(documents, tools.key.cls, manifest.policy)
+            made = make_update(
+                self.state,
+                documents,
+                tools,
+                secrets,
+                self.coins.throw(window) if coin else None,
+                former,
+                number,
+                time,
+                lambda text: log.info("%s", text),
+            )
+            if window.close is not None or len(window.updates) >= number:
+                raise CommitmentError("the window went on without this version")
+            store_update(self.state, made)
+        return made
+
+    def new_estimates(self) -> Estimates:
+        """Phase C over this provider's windows; nothing is read before it is asked for."""
+        return Estimates(
+            self.state,
+            self.journal,
+            self.backends.group,
+            self.backends.estimate_keys,
+            self.windows,
+            self.environment.draw,
+            self.turns,
+            self.workers,
+        )
+
+    def new_proofs(self, workers: Workers | None = None) -> Proofs:
+        """Proofs of this provider's records, made when they are asked for, by ``workers`` or by this process."""
+        tools = self.backends
+        return Proofs(
+            self.state,
+            self.journal,
+            tools.group,
+            tools.engine,
+            self.windows,
+            self.environment.draw,
+            self.turns,
+            workers,
+        )
+
+    def forget(self, manifest: bytes) -> None:
+        """Hold nothing of a window's secrets any more."""
+        self.secrets.forget(manifest)
+        for _, update in self.journal.history.window(manifest).updates:
+            self.updates.forget(update_key(manifest, update.number))
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.state.close()
