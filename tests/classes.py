@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from ragseal.circuits.circuit import load_classes
@@ -22,9 +21,9 @@ def _of(kind: type[T], name: str) -> T:
 
 
 TINY = _of(RankedClass, "ranked-tiny-two")  #: what tests use: 126 slots, symmetric noise
-ANOTHER = replace(TINY, name="another")  #: a class beside it whose claim is finite for every list, too
+GAUSSIAN = _of(RankedClass, "ranked-tiny-gaussian")  #: the paper's noise
 ONE_SIDED = _of(RankedClass, "ranked-tiny-one")  #: of as many slots, without negative noise
 SHARDED = _of(ShardedClass, "sharded-tiny-two")  #: shards of as many slots
 LOTTERY = _of(LotteryClass, "lottery-tiny")
-FAMILIES = (TINY, ONE_SIDED, SHARDED, LOTTERY)  #: one class of every kind that a policy may name
+FAMILIES = (TINY, GAUSSIAN, ONE_SIDED, SHARDED, LOTTERY)  #: one class of every kind that a policy may name
 SMALL = CLASSES["ranked-small-two-10"]  #: of a size that people use

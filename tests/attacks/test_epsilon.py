@@ -21,7 +21,7 @@ from ragseal.verifier.report import claim, document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.world import AttackWorld, refused
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
@@ -125,7 +125,7 @@ def test_less_is_advertised_than_the_noise_gives() -> None:
         assert _world(**changes).audit().verdict == "PASS"
 
 
-@pytest.mark.parametrize(("cls", "shift"), [(TINY, 850)])
+@pytest.mark.parametrize(("cls", "shift"), [(TINY, 850), (GAUSSIAN, 700)])
 def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: RankedClass, shift: int) -> None:
     """From the largest n that is called finite on every epsilon is inf; up to it none is."""
     table = build_table(cls.law)

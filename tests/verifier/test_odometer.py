@@ -32,7 +32,7 @@ from ragseal.verifier.report import claim, document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.steps.log import LogView
-from tests.classes import ANOTHER, ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 from tests.simulator import CLS, NOW, OPENS, World, policy
 from tests.simulator.coined import CoinedWorld
 from tests.simulator.entries import signed_manifest
@@ -277,14 +277,16 @@ def test_the_largest_gain_of_the_period_counts() -> None:
 def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
     digest = bytes(range(32))
     world = World()
-    window(world, 0, class_name=ANOTHER.name, class_digest=digest, table_digest=noise.build_table(ANOTHER.law).digest())
+    window(
+        world, 0, class_name=GAUSSIAN.name, class_digest=digest, table_digest=noise.build_table(GAUSSIAN.law).digest()
+    )
     window(world, 1)
     own = world.auditor()
-    auditor = replace(own, classes={**own.classes, ANOTHER.name: (ANOTHER, digest)})
+    auditor = replace(own, classes={**own.classes, GAUSSIAN.name: (GAUSSIAN, digest)})
     found = audited(world, auditor)
     assert found.budget is not None
     reports = found.budget.report.reports
-    assert set(reports) == {TINY.name, ANOTHER.name}
+    assert set(reports) == {TINY.name, GAUSSIAN.name}
     assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
     assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
     undecided(world, 11, "no circuit class")

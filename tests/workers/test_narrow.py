@@ -20,10 +20,10 @@ from ragseal.kernel.policy import comparison_room
 from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
-from tests.classes import TINY
+from tests.classes import FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = ("tiny", "ranked-tiny-two", "sharded-tiny-two", "lottery-tiny", "ranked-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "tiny", "ranked-small-one-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
