@@ -37,6 +37,7 @@ from ragseal.prover.planning.lottery import spread, whole_gain
 from ragseal.prover.planning.workload import Workload
 from ragseal.prover.provider import assembly
 from tests.attacks.lottery_scene import asked
+from tests.classes import TINY as SYMMETRIC
 from tests.simulator import provider as scene
 from tests.simulator.live import live
 
@@ -185,7 +186,7 @@ def test_prizes_that_the_class_does_not_have_are_refused(prizes: int) -> None:
     with pytest.raises(PolicyError, match=f"has 3 prizes at most and {prizes} are asked for"):
         Candidate(Shape(TINY, True), Window.of(0.2, 1.0), 100, budget, prizes)
     with pytest.raises(PolicyError, match="has 0 prizes at most and 1 are asked for"):
-        Candidate(Shape(CLASSES["tiny"], True), Window.of(0.2, 1.0), 100, budget, 1)
+        Candidate(Shape(SYMMETRIC, True), Window.of(0.2, 1.0), 100, budget, 1)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
 from tests.simulator import CLS, NOW, OPENS, World, policy
+from tests.simulator.parties import LOUD
 
 HOUR = 3600
 
@@ -90,7 +91,7 @@ def test_a_new_period_starts_at_nothing_and_nothing_is_said_before_the_first_win
     assert values["coalition_queries"] == 6
 
 
-@pytest.mark.parametrize("changes", [{"gain": 12, "lo": 0, "hi": 4000, "k_max": 50}, {"delta": "1/" + "1" + "0" * 30}])
+@pytest.mark.parametrize("changes", [{**LOUD, "k_max": 50}, {"delta": "1/" + "1" + "0" * 30}])
 def test_a_budget_without_an_epsilon_is_said(changes: dict[str, Any]) -> None:
     values = spending([], classes, policy(**changes))
     assert values.get("epsilon") == "inf" or "used up" in values["error"]

@@ -28,6 +28,7 @@ from ragseal.verifier.report.board import LIMITS
 from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample
+from tests.classes import TINY
 from tests.simulator import World, asked, policy, pseudonym
 
 
@@ -56,7 +57,9 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
         "unchecked": 0,
         "acknowledged": 5,
     }
-    assert {"truncation", "overflow", "grid", "places", "bias"} <= set(values["epsilon"]["accounting"]["tiny"]["delta"])
+    assert {"truncation", "overflow", "grid", "places", "bias"} <= set(
+        values["epsilon"]["accounting"][TINY.name]["delta"]
+    )
     assert "total_seconds" in values["timings"]
 
 
