@@ -61,8 +61,9 @@ package: setup  ## wheel and source distribution, built and tried in clean envir
 release: setup  ## one commit that is a release: VERSION=X.Y.Z; prints the signed tag that its owner sets
 	@$(BIN)/python scripts/release.py "$(VERSION)"
 
-docs: setup  ## regenerate docs/reference
+docs: setup  ## regenerate docs/reference, and the generated parts of spec/
 	@$(BIN)/python scripts/docs.py
+	@$(BIN)/python scripts/spec.py
 
 bench: setup  ## measurements; results and machine go to bench/results/ (adapters: where `make test-extras` has brought their frameworks)
 	@$(BIN)/python -m bench.performance
