@@ -41,7 +41,8 @@ test: setup  ## the test suite, Python and Rust, without what takes minutes
 		$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long" --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
 		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))
 
-test-long: setup  ## what `make test` leaves out: thirty kills, a million entries, a window without the native module, whole ceremonies
+test-long: setup  ## what `make test` leaves out: thirty kills, a million entries, a window without the native module, whole ceremonies, emulated AVX-512
+	@cd native && cargo test --release --lib --quiet --features emulated -- simd curve poseidon
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long --max-worker-restart=0 $$(grep -rl --include='test_*.py' 'mark\.long' tests)
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped

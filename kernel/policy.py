@@ -14,6 +14,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ragseal.kernel import noise
+from ragseal.kernel.claims import ANSWERS as ANSWERS
+from ragseal.kernel.claims import CLAIMS, Form, form_of
+from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
+from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
@@ -25,9 +29,6 @@ from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
 
 MAX_DIMENSION = 4096
-EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
-ANSWERS = "answers"
-CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
 LONGEST_WINDOW = 366 * 86400  #: seconds
 _MINUTE = 60  #: seconds: openings state the minute, as records do (COARSE_TIME)
@@ -162,9 +163,14 @@ class Policy(Message):
         return table.prizes if isinstance(table, PrizeTable) else 0
 
     @property
+    def form(self) -> Form:
+        """What the claim means to the bytes."""
+        return form_of(self.claim)
+
+    @property
     def coined(self) -> bool:
         """Whether slots are hidden by coins."""
-        return self.claim == UNTIL_DELIVERED
+        return self.form.coin
 
     @property
     def guarded(self) -> bool:
@@ -178,7 +184,7 @@ class Policy(Message):
     @property
     def answers(self) -> bool:
         """Whether records are about histograms of keywords, which no column gives, and not about documents' scores."""
-        return self.claim == ANSWERS
+        return self.form.words
 
     def shift(self, cls: AttestationClass) -> int:
         """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class.
@@ -264,15 +270,15 @@ class Policy(Message):
         most = (1 << COIN_BITS) - 1
         if self.coined and not 1 <= self.hidden <= most:
             raise PolicyError(
-                f"the claim {UNTIL_DELIVERED} needs a coin that hides 1 to {most} of {most + 1} slots, not "
+                f"the claim {self.claim} needs a coin that hides 1 to {most} of {most + 1} slots, not "
                 f"{self.hidden}: the nearest is hidden = {min(max(self.hidden, 1), most)}"
             )
         if not self.coined and self.hidden:
             raise PolicyError(f"the claim {self.claim} has no coin: hidden must be 0, not {self.hidden}")
         self._validate_answers()
-        if self.claim == EVERY_LIST and not self.gate:
+        if self.form.counted and not self.gate:
             raise PolicyError(
-                f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
+                f"epsilon of the claim {self.claim} is that of k_max accounts: the estimate must gate the verdict"
             )
 
     def _validate_guard(self) -> None:

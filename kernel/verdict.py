@@ -15,9 +15,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from ragseal.kernel import signature
+from ragseal.kernel.claims import FORMS
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
@@ -88,18 +88,18 @@ class Claimed(Message):
     word: tuple[str, ...]
 
     def validate(self) -> None:
-        if self.claim not in (EVERY_LIST, UNTIL_DELIVERED, ANSWERS):
+        form = FORMS.get(self.claim)
+        if form is None:
             raise EncodingError(f"a verdict's claim is none of this version's: {self.claim!r}")
         for name in ("epsilon", "delta"):
             _check_bound(name, getattr(self, name))
-        if self.claim == UNTIL_DELIVERED:
+        if form.returned:
             _check_bound("return", self.returned)
         elif self.returned:
             raise EncodingError(f"the claim {self.claim} has no return")
-        counted = self.claim == EVERY_LIST
         for name in ("coalition", "queries"):
-            if not (_COUNT.fullmatch(getattr(self, name)) if counted else getattr(self, name) == ANY):
-                raise EncodingError(f"{name} of the claim {self.claim} is {'a count' if counted else ANY}")
+            if not (_COUNT.fullmatch(getattr(self, name)) if form.counted else getattr(self, name) == ANY):
+                raise EncodingError(f"{name} of the claim {self.claim} is {'a count' if form.counted else ANY}")
         if self.period_from % 60 or self.period_from > LAST_MINUTE:
             raise EncodingError("a budget period begins with a whole minute, before the year 10000")
         if bool(self.left_out) != bool(self.epsilon_log):
@@ -111,7 +111,7 @@ class Claimed(Message):
 
     def text(self) -> str:
         """As the verdict's line has it."""
-        delivered = f" unseen={self.epsilon} return={self.returned}" if self.claim == UNTIL_DELIVERED else ""
+        delivered = f" unseen={self.epsilon} return={self.returned}" if self.returned else ""
         log = f" epsilon_log={self.epsilon_log}" if self.left_out else ""
         return " ".join(
             (

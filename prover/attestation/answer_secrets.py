@@ -14,12 +14,11 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.kernel.attestation import SignedRequest
 from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.answering_context import AnsweringContext
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.pending import Pending
 from ragseal.prover.attestation.retrieval import PLACE, Place, QuerySecrets, answer_query, query_key
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.window import Window
 from ragseal.runtime.group_commit import Batches
 
 Row = tuple[bytes, str, int, bytes, bytes]  #: a Place, and secrets
@@ -31,8 +30,7 @@ MAX_ANSWERED = 16  #: requests that are worked on together and whose secrets sha
 class AnswerJob:
     """A request whose answer is to be computed."""
 
-    window: Window
-    secrets: WindowSecrets
+    opened: OpenWindow
     version: Version
     message: SignedRequest
     pending: Pending
@@ -73,7 +71,7 @@ class AnswerSecrets:
         """One transaction, and so one sync, for all that could be computed."""
         outcomes: list[QuerySecrets | Exception] = []
         rows: list[Row] = []
-        places = [query_key(job.window.digest, job.message) for job in jobs]
+        places = [query_key(job.opened.digest, job.message) for job in jobs]
         known = kept_secrets(self._state, places)
         for job, place in zip(jobs, places, strict=True):
             try:
@@ -94,16 +92,17 @@ class AnswerSecrets:
         return outcomes
 
     def _compute(self, job: AnswerJob) -> QuerySecrets:
-        window, secrets, request, tools = job.window, job.secrets, job.message.request, self._tools
+        opened, request, tools = job.opened, job.message.request, self._tools
+        window = opened.window
         if window.beacon is None:
             raise AttestationError("the window is not open")
         return answer_query(
             tools.group,
             tools.engine,
-            tools.key_of(window.manifest.key_digest),
+            opened.key,
             job.version,
-            window.manifest.policy,
-            noise_key(secrets.limbs, window.beacon, request.ctx()),
+            opened.policy,
+            noise_key(opened.secrets.limbs, window.beacon, request.ctx()),
             job.pending.embedding,
             job.pending.blinder,
             tools.draw,

@@ -30,6 +30,7 @@ from ragseal.prover.attestation.answering_versions import AnsweringVersions
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.attested import CANNOT_WRITE
 from ragseal.prover.attestation.kept_embeddings import KeptEmbeddings
+from ragseal.prover.attestation.open_window import OpenWindow, OpenWindows
 from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, Fixed, PrepareJob
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding
@@ -42,10 +43,8 @@ from ragseal.prover.base.limits import (
     UNWRITTEN_A_SECOND,
     Prepares,
 )
-from ragseal.prover.commitment.loaded import Loaded, Loads
+from ragseal.prover.commitment.loaded import Loads
 from ragseal.prover.commitment.registry import window_account
-from ragseal.prover.commitment.update_secrets import UpdateSecrets
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.history import coarse
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import require_kept
@@ -80,15 +79,13 @@ class Attestation:
         state: State,
         journal: Journal,
         tools: AnsweringContext,
-        windows: Loaded[WindowSecrets],
-        updates: Loaded[UpdateSecrets],
+        windows: OpenWindows,
         proof_mode: int,
         on_record: Callable[[bytes, int], None],
         tick: float = 0.0,
     ) -> None:
         """
         Args:
-            windows: the windows' secrets, and ``updates`` those of the versions that windows with ticks answer from.
             on_record: told (manifest digest, seq) of every new record.
             tick: answers leave at multiples of so many seconds after their request, so that their time says little.
         """
@@ -96,8 +93,9 @@ class Attestation:
         self._journal = journal
         self._tools = tools
         self._answers = Answers(state, tools.answer_bytes)
-        self._windows = Loads(windows, "this account asks for answers of too many old windows")
-        loads = Loads(updates, "this account asks for answers from too many old versions of the index")
+        self._windows = windows
+        self._secrets = Loads(windows.secrets, "this account asks for answers of too many old windows")
+        loads = Loads(windows.updates, "this account asks for answers from too many old versions of the index")
         self._versions = AnsweringVersions(state, journal, loads, tools.clock)
         self._proof_mode = proof_mode
         self._on_record = on_record
@@ -131,8 +129,8 @@ class Attestation:
             self._accounts[manifest, pseudonym] = known
         return known
 
-    async def _window_secrets(self, window: Window, account: Account) -> WindowSecrets:
-        return await self._windows.of(window.digest, account.public_key)
+    async def _opened(self, window: Window, account: Account) -> OpenWindow:
+        return self._windows.holding(window, await self._secrets.of(window.digest, account.public_key))
 
     # --- message 1 ---
 
@@ -170,8 +168,8 @@ class Attestation:
         offered = decode_embedding(message.embedding)
         if message.embedding:
             fixedpoint.check_embedding(offered, window.manifest.policy.dimension)
-        secrets = await self._window_secrets(window, account)
-        offer = PrepareJob(message, canonical, secrets.blinding, window.manifest.policy.dimension)
+        opened = await self._opened(window, account)
+        offer = PrepareJob(message, canonical, opened.secrets.blinding, window.manifest.policy.dimension)
         if message.embedding:
             embedding, blinder, c_e = await self._fixing.submit(offer)
         else:
@@ -284,12 +282,12 @@ class Attestation:
         """An account's next query, once all that it takes is loaded.  Its window is open: nobody's bucket is asked."""
         self._journal.refuse_frozen()
         request = message.request
-        secrets = await self._window_secrets(window, account)
+        opened = await self._opened(window, account)
         with self._charged(account):
             await self._versions.check_enrolled(window, request.account, request.index_digest)
-            await self._check_acknowledgement(window, secrets, account, message)
-        version = await self._versions.of(window, secrets, account, request.index_digest)
-        return AnswerJob(window, secrets, version, message, pending)
+            await self._check_acknowledgement(opened, account, message)
+        version = await self._versions.of(opened, account, request.index_digest)
+        return AnswerJob(opened, version, message, pending)
 
     async def _answer(self, window: Window, account: Account, message: SignedRequest, pending: Pending) -> Answered:
         job = await self._job(window, account, message, pending)
@@ -304,7 +302,7 @@ class Attestation:
         instant as the answer.  Work that is not done by then, which only a machine that is overloaded brings about, is
         refused at the next multiple of the policy's seconds; sent again, the request is answered from what was done.
         """
-        window, message = job.window, job.message
+        window, message = job.opened.window, job.message
         by, timer = window.manifest.policy.answered_by, self._tools.timer
         with self._charged(account):  # seconds may have passed
             self._admission.check_still(window, account, message)
@@ -329,25 +327,21 @@ class Attestation:
 
     async def _recorded(self, job: AnswerJob, account: Account, kept: QuerySecrets, time: int) -> Answered:
         """Enter the record, of this coarse time, and make the answer."""
-        window, request = job.window, job.message.request
-        openings = self._answers.openings(job.secrets, job.version, kept)  # what cannot be made or sent gets no record
+        secrets, window, request = job.opened.secrets, job.opened.window, job.message.request
+        openings = self._answers.openings(secrets, job.version, kept)  # what cannot be made or sent gets no record
         entry, record = await self._append(job, account, kept, time)
-        answer = self._answers.sealed(job.secrets, record, entry, openings)
+        answer = self._answers.sealed(secrets, record, entry, openings)
         self._receipts[window.digest, request.account] = request.ctr, answer.receipt.digest()
         self._pending.drop(window.digest, request.account, request.request_id)
         self._on_record(window.digest, record.seq)
         return Answered.of(answer)
 
-    async def _check_acknowledgement(
-        self, window: Window, secrets: WindowSecrets, account: Account, message: SignedRequest
-    ) -> None:
-        request, last = message.request, NO_RECEIPT
+    async def _check_acknowledgement(self, opened: OpenWindow, account: Account, message: SignedRequest) -> None:
+        window, request, last = opened.window, message.request, NO_RECEIPT
         if request.ctr > 1:
             ctr, last = self._receipts.get((window.digest, request.account), (0, NO_RECEIPT))
             if ctr != request.ctr - 1:  # not answered by this process
-                answer = await self._made_again(
-                    window, secrets, account, window.seq_of[request.account, request.ctr - 1]
-                )
+                answer = await self._made_again(opened, account, window.seq_of[request.account, request.ctr - 1])
                 last = answer.receipt.digest()
                 self._receipts[window.digest, request.account] = request.ctr - 1, last
         if request.last_receipt != last:
@@ -357,7 +351,7 @@ class Attestation:
 
     async def _append(self, job: AnswerJob, account: Account, kept: QuerySecrets, time: int) -> tuple[Entry, Record]:
         made: list[Record] = []
-        window, message = job.window, job.message
+        window, message = job.opened.window, job.message
 
         def build() -> Record:
             if not window.manifest.policy.answers:  # whose requests are admitted for good
@@ -389,12 +383,12 @@ class Attestation:
                 f"{counted(window.counters.get(request.account, 0), 'time')} in this window, or ask in the next window"
             )
         await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
-        secrets = await self._window_secrets(window, account)
-        return Answered.of(await self._made_again(window, secrets, account, seq))
+        opened = await self._opened(window, account)
+        return Answered.of(await self._made_again(opened, account, seq))
 
-    async def _made_again(self, window: Window, secrets: WindowSecrets, account: Account, seq: int) -> SealedAnswer:
+    async def _made_again(self, opened: OpenWindow, account: Account, seq: int) -> SealedAnswer:
         """The answer for a record of this account, from what is stored."""
-        entry = await asyncio.to_thread(self._journal.entry, window.records[seq])
+        entry = await asyncio.to_thread(self._journal.entry, opened.window.records[seq])
         named = Record.decode(entry.data).signed.request.index_digest
-        version = await self._versions.of(window, secrets, account, named)
-        return await asyncio.to_thread(self._answers.again, secrets, version, entry)
+        version = await self._versions.of(opened, account, named)
+        return await asyncio.to_thread(self._answers.again, opened.secrets, version, entry)

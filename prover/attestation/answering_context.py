@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
 from ragseal.generators import Generator
-from ragseal.groth16.keys import KeyView
 from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.attestation.under_way import UnderWay
@@ -19,10 +18,9 @@ from ragseal.runtime.timer import Timer
 
 @dataclass(frozen=True)
 class AnsweringContext:
-    """Keys, engine, curve, embedder, and the edges' clock and randomness."""
+    """Engine, curve, embedder, and the edges' clock and randomness."""
 
     group: Group
-    key_of: Callable[[bytes], KeyView]  #: key digest -> key
     engine: Engine
     embedder: Embedder
     draw: Draw

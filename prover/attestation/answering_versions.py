@@ -10,11 +10,11 @@ from collections.abc import Callable
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.commitment import enrolling
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.loaded import Loads
 from ragseal.prover.commitment.update_secrets import UpdateSecrets, update_key
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
@@ -38,12 +38,12 @@ class AnsweringVersions:
         self._updates = updates
         self._clock = clock
 
-    async def of(self, window: Window, secrets: WindowSecrets, account: Account, digest: bytes) -> Version:
+    async def of(self, opened: OpenWindow, account: Account, digest: bytes) -> Version:
         """The version of the account's index with this digest."""
-        number = window.number_of(digest)
+        number = opened.window.number_of(digest)
         if not number:
-            return secrets.versions[account.tenant]
-        update = await self._updates.of(update_key(window.digest, number), account.public_key)
+            return opened.version(account.tenant, digest)
+        update = await self._updates.of(update_key(opened.digest, number), account.public_key)  # beside the event loop
         return update.versions[account.tenant]
 
     async def wait_for_first(self, window: Window) -> None:

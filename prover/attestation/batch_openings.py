@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from ragseal.backends.mechanism import ShardHints
-from ragseal.groth16.keys import KeyView
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
@@ -20,11 +19,11 @@ from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
 from ragseal.kernel.sharded_statement import verify_thresholds
 from ragseal.kernel.transcript import challenge
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
 from ragseal.prover.base.randomness import Draw, packed_scalars
 from ragseal.prover.commitment.columns import embedding_generators
 from ragseal.prover.commitment.index import Version
-from ragseal.prover.storage.window import Window
 from ragseal.prover.workers.turns import Turns
 
 
@@ -65,13 +64,12 @@ class BatchOpenings:
     """Opens one batch; every nonce is fresh.  Each opening takes its turn among whatever else takes every core."""
 
     group: Group
-    key: KeyView
+    opened: OpenWindow
     items: Sequence[BatchItem]
     cases: Sequence[Case]  #: of the items, in their order
-    packed_hints: Callable[[Window, Case], ShardHints]  #: of every shard, and (v*, i*) where they share one
+    packed_hints: Callable[[OpenWindow, Case], ShardHints]  #: of every shard, and (v*, i*) where they share one
     draw: Draw
     turns: Turns
-    window: Window
     wanted_still: Callable[[], None]  #: asked for every record; raises when nobody waits any more
 
     def __repr__(self) -> str:
@@ -79,26 +77,26 @@ class BatchOpenings:
 
     @cached_property
     def context(self) -> bytes:
-        return proofs.batch_context(self.key.digest, self.window.digest, self.items)
+        return proofs.batch_context(self.opened.key.digest, self.opened.digest, self.items)
 
     def links(self) -> tuple[SameEmbeddingOpening, ...]:
         """One of each index version, by tenant and number."""
         versions = {item.version: case.version for item, case in zip(self.items, self.cases, strict=True)}
-        opens = self._histograms if self.window.manifest.policy.answers else self._link
+        opens = self._histograms if self.opened.policy.answers else self._link
         return tuple(
             SameEmbeddingOpening(tenant, opens(version), number)
             for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
         )
 
     def hints(self) -> Opening:
-        bases = self.key.hint_bases
+        bases = self.opened.key.hint_bases
         size = bases.size
         commitments = proofs.hint_commitments(bases, self.items)
         weights = iter(powers(batching_challenge("hints", self.context), len(commitments)))
         witness = bytes(32 * size)
         for case in self.cases:
             with self.turns:
-                hints = self.packed_hints(self.window, case)
+                hints = self.packed_hints(self.opened, case)
             for shard in range(len(hints)):  # one at a time: a hint vector is megabytes
                 with self.turns:
                     self.wanted_still()
@@ -115,13 +113,13 @@ class BatchOpenings:
 
     def thresholds(self) -> tuple[Opening, ...]:
         """That of all C_v, where the class is for shards."""
-        bases = self.key.thresholds
+        bases = self.opened.key.thresholds
         if bases is None:
             return ()
         committed = [c_v for item in self.items for c_v in item.entry.c_v]
 
         def witness(case: Case) -> list[int]:
-            found = self.packed_hints(self.window, case).threshold
+            found = self.packed_hints(self.opened, case).threshold
             if found is None:
                 raise ProofError("an index of shards has a threshold")
             return [*found, threshold_blinder(case.kept.rho_hint, found)]
@@ -149,7 +147,7 @@ class BatchOpenings:
         here = proofs.link_context(self.context, version.tenant, version.digest)
         dimension = version.matrix.shape[1]
         generators = embedding_generators(self.group, dimension)
-        columns, b = version.in_force.points, self.key.scores.b
+        columns, b = version.in_force.points, self.opened.key.scores.b
         return self._open(
             "link",
             here,
@@ -172,7 +170,7 @@ class BatchOpenings:
     def _histograms(self, version: Version) -> Opening:
         own, cases = self._of(version)
         here = proofs.histogram_context(self.context, version.tenant, version.digest)
-        scores = self.key.scores
+        scores = self.opened.key.scores
         return self._open(
             "histogram",
             here,

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
 from ragseal.backends.mechanism import Engine
-from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend
 from ragseal.kernel import proofs
 from ragseal.kernel.bn254 import Group
@@ -24,17 +23,15 @@ from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry
 from ragseal.prover.attestation.backlog import Backlog
 from ragseal.prover.attestation.batch_openings import BatchOpenings, Case
+from ragseal.prover.attestation.open_window import OpenWindow, OpenWindows
 from ragseal.prover.attestation.shard_proofs import ShardProofs
 from ragseal.prover.attestation.statements import Statements
 from ragseal.prover.base.randomness import Draw
-from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.kept_deliveries import KeptDeliveries, proofs_ask
 from ragseal.prover.storage.retirement import is_retired, require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.stopped_keys import stop_key, stopped
-from ragseal.prover.storage.window import Window
 from ragseal.prover.workers.checked import checked_proof
 from ragseal.prover.workers.in_order import InOrder
 from ragseal.prover.workers.interface import UnreachedError, Workers
@@ -54,26 +51,21 @@ class Proofs:
         journal: Journal,
         group: Group,
         engine: Engine,
-        key_of: Callable[[bytes], KeyView],
-        backend_of: Callable[[bytes], AttestationBackend],
-        secrets_of: Callable[[bytes], WindowSecrets],
-        version_of: Callable[[Window, str, bytes], Version],
+        windows: OpenWindows,
         draw: Draw,
         turns: Turns | None = None,
         workers: Workers | None = None,
     ) -> None:
         """
         Args:
-            version_of: the version of a tenant's index in a window that has this digest; blocks.
             turns: shared with whatever else takes every core as a proof does.
             workers: who makes the Groth16 proofs; None: this process.
         """
         self._state = state
         self._journal = journal
         self._group = group
-        self._statements = Statements(state, journal, group, engine, key_of, version_of)
-        self._backend_of = backend_of
-        self._secrets_of = secrets_of
+        self._statements = Statements(state, journal, group, engine)
+        self._windows = windows
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -177,14 +169,14 @@ class Proofs:
         if known is not None:
             return known
         require_kept(self._state, manifest)
-        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
-        key_digest = self._statements.key(window).digest
+        opened = self._windows.of(manifest)
+        key_digest = opened.key.digest
         self._require_working(key_digest)
         with self._turns:
-            case = self._statements.case(window, secrets, seq)
-        own = self._own_ahead(key_digest)
+            case = self._statements.case(opened, seq)
+        own = self._own_ahead(opened)
         try:  # from here on a ProofError is the statement's or its proof's, not that of a file that is away
-            entry = self._make(window, secrets, case, own, asked)
+            entry = self._make(opened, case, own, asked)
         except ProofError as error:
             if stopped(self._state, key_digest) is None:
                 stop_key(self._state, key_digest, str(error))
@@ -203,23 +195,21 @@ class Proofs:
                 f"proving under this key was stopped by a failure ({reason}): find out why before `release-key`"
             )
 
-    def _own_ahead(self, key_digest: bytes) -> Callable[[], AttestationBackend]:
+    def _own_ahead(self, opened: OpenWindow) -> Callable[[], AttestationBackend]:
         """This process's own back end: without workers loaded now, before it takes a turn; with them, if need be."""
         if self._workers is not None:
-            return lambda: self._backend_of(key_digest)
-        backend = self._backend_of(key_digest)
+            return opened.backend
+        backend = opened.backend()
         return lambda: backend
 
-    def _make(
-        self, window: Window, secrets: WindowSecrets, case: Case, own: Callable[[], AttestationBackend], asked: bool
-    ) -> ProofEntry:
-        key, workers = self._statements.key(window), self._workers
+    def _make(self, opened: OpenWindow, case: Case, own: Callable[[], AttestationBackend], asked: bool) -> ProofEntry:
+        key, workers = opened.key, self._workers
         with self._turns:
             self._require_working(key.digest)
-            made = self._statements.proving(window, secrets, case)
+            made = self._statements.proving(opened, case)
 
         def proven(shard: int) -> tuple[bytes, bytes]:
-            place = window.digest, made.seq, shard
+            place = opened.digest, made.seq, shard
             with self._turns:
                 self._require_working(key.digest)
                 one = made.shard(shard)
@@ -281,13 +271,13 @@ class Proofs:
             if always:
                 self._kept.keep(manifest, proofs_ask(wanted), known, always)
             return known
-        secrets = self._secrets_of(manifest)
+        opened = self._windows.of(manifest)
         entries = list(self.prove_each(manifest, wanted, wanted_still))
         cases, items = [], []
         for entry in entries:
             wanted_still()
-            case = self._statements.case(window, secrets, entry.seq)
-            c_w = self._statements.c_w(window, case.record)
+            case = self._statements.case(opened, entry.seq)
+            c_w = self._statements.c_w(opened, case.record)
             cases.append(case)
             items.append(
                 BatchItem(
@@ -296,13 +286,12 @@ class Proofs:
             )
         opens = BatchOpenings(
             self._group,
-            self._statements.key(window),
+            opened,
             items,
             cases,
             self._statements.hints,
             self._draw,
             self._turns,
-            window,
             wanted_still,
         )
         made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints(), opens.thresholds()).encode()

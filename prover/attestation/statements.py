@@ -26,13 +26,11 @@ from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofEntry, statement_of
 from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.attestation.batch_openings import Case, hint_blinders, threshold_blinder
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
-from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
-from ragseal.prover.storage.window import Window
 
 
 @dataclass(frozen=True)
@@ -81,24 +79,20 @@ class Statements:
         journal: Journal,
         group: Group,
         engine: Engine,
-        key_of: Callable[[bytes], KeyView],
-        version_of: Callable[[Window, str, bytes], Version],
     ) -> None:
-        """``version_of``: the version of a tenant's index in a window that has this digest; blocks."""
         self._state = state
         self._journal = journal
         self._group = group
         self._engine = engine
-        self._key_of = key_of
-        self._version_of = version_of
 
-    def case(self, window: Window, secrets: WindowSecrets, seq: int) -> Case:
+    def case(self, opened: OpenWindow, seq: int) -> Case:
         """Record ``seq`` of a window.
 
         Raises:
             AttestationError: no such record, or the window is retired.
             ProofError: its secrets are missing, or another record's.
         """
+        window = opened.window
         if not 0 <= seq < len(window.records):
             raise AttestationError(f"window {window.manifest.window!r} has no record {seq}, only {len(window.records)}")
         record = Record.decode(self._journal.data(window.records[seq]))
@@ -116,47 +110,43 @@ class Statements:
             digest=record.digest(),
             statement=statement_of(
                 window.manifest.policy,
-                self.key(window).cls,
+                opened.key.cls,
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
                 ctx=request.ctx(),
                 t_commit=record.t_commit,
             ),
             kept=kept,
-            version=self._version_of(window, secrets.account(request.account).tenant, request.index_digest),
-            key=mechanism.noise_key(secrets.limbs, window.beacon, request.ctx()),
+            version=opened.version(opened.tenant(request.account), request.index_digest),
+            key=mechanism.noise_key(opened.secrets.limbs, window.beacon, request.ctx()),
         )
 
-    def hints(self, window: Window, case: Case) -> ShardHints:
+    def hints(self, opened: OpenWindow, case: Case) -> ShardHints:
         """The packed hints of every shard of a record, megabytes each; they are never stored."""
-        return self._hints(window, case, self._scores(window, case))
+        return self._hints(opened, case, self._scores(opened, case))
 
-    def _hints(self, window: Window, case: Case, scores: Scores) -> ShardHints:
-        prizes = window.manifest.policy.prizes(self.key(window).cls)
+    def _hints(self, opened: OpenWindow, case: Case, scores: Scores) -> ShardHints:
+        prizes = opened.policy.prizes(opened.key.cls)
         return self._engine.shard_hints(case.key, scores, case.statement.hmax, prizes)
 
-    def _scores(self, window: Window, case: Case) -> Scores:
-        return record_scores(window.manifest.policy, self.key(window).cls, case.version, case.kept)
+    def _scores(self, opened: OpenWindow, case: Case) -> Scores:
+        return record_scores(opened.policy, opened.key.cls, case.version, case.kept)
 
-    def key(self, window: Window) -> KeyView:
-        """The key under which a window is proven."""
-        return self._key_of(window.manifest.key_digest)
-
-    def c_w(self, window: Window, record: Record) -> bytes:
+    def c_w(self, opened: OpenWindow, record: Record) -> bytes:
         """The commitment to a record's shifted scores."""
-        key, policy = self.key(window), window.manifest.policy
+        key, policy = opened.key, opened.policy
         return proofs.shifted_scores(self._group, [record.c_y], key.sum_y, policy, key.cls)[0]
 
-    def proving(self, window: Window, secrets: WindowSecrets, case: Case) -> Proving:
+    def proving(self, opened: OpenWindow, case: Case) -> Proving:
         """What a record's proofs are made from.  ProofError: nothing can be proven about it."""
-        policy, kept, key = window.manifest.policy, case.kept, self.key(window)
+        policy, kept, key = opened.policy, case.kept, opened.key
         e = [] if policy.answers else decode_embedding(kept.embedding)
         columns = () if policy.answers else case.version.in_force.blinders
-        rhos, c_w = kept.shard_rhos, split_points(self.c_w(window, case.record))
+        rhos, c_w = kept.shard_rhos, split_points(self.c_w(opened, case.record))
         statements = statements_of(key.cls, case.statement, policy.shards)
         with _named(case):
-            w = self._scores(window, case)
-            hints = self._hints(window, case, w)
+            w = self._scores(opened, case)
+            hints = self._hints(opened, case, w)
         threshold, scores = hints.threshold, np.reshape(w, (len(statements), -1))
         rho_v = 0 if threshold is None else threshold_blinder(kept.rho_hint, threshold)
         c_v = committed_threshold(self._group, key, threshold, rho_v)
@@ -175,7 +165,7 @@ class Statements:
                 w=tuple(int(x) for x in scores[at]),
                 h=packed,
                 blind=(inside + rho_v) % R,
-                seed=secrets.limbs,
+                seed=opened.secrets.limbs,
                 t_salt=kept.t_salt,
                 threshold=threshold,
             )

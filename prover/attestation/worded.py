@@ -96,10 +96,10 @@ class WordedSecrets:
             TransportError: the generator does not answer the question at all.
             UnprovableError, ConfigurationError: as they say.
         """
-        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.window.digest, job.message)])
+        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.opened.digest, job.message)])
         if known:  # stopped between here and the record: same bytes again
             return QuerySecrets.decode(next(iter(known.values())))
-        policy, generator = job.window.manifest.policy, self._tools.generator
+        policy, generator = job.opened.policy, self._tools.generator
         if generator is None:
             raise ConfigurationError("this provider has no generator of answers")
         at, tool = schedule_of(policy, len(job.version.matrix)), self._tools
@@ -188,15 +188,16 @@ class WordedSecrets:
         return outcomes
 
     def _count(self, job: AnswerJob, counts: bytes) -> QuerySecrets:
-        window, tools = job.window, self._tools
+        opened, tools = job.opened, self._tools
+        window = opened.window
         if window.beacon is None:
             raise ConfigurationError("the window is not open")
         return answer_counts(
             tools.engine,
             tools.group,
-            tools.key_of(window.manifest.key_digest),
-            window.manifest.policy,
-            noise_key(job.secrets.limbs, window.beacon, job.message.request.ctx()),
+            opened.key,
+            opened.policy,
+            noise_key(opened.secrets.limbs, window.beacon, job.message.request.ctx()),
             job.pending.embedding,
             job.pending.blinder,
             counts,
@@ -205,11 +206,11 @@ class WordedSecrets:
 
     def _store_all(self, found: list[_Storing]) -> list[Exception | None]:
         """One transaction: an answer's secrets, and one participation more of each of its documents."""
-        rows: list[Row] = [(*query_key(one.job.window.digest, one.job.message), one.kept.encode()) for one in found]
+        rows: list[Row] = [(*query_key(one.job.opened.digest, one.job.message), one.kept.encode()) for one in found]
         with self._filter:
             with self._state.transaction() as db:
                 store_secrets(db, rows)
                 for one in found:
-                    self._participations.charge(db, one.job.window.digest, one.part.documents)
+                    self._participations.charge(db, one.job.opened.digest, one.part.documents)
             self._release([one.part for one in found])
         return [None] * len(found)

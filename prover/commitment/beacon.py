@@ -36,6 +36,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.signature import SigningKey
+from ragseal.prover.commitment.loaded import Loaded
 from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.window import Stage, Window
@@ -89,7 +90,7 @@ class Beacon:
     def __init__(
         self,
         journal: Journal,
-        secrets_of: Callable[[bytes], WindowSecrets],
+        secrets: Loaded[WindowSecrets],
         rules: BeaconRules,
         clock: Callable[[], float],
         thin: Callable[[Window], Thinning],
@@ -106,7 +107,7 @@ class Beacon:
         self._enter = enter
         self._thin = thin
         self._journal = journal
-        self._secrets_of = secrets_of
+        self._secrets = secrets
         self._rules = rules
         self._clock = clock
         self._changed = asyncio.Event()
@@ -174,7 +175,7 @@ class Beacon:
         """Whether a window could open now, were none open: the beacon is complete, indices are thinned, it is time."""
         policy = window.manifest.policy
         complete = window.stage is Stage.SEALED and not window.missing()
-        thinned = window.thinning is not None or not policy.coined
+        thinned = window.thinning is not None or not window.manifest.coins
         return complete and thinned and policy.opens <= self._clock() <= policy.opens_by
 
     async def run(self) -> None:
@@ -190,7 +191,7 @@ class Beacon:
         if window is None:
             return
         self._check_time(window)
-        secrets = await asyncio.to_thread(self._secrets_of, window.digest)
+        secrets = await asyncio.to_thread(self._secrets.get, window.digest)
         while window.beacon is None:
             try:
                 await self._advance(window, secrets)
@@ -215,10 +216,10 @@ class Beacon:
         while not await self._until(lambda: not window.missing(), self._patience(), window):
             self._check_time(window)
             log.warning("beacon: waiting for %s to open", ", ".join(window.missing()))
-        if window.manifest.policy.coined and window.thinning is None:
+        if window.manifest.coins and window.thinning is None:
             thinning = await asyncio.to_thread(self._thin, window)
             await self._append(lambda: thinning)
-            await asyncio.to_thread(self._secrets_of, window.digest)  # thinned, before anybody asks
+            await asyncio.to_thread(self._secrets.get, window.digest)  # thinned, before anybody asks
         history = self._journal.history
         while self._clock() < window.manifest.policy.opens or history.open is not None:
             if window.beacon is not None:

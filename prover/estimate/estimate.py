@@ -33,9 +33,9 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import rational
 from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
+from ragseal.prover.attestation.open_window import OpenWindows
 from ragseal.prover.base.randomness import Draw, packed_scalars, scalar
 from ragseal.prover.commitment.columns import embedding_generators
-from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.keys.keyring import BlockKeys
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.kept_deliveries import KeptDeliveries, blocks_ask
@@ -99,7 +99,7 @@ class Estimates:
         journal: Journal,
         group: Group,
         rings: Sequence[BlockKeys],
-        secrets_of: Callable[[bytes], WindowSecrets],
+        windows: OpenWindows,
         draw: Draw,
         turns: Turns | None = None,
         workers: Workers | None = None,
@@ -115,7 +115,7 @@ class Estimates:
         self._journal = journal
         self._group = group
         self._rings = rings
-        self._secrets_of = secrets_of
+        self._windows = windows
         self._draw = draw
         self._turns = turns or Turns()
         self._kept = KeptDeliveries(state)
@@ -188,7 +188,8 @@ class Estimates:
         known = self._records.get(manifest)
         if known is not None:
             return known
-        window, secrets = self._journal.history.window(manifest), self._secrets_of(manifest)
+        opened = self._windows.of(manifest)
+        window = opened.window
         if window.stage is not Stage.CLOSED:
             raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
         rows: dict[str, list[tuple[bytes, bytes, bytes, int]]] = {t.tenant: [] for t in window.manifest.tenants}
@@ -197,7 +198,7 @@ class Estimates:
             record = Record.decode(self._journal.data(index))
             request = record.signed.request
             kept = secrets_of_record(self._state, record)
-            tenant = secrets.account(request.account).tenant
+            tenant = opened.tenant(request.account)
             rows[tenant].append((record.digest(), request.c_e, kept.embedding, kept.blinder))
         dimension = window.manifest.policy.dimension
         known = _WindowRecords(window, {tenant: _columns(found, dimension) for tenant, found in rows.items()})

@@ -9,7 +9,7 @@ whole pass finds the documents of every record anew, and so what each count has 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AuditError
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.attested import near_documents
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
-from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage import tombstones
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.participations import counted, counting
@@ -26,9 +26,6 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
 
 _WAY_OUT = "restore state.db from a copy, or begin a new budget period (period_start) once this window has closed"
-
-#: The tenant of a record's account, and the version of its index that the record names.
-Versions = Callable[[Record], tuple[str, Version]]
 
 
 def quick(state: State, window: Window) -> Iterator[str]:
@@ -62,7 +59,7 @@ def quick(state: State, window: Window) -> Iterator[str]:
         yield f"{where}: {beyond} documents are counted in more than {most} answers, the most that there can be"
 
 
-def whole(journal: Journal, state: State, window: Window, version_of: Versions, unrecorded: int) -> Iterator[str]:
+def whole(journal: Journal, state: State, opened: OpenWindow, unrecorded: int) -> Iterator[str]:
     """Every count that is not what the window's records make it.
 
     Args:
@@ -71,7 +68,7 @@ def whole(journal: Journal, state: State, window: Window, version_of: Versions, 
     Raises:
         AuditError: what is kept of a record cannot be read.
     """
-    policy = window.manifest.policy
+    policy, window = opened.policy, opened.window
     if not policy.answers:
         return
     earlier = [one for one in journal.history.windows.values() if one.index < window.index]
@@ -81,7 +78,9 @@ def whole(journal: Journal, state: State, window: Window, version_of: Versions, 
     near: Counter[bytes] = Counter()
     for index in window.records:
         record = Record.decode(journal.data(index))
-        tenant, version = version_of(record)
+        request = record.signed.request
+        tenant = opened.tenant(request.account)
+        version = opened.version(tenant, request.index_digest)
         e = decode_embedding(secrets_of_record(state, record).embedding)
         for one in near_documents(version, e, policy.similarity):
             near[tombstones.hash_of(key or b"", tenant, one.name)] += 1

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import noise_key, places_commitment
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import proofs
@@ -25,10 +23,10 @@ from ragseal.kernel.record_proofs import proof_equations
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.prover.attestation.answers import Answers, secrets_of_record
+from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import QuerySecrets, decode_embedding, record_commitment, record_scores
 from ragseal.prover.commitment.columns import embedding_generators
-from ragseal.prover.commitment.index import Version
-from ragseal.prover.commitment.window_secrets import WindowSecrets
+from ragseal.prover.provider.backends import Backends
 from ragseal.prover.storage.journal import Journal, read_page
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
@@ -58,16 +56,6 @@ def commitments(entry: bytes, shards: int = 1) -> bytes:
     """Of an encoded record: C_y of every shard and the commitment to T, which encoded QuerySecrets end with."""
     at = len(entry) - _TAIL
     return entry[at - POINT_BYTES * shards : at + _T_COMMIT]
-
-
-@dataclass(frozen=True)
-class CheckContext:
-    """What a whole pass computes with."""
-
-    group: Group
-    engine: Engine
-    key: KeyView
-    version_of: Callable[[Window, str, bytes], Version]  #: of a tenant's index in a window, by digest
 
 
 #: Told how many more records were looked at.
@@ -117,58 +105,53 @@ class RecordCheck:
         found = self._state.row("SELECT COUNT(*) FROM queries WHERE manifest = ?", (self._window.digest,))
         return (int(found[0]) if found else 0) - len(self._window.records)
 
-    def whole(self, secrets: WindowSecrets, means: CheckContext, progress: Progress) -> Iterator[str]:
+    def whole(self, opened: OpenWindow, tools: Backends, progress: Progress) -> Iterator[str]:
         """Every problem found; :meth:`quick` comes first."""
         answers = Answers(self._state)
         for seq, _, entry in self._entries():
             try:
                 record = Record.decode(entry)
                 kept = secrets_of_record(self._state, record)
-                self._check_commitments(secrets, means, record, kept)
-                self._check_answer(answers, secrets, means, record)
-                self._check_proof(means, record)
+                self._check_commitments(opened, tools, record, kept)
+                self._check_answer(answers, opened, record)
+                self._check_proof(opened.key, tools.group, record)
             except AuditError as error:
                 yield f"record {seq} of window {self._window.manifest.window!r}: {error}"
             progress(1)
 
-    def _check_commitments(
-        self, secrets: WindowSecrets, means: CheckContext, record: Record, kept: QuerySecrets
-    ) -> None:
+    def _check_commitments(self, opened: OpenWindow, tools: Backends, record: Record, kept: QuerySecrets) -> None:
         """C_e, C_y and the commitment to T open to what is kept, and T is what the seed's noise gives."""
-        window, request, group = self._window, record.signed.request, means.group
-        account = secrets.account(request.account)
+        window, request, group = self._window, record.signed.request, tools.group
+        account = opened.secrets.account(request.account)
         record.signed.verify(account.public_key)
-        version, e = means.version_of(window, account.tenant, request.index_digest), decode_embedding(kept.embedding)
+        version, e = opened.version(account.tenant, request.index_digest), decode_embedding(kept.embedding)
         if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
             raise ProofError("C_e does not open to the embedding kept for it")
-        policy = window.manifest.policy
-        if record_commitment(group, means.key, version, policy, kept) != record.c_y:
+        policy, cls = opened.policy, opened.key.cls
+        if record_commitment(group, opened.key, version, policy, kept) != record.c_y:
             raise ProofError("C_y does not open to the scores and blinder kept for it")
-        if places_commitment(means.key.cls, kept.t_salt, kept.returned) != record.t_commit:
+        if places_commitment(cls, kept.t_salt, kept.returned) != record.t_commit:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
-        key, w = (
-            noise_key(secrets.limbs, window.beacon, request.ctx()),
-            record_scores(policy, means.key.cls, version, kept),
-        )
-        cls = means.key.cls
-        if means.engine.answer(key, w, policy.hmax(cls), policy.prizes(cls)) != kept.returned:
+        key = noise_key(opened.secrets.limbs, window.beacon, request.ctx())
+        w = record_scores(policy, cls, version, kept)
+        if tools.engine.answer(key, w, policy.hmax(cls), policy.prizes(cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
-    def _check_answer(self, answers: Answers, secrets: WindowSecrets, means: CheckContext, record: Record) -> None:
+    def _check_answer(self, answers: Answers, opened: OpenWindow, record: Record) -> None:
         """The answer, made again, convinces an account."""
         request = record.signed.request
-        version = means.version_of(self._window, secrets.account(request.account).tenant, request.index_digest)
-        answer = answers.again(secrets, version, self._journal.entry(self._window.records[record.seq]))
+        version = opened.version(opened.tenant(request.account), request.index_digest)
+        answer = answers.again(opened.secrets, version, self._journal.entry(self._window.records[record.seq]))
         receipt, body = answer.receipt, answer.receipt.body
         receipt.verify(self._window.manifest.window_key)
         point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint
         verify_inclusion(leaf_hash(record.encode()), body.index, point.size, receipt.path, point.root)
 
-    def _check_proof(self, means: CheckContext, record: Record) -> None:
+    def _check_proof(self, key: KeyView, group: Group, record: Record) -> None:
         """A stored proof is of this record and holds."""
-        window, key = self._window, means.key
+        window = self._window
         query = "SELECT entry FROM proofs WHERE manifest = ? AND seq = ?"
         stored = self._state.row(query, (window.digest, record.seq))
         if stored is None:
@@ -181,7 +164,7 @@ class RecordCheck:
         statement = statement_of(
             manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commit
         )
-        (c_w,) = proofs.shifted_scores(means.group, [record.c_y], key.sum_y, manifest.policy, key.cls)
+        (c_w,) = proofs.shifted_scores(group, [record.c_y], key.sum_y, manifest.policy, key.cls)
         item = BatchItem(record, entry.record_digest, "", statement, c_w, entry)
         for one in proof_equations(key.cls, key.digest, key.hint_bases, item):
             key.verify(one.clear, one.c_w, one.c_h, one.proof)

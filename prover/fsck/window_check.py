@@ -7,10 +7,8 @@ Every record is held against the secrets kept for it in ``record_check.py``; a r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from ragseal.groth16.keys import KeyView, ThinningView
-from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.errors import UnavailableError
 from ragseal.kernel.link_list import SignedLinks
@@ -23,7 +21,7 @@ from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.commitment.update_secrets import load_update
 from ragseal.prover.commitment.window_secrets import WindowSecrets, load_window
 from ragseal.prover.fsck import participation_check, retired_check
-from ragseal.prover.fsck.record_check import CheckContext, RecordCheck
+from ragseal.prover.fsck.record_check import RecordCheck
 from ragseal.prover.fsck.retired_check import dropped_problems
 from ragseal.prover.provider.backends import Backends
 from ragseal.prover.provider.provider import Provider
@@ -55,18 +53,6 @@ def check_columns(
                         "can be proven: restore them from a backup"
                     )
                     break
-
-
-def _version(provider: Provider, secrets: WindowSecrets, window: Window, tenant: str, digest: bytes) -> Version:
-    """The version of a tenant's index that a record names: the window's own, or that of an update."""
-    return provider.version(window, tenant, digest) if window.number_of(digest) else secrets.versions[tenant]
-
-
-def _version_of(provider: Provider, secrets: WindowSecrets, window: Window, record: Record) -> tuple[str, Version]:
-    """The tenant of a record's account, and the version of its index that it was answered from."""
-    request = record.signed.request
-    tenant = secrets.account(request.account).tenant
-    return tenant, _version(provider, secrets, window, tenant, request.index_digest)
 
 
 def _thinning_key(tools: Backends, manifest: Manifest) -> ThinningView:
@@ -117,7 +103,7 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                     for problem in dropped_problems(state, window, update):
                         report.found(f"{where}: {problem}")
                 else:
-                    kept = load_update(state, update, manifest.policy.coined)
+                    kept = load_update(state, update, bool(manifest.coins))
                     check_columns(secrets, kept.versions, tools, key, report)
                 made = enrolments(state, window.digest, update.number)
                 if registry_root(made, manifest, update.number) != update.registry_root:
@@ -125,11 +111,10 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
             if whole:
                 tools.keys.backend(manifest.key_digest)
                 done = 0
-                context = CheckContext(tools.group, tools.engine, key, partial(_version, provider, secrets))
-                for problem in check.whole(secrets, context, moved):
+                opened = provider.windows.holding(window, secrets)
+                for problem in check.whole(opened, tools, moved):
                     report.found(problem)
-                of = partial(_version_of, provider, secrets, window)
-                for problem in participation_check.whole(journal, state, window, of, check.unrecorded()):
+                for problem in participation_check.whole(journal, state, opened, check.unrecorded()):
                     report.found(problem)
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ragseal.accounting.claims import claim_of
 from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
@@ -16,13 +17,13 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import ANSWERING
+from ragseal.prover.attestation.open_window import OpenWindows
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.commitment import index, manifest, registry, window_secrets
 from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
-from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.loaded import Loaded
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress
 from ragseal.prover.commitment.placement import IndexShape
@@ -73,10 +74,11 @@ class Provider:
         self.workers: Workers | None = None
         self.turns = Turns()  #: of proofs and blocks: each takes every core
         self.under_way = UnderWay()
-        self.windows = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
+        self.secrets = Loaded(self._load_window, self._in_force, KEPT_WINDOWS)
         history = self.journal.history
-        self.coins = Coins(state, history, backends, self.environment.draw, self.windows, self.turns)
+        self.coins = Coins(state, history, backends, self.environment.draw, self.secrets, self.turns)
         self.updates = Loaded(self._load_update, self._answering, KEPT_UPDATES)
+        self.windows = OpenWindows(history, backends.keys, self.secrets, self.updates)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
         self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
 
@@ -104,22 +106,11 @@ class Provider:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
-        return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+        return load_update(self.state, window.updates[number - 1][1], bool(window.manifest.coins))
 
     def _load_enrolments(self, key: bytes) -> OpenEnrolments:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         return open_enrolments(self.state, window.manifest, window.digest, number)
-
-    def version(self, window: Window, tenant: str, digest: bytes) -> Version:
-        """The version of a tenant's index that has this digest in a window.  Blocks.
-
-        Raises:
-            CommitmentError: none has, or this state does not hold it.
-        """
-        number = window.number_of(digest)
-        if not number:
-            return self.window_secrets(window.digest).versions[tenant]
-        return self.updates.get(update_key(window.digest, number)).versions[tenant]
 
     @property
     def public_key(self) -> bytes:
@@ -127,7 +118,7 @@ class Provider:
 
     def window_secrets(self, manifest: bytes) -> WindowSecrets:
         """A window's secrets, loaded once and checked against its manifest.  Blocks."""
-        return self.windows.get(manifest)
+        return self.secrets.get(manifest)
 
     def _load_window(self, manifest: bytes) -> WindowSecrets:
         known = self.journal.history.windows.get(manifest)
@@ -220,7 +211,7 @@ class Provider:
                 None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
             )
             self.journal.history.check_manifest(made.signed)
-            if agreed is not None and (policy.coined or policy.answers):  # all accounts' queries count for delta
+            if agreed is not None and claim_of(policy).all_accounts_count:
                 agreed.check_accounts(places(made.signed.manifest))
             window_secrets.store_window(self.state, made)
         return made.signed
@@ -295,7 +286,7 @@ class Provider:
             self.journal,
             self.backends.group,
             self.backends.estimate_keys,
-            self.window_secrets,
+            self.windows,
             self.environment.draw,
             self.turns,
             self.workers,
@@ -309,10 +300,7 @@ class Provider:
             self.journal,
             tools.group,
             tools.engine,
-            tools.keys.view,
-            tools.keys.backend,
-            self.window_secrets,
-            self.version,
+            self.windows,
             self.environment.draw,
             self.turns,
             workers,
@@ -320,7 +308,7 @@ class Provider:
 
     def forget(self, manifest: bytes) -> None:
         """Hold nothing of a window's secrets any more."""
-        self.windows.forget(manifest)
+        self.secrets.forget(manifest)
         for _, update in self.journal.history.window(manifest).updates:
             self.updates.forget(update_key(manifest, update.number))
 

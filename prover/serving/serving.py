@@ -91,7 +91,6 @@ class Serving:
         self.proofs = provider.new_proofs(self.workers)
         tools = AnsweringContext(
             group=backends.group,
-            key_of=backends.keys.view,
             engine=backends.engine,
             embedder=backends.embedder,
             draw=environment.draw,
@@ -106,7 +105,6 @@ class Serving:
             journal,
             tools,
             provider.windows,
-            provider.updates,
             EAGER if serve_options.eager else ON_DEMAND,
             self._on_record,
             serve_options.tick,
@@ -117,7 +115,7 @@ class Serving:
         self.ticks = Ticks(provider, serve_options.publish)
         self.beacon = Beacon(
             journal,
-            provider.window_secrets,
+            provider.secrets,
             serve_options.beacon,
             environment.clock,
             provider.coins.thin,

@@ -32,6 +32,7 @@ from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.machine import machine
 from tests.attacks.world import outside_subgroup
+from tests.classes import TINY
 from tests.web.published import NODE
 from vectors.source.trapdoor import GROUP, Trapdoor, g2
 
@@ -114,7 +115,7 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
         load_key(tmp_path, tools.cls)
     # the auditor's command line, told the very digest of the bad key
     assert CliRunner().invoke(verifier, ["init", "--state", str(tmp_path / "v")]).exit_code == 0
-    arguments = ["trust", "--state", str(tmp_path / "v"), "--class", "tiny", "--file", str(tmp_path / VKEY)]
+    arguments = ["trust", "--state", str(tmp_path / "v"), "--class", TINY.name, "--file", str(tmp_path / VKEY)]
     told = CliRunner().invoke(
         verifier, [*arguments, "--key-digest", hashlib.sha256(bad).hexdigest(), "--made-by", "provider"]
     )

@@ -105,7 +105,7 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
     async def run() -> None:
         async with old_windows(tmp_path) as on:
             first, second, _ = on.windows
-            del on.serving.provider.windows._kept[second.digest]
+            del on.serving.provider.secrets._kept[second.digest]
             begun, free, load = threading.Event(), threading.Event(), window_secrets.load_window
 
             def slow(state: Any, manifest: bytes, *more: Any) -> Any:

@@ -130,7 +130,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with live(tmp_path_factory.mktemp("stage"), coins=True) as made:
+    with live(tmp_path_factory.mktemp("stage"), coins=True, gain=60) as made:
         for name in ("alice", "bob", "carol", "alice"):
             with made.client(name=name) as client:
                 client.ask(f"{name} asks about report number 5")

@@ -102,9 +102,9 @@ def test_the_book_refuses_an_answer_that_the_log_does_not_hold(book: Book, sound
         window = provider.journal.history.named("w2")
         entry = provider.journal.entry(window.records[1])
         request = Record.decode(entry.data).signed.request
-        secrets = provider.window_secrets(window.digest)
-        version = provider.version(window, secrets.account(request.account).tenant, request.index_digest)
-        answer = Answers(state).again(secrets, version, entry)
+        found = provider.windows.of(window.digest)
+        version = found.version(found.tenant(request.account), request.index_digest)
+        answer = Answers(state).again(found.secrets, version, entry)
     finally:
         provider.close()
 

@@ -117,9 +117,8 @@ def test_a_statement_is_the_same_after_a_restart(folder: Path) -> None:
 
     def commitments(provider: Provider) -> list[tuple[bytes, bytes, bytes]]:
         stated = provider.new_proofs(None)._statements
-        window = provider.journal.history.window(window_of(provider))
-        secrets = provider.window_secrets(window.digest)
-        made = stated.proving(window, secrets, stated.case(window, secrets, 0))
+        found = provider.windows.of(window_of(provider))
+        made = stated.proving(found, stated.case(found, 0))
         shards = [made.shard(at) for at in range(made.shards)]
         return [(one.c_h, one.c_v, one.assignment.packed()) for one in shards]
 

@@ -60,7 +60,7 @@ def test_what_no_record_names_goes_and_the_window_passes(tmp_path: Path, coins: 
         drop(live)
         assert kept(live) == [1, 3, 5, 6]
         with pytest.raises(CommitmentError, match="was deleted: no record named it"):
-            live.provider.version(live.window, "acme", live.updates[1].index_digest("acme"))
+            live.provider.windows.of(live.window.digest).version("acme", live.updates[1].index_digest("acme"))
         live.clock.now += 60
         live.end_window()
         drop(live)
@@ -92,7 +92,7 @@ def test_a_version_takes_what_changed_and_no_more(tmp_path: Path) -> None:
         assert len(list(live.provider.state.windows_directory.iterdir())) == files
 
         def of(n: int) -> Version:
-            return live.provider.version(live.window, "acme", live.updates[n].index_digest("acme"))
+            return live.provider.windows.of(live.window.digest).version("acme", live.updates[n].index_digest("acme"))
 
         before, after = of(3), of(4)
         live.restarted()

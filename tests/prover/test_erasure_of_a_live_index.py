@@ -59,7 +59,7 @@ def test_out_with_the_next_version_and_gone_with_the_window(tmp_path: Path, coin
         assert listed(live)["purged"]
         tenant = live.window.manifest.tenants[0].tenant
         with pytest.raises(AttestationError, match="retired"):  # not from memory either
-            live.provider.version(live.window, tenant, live.updates[-1].index_digest(tenant))
+            live.provider.windows.of(live.window.digest).version(tenant, live.updates[-1].index_digest(tenant))
         after = live.audited()
         assert after.line() == before.line()
     assert problems(folder_of(live)) == []
@@ -91,7 +91,7 @@ def test_a_version_that_waits_for_its_entry_is_made_anew_without_it(tmp_path: Pa
         live.call(ticks.step())
         live.call(ticks.publish())
         assert len(live.updates) == 2
-        held = live.provider.version(live.window, "acme", live.updates[-1].index_digest("acme"))
+        held = live.provider.windows.of(live.window.digest).version("acme", live.updates[-1].index_digest("acme"))
         assert NAME not in {content.id for content in held.texts.values()}
         query = "SELECT MAX(until) FROM version_texts WHERE document = ?"
         assert live.provider.state.row(query, (NAME,)) == (2,)

@@ -21,6 +21,7 @@ from ragseal.prover.serving import health
 from ragseal.prover.serving.health import WITNESS_SECONDS, Running
 from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.stopped_keys import stop_key
+from tests.classes import TINY
 from tests.runtime.edges.test_filesystem import mounted
 from tests.simulator.provider import Asker, Clock, make_policy, new_state, open_provider, open_window
 
@@ -93,7 +94,7 @@ import os
 from click.testing import CliRunner
 from ragseal.prover.__main__ import main
 run = lambda *words: CliRunner().invoke(main, [*words, '--state', 'm/p'])
-made = run('init', '--class', 'tiny', '--origin', 'example.org/rag')
+made = run('init', '--class', 'CLASS', '--origin', 'example.org/rag')
 assert made.exit_code == 0, made.output
 fill = os.open('m/fill', os.O_CREAT | os.O_WRONLY)
 try:
@@ -103,7 +104,7 @@ for words in (['status'], ['status', '--check'], ['fsck']):
     done = run(*words)
     print(done.exit_code, done.output)
 """
-    said = mounted(tmp_path, "size=4m", code)
+    said = mounted(tmp_path, "size=4m", code.replace("CLASS", TINY.name))
     assert said.startswith("1 WRONG (disk): only 0 MiB are free where m/p is")
     assert said.count("WRONG (disk)") == 2
     assert said.count("NOT CHECKED: cannot open m/p/state.db") == 3

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,19 @@ class Forger:
         return proof[192:] + proof[64:192] + proof[:64]
 
 
+class Forging:
+    """Keys under which only a forger proves."""
+
+    def __init__(self, forger: Forger) -> None:
+        self._forger = forger
+
+    def view(self, digest: bytes) -> KeyView:
+        return self._forger.key
+
+    def backend(self, digest: bytes) -> Forger:
+        return self._forger
+
+
 @pytest.mark.parametrize("change", ["fails", "wrong"])
 def test_a_proof_that_does_not_hold_stops_the_key(tmp_path: Path, keys: KeyPaths, change: str) -> None:
     async def run() -> None:
@@ -194,10 +208,7 @@ def test_a_proof_that_does_not_hold_stops_the_key(tmp_path: Path, keys: KeyPaths
                 serving.journal,
                 backends.group,
                 backends.engine,
-                backends.keys.view,
-                lambda _: forger,
-                provider.window_secrets,
-                provider.version,
+                replace(provider.windows, keys=Forging(forger)),
                 provider.environment.draw,
             )
             with pytest.raises(ProofError):

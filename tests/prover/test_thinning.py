@@ -267,7 +267,7 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
         )
         with provider.state.transaction() as db:
             db.execute(change)
-        provider.windows.forget(window.digest)
+        provider.secrets.forget(window.digest)
         with pytest.raises(ConfigurationError, match=r"restore"):
             fsck.check_start(provider)
         with provider.state.transaction() as db:
@@ -275,7 +275,7 @@ def test_a_window_with_a_coin_is_sound_from_its_manifest_on_and_what_was_changed
                 db.execute(f"DELETE FROM {table}")
                 for row in rows:
                     db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-        provider.windows.forget(window.digest)
+        provider.secrets.forget(window.digest)
     assert fsck.check_start(provider).findings == []
     provider.close()
 

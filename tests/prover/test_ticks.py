@@ -199,7 +199,7 @@ def test_documents_that_are_placed_afresh_for_the_next_window_keep_their_slots_i
 
     async def action(serving: Serving, clock: Clock) -> None:
         provider, window = serving.provider, newest(serving)
-        before = provider.version(window, "acme", next(iter(window.answering("acme"))))
+        before = provider.windows.of(window.digest).version("acme", next(iter(window.answering("acme"))))
         slots = {text.id: slot for slot, text in before.texts.items()}
         signed = await serving.aside(
             lambda: provider.prepare(coined_policy(opens=int(clock.now) + 600), "w2", new_coins=True)
@@ -209,7 +209,7 @@ def test_documents_that_are_placed_afresh_for_the_next_window_keep_their_slots_i
         changes = [Put(Document("acme-1", "edited")), Put(Document("new", "new")), Delete("acme-2")]
         apply(provider.state, "acme", changes, embed, Environment().draw, SHAPE)
         await tick(serving, clock)
-        now = provider.version(window, "acme", next(iter(window.answering("acme"))))
+        now = provider.windows.of(window.digest).version("acme", next(iter(window.answering("acme"))))
         found = {text.id: slot for slot, text in now.texts.items()}
         assert found == {name: slot for name, slot in slots.items() if name != "acme-2"}
         assert now.texts[slots["acme-1"]].text == "edited"
@@ -230,7 +230,7 @@ def test_hidden_slots_are_empty_in_every_version_and_no_two_share_a_blinder(tmp_
             used += [*secrets.versions[tenant].blinders, *thinned.blinders]
             salts = {secrets.versions[tenant].secret}
             for digest in window.answering(tenant):
-                version = provider.version(window, tenant, digest)
+                version = provider.windows.of(window.digest).version(tenant, digest)
                 assert not version.matrix[list(thinned.hidden)].any()
                 used += version.blinders
                 salts.add(version.secret)

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Sums of pairs of points, eight pairs at a time; one inversion serves all of them.
 //!
-//! Products lose a factor of 16 (`coordinates`).  Of n denominators the product of all is theirs by 16^(n - 1), and what inverts
+//! Products lose a factor of 16 (`fq`).  Of n denominators the product of all is theirs by 16^(n - 1), and what inverts
 //! one that is multiplied out of it is divided by 16 twice as often as it is multiplied: a start of c times the inverse of
 //! the product leaves c times the inverse of each.  With c = 64 a slope comes four times too large, as its square / 16 needs.
 
-use crate::curve::Pt;
-use crate::eight::Eight;
-use crate::limbs::LANES;
+use super::vector::Vector;
+use super::LANES;
+use crate::point::Pt;
 use ark_ff::Field;
 
 /// Denominators of all groups, and what inverts them.
-struct Denominators<V> {
+struct BatchInversion<V> {
     each: Vec<V>,
     /// Of each group the product of those after it.
     after: Vec<V>,
     product: V,
 }
 
-impl<V: Eight> Denominators<V> {
+impl<V: Vector> BatchInversion<V> {
     fn new(groups: usize) -> Self {
-        Denominators {
+        BatchInversion {
             each: vec![V::ZERO; groups],
             after: vec![V::ZERO; groups],
             product: V::ZERO,
@@ -29,7 +29,7 @@ impl<V: Eight> Denominators<V> {
 
     /// From the last group to the first; not zero.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn put(&mut self, group: usize, d: V) {
         self.each[group] = d;
         self.after[group] = self.product;
@@ -42,7 +42,7 @@ impl<V: Eight> Denominators<V> {
 
     /// Once all are there.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn invert(&mut self, c: u64) {
         let inverses = inverted(&self.product.reduced().stored(), c);
         self.product = V::loaded(std::array::from_fn(|lane| &inverses[lane]));
@@ -50,7 +50,7 @@ impl<V: Eight> Denominators<V> {
 
     /// c / d of a group, from the first to the last.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn take(&mut self, group: usize) -> V {
         if group + 1 == self.each.len() {
             return self.product;
@@ -83,9 +83,9 @@ fn inverted<F: Field>(x: &[F; LANES], c: u64) -> [F; LANES] {
 ///     zero, as the identity's is.
 ///
 /// # Safety
-/// [`crate::limbs::available`] said yes.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub unsafe fn add<'a, V: Eight>(
+/// [`super::available`] said yes.
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
+pub unsafe fn add<'a, V: Vector>(
     left: impl Fn(usize) -> &'a Pt<V::Of>,
     right: impl Fn(usize) -> &'a Pt<V::Of>,
     sums: &mut [Pt<V::Of>],
@@ -100,7 +100,7 @@ where
     // Places beyond the last pair hold that pair again.
     let place = |group: usize, lane: usize| (group * LANES + lane).min(last);
     let groups = last / LANES + 1;
-    let mut denominators = Denominators::new(groups);
+    let mut inversion = BatchInversion::new(groups);
     for group in (0..groups).rev() {
         let a = V::loaded(std::array::from_fn(|lane| &left(place(group, lane)).x));
         let b = V::loaded(std::array::from_fn(|lane| &right(place(group, lane)).x));
@@ -110,11 +110,11 @@ where
             d = V::one_where(unlike, &d);
             left_out.extend(marked(unlike, group).filter(|&k| k <= last));
         }
-        denominators.put(group, d);
+        inversion.put(group, d);
     }
-    denominators.invert(64);
+    inversion.invert(64);
     for (group, sums) in sums.chunks_mut(LANES).enumerate() {
-        let inverse = denominators.take(group);
+        let inverse = inversion.take(group);
         let points: [[&Pt<V::Of>; LANES]; 2] = [
             std::array::from_fn(|lane| left(place(group, lane))),
             std::array::from_fn(|lane| right(place(group, lane))),
@@ -130,14 +130,14 @@ where
 /// points[k] += points[k] of every point.  The identity stays, by a slope of zero; no point has order two.
 ///
 /// # Safety
-/// [`crate::limbs::available`] said yes.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub unsafe fn double<V: Eight>(points: &mut [Pt<V::Of>]) {
+/// [`super::available`] said yes.
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
+pub unsafe fn double<V: Vector>(points: &mut [Pt<V::Of>]) {
     let Some(last) = points.len().checked_sub(1) else {
         return;
     };
     let groups = last / LANES + 1;
-    let mut denominators = Denominators::new(groups);
+    let mut inversion = BatchInversion::new(groups);
     for (group, points) in points.chunks(LANES).enumerate().rev() {
         let y = V::loaded(std::array::from_fn(|lane| &points[lane.min(points.len() - 1)].y));
         let mut d = y.sum(&y);
@@ -145,12 +145,12 @@ pub unsafe fn double<V: Eight>(points: &mut [Pt<V::Of>]) {
         if identities != 0 {
             d = V::one_where(identities, &d);
         }
-        denominators.put(group, d);
+        inversion.put(group, d);
     }
     // A square lost a factor of 16 before it became a slope.
-    denominators.invert(16 * 64);
+    inversion.invert(16 * 64);
     for (group, points) in points.chunks_mut(LANES).enumerate() {
-        let inverse = denominators.take(group);
+        let inverse = inversion.take(group);
         let place = |lane: usize| lane.min(points.len() - 1);
         let x = V::loaded(std::array::from_fn(|lane| &points[place(lane)].x));
         let y = V::loaded(std::array::from_fn(|lane| &points[place(lane)].y));
@@ -162,8 +162,8 @@ pub unsafe fn double<V: Eight>(points: &mut [Pt<V::Of>]) {
 
 /// The sums of one group from four times their slopes.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-unsafe fn put<V: Eight>(sums: &mut [Pt<V::Of>], slope: &V, ax: &V, bx: &V, ay: &V) {
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
+unsafe fn put<V: Vector>(sums: &mut [Pt<V::Of>], slope: &V, ax: &V, bx: &V, ay: &V) {
     let x = slope.squared().less_two(ax, bx);
     let y = slope.multiplied(&ax.difference(&x)).fourfold_less(ay);
     for (sum, (x, y)) in sums.iter_mut().zip(x.stored().into_iter().zip(y.stored())) {

@@ -7,7 +7,7 @@
 use ark_bn254::{Fr, FrConfig};
 use ark_ff::{BigInt, MontConfig, PrimeField};
 
-/// More terms could leave the range that [`Wide::reduce`] brings back below r: (TERMS r / 2^256 + 1) r < 8 r.
+/// More terms could leave the range that [`Unreduced::reduce`] brings back below r: (TERMS r / 2^256 + 1) r < 8 r.
 pub const TERMS: usize = 36;
 /// Shorter rows gain nothing from pairs.
 const PAIRED: usize = 8;
@@ -46,9 +46,9 @@ fn sbb(a: u64, b: u64, borrow: &mut bool) -> u64 {
 
 /// A sum of up to [`TERMS`] products that is not reduced yet.
 #[derive(Clone, Copy, Default)]
-pub struct Wide([u64; 9]);
+pub struct Unreduced([u64; 9]);
 
-impl Wide {
+impl Unreduced {
     /// Add a * b.
     #[inline(always)]
     pub fn add(&mut self, a: &Fr, b: &Fr) {
@@ -106,7 +106,7 @@ impl Wide {
 #[inline(always)]
 pub fn dot(a: &[Fr], b: &[Fr]) -> Fr {
     debug_assert!(a.len() == b.len() && a.len() <= TERMS);
-    let mut sum = Wide::default();
+    let mut sum = Unreduced::default();
     for (x, y) in a.iter().zip(b) {
         sum.add(x, y);
     }
@@ -135,7 +135,7 @@ pub const fn pairs(terms: usize) -> usize {
 /// What all rows have in common with this vector: the sum of the products inside its pairs.
 #[inline(always)]
 pub fn cross(x: &[Fr]) -> Fr {
-    let mut wide = Wide::default();
+    let mut wide = Unreduced::default();
     for pair in x[..2 * pairs(x.len())].chunks_exact(2) {
         wide.add(&pair[0], &pair[1]);
     }
@@ -175,7 +175,7 @@ impl Row {
     #[inline(always)]
     pub fn dot(&self, x: &[Fr], cross: &Fr, extra: Option<(&Fr, &Fr)>) -> Fr {
         debug_assert_eq!(x.len(), self.entries.len());
-        let mut wide = Wide::default();
+        let mut wide = Unreduced::default();
         let (paired, single) = self.entries.split_at(2 * pairs(self.entries.len()));
         for (row, x) in paired.chunks_exact(2).zip(x.chunks_exact(2)) {
             wide.add_product(&sum(&row[0], &x[0]), &sum(&row[1], &x[1]));

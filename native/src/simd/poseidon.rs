@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Eight Poseidon permutations of width 17 side by side, on the arithmetic of `limbs`.
+//! Eight Poseidon permutations of width 17 side by side, on the arithmetic of `fr`.
 //!
 //! The products of a round are halved (Winograd, 1968): x c + x' c' = (x + c') (x' + c) - x x' - c c', where all rows of a matrix
 //! share x x', and c c' is a constant.  To a sum of 17 products, reduced to below 1.25 r, a round adds one element below 1.25 r or a
 //! constant below r.
 
-use crate::limbs::*;
-use crate::poseidon::{fifth, MAX_WIDTH};
+use super::fr::*;
+use super::intrinsics::*;
+use super::LANES;
+use crate::poseidon_constants::{fifth, MAX_WIDTH};
 use ark_bn254::Fr;
 use ark_ff::{BigInt, PrimeField};
-use std::arch::x86_64::*;
 
 const OTHERS: usize = MAX_WIDTH - 1;
 const HALF: usize = OTHERS / 2;
@@ -66,7 +67,7 @@ pub struct Tables {
     constant: Fr,
 }
 
-/// The parts of a width's parameters, as `poseidon` has them.
+/// The parts of a width's parameters, as `crate::poseidon` has them.
 pub struct Parts<'a> {
     pub before: &'a [Vec<Fr>],
     pub after: &'a [Vec<Fr>],
@@ -123,8 +124,8 @@ impl Tables {
     /// [`crate::poseidon::Parameters::shared_by_blocks`] of the key.
     ///
     /// # Safety
-    /// [`available`] said yes.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    /// [`super::available`] said yes.
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub unsafe fn blocks(&self, shared: &[Fr; MAX_WIDTH], xs: &[Fr; LANES]) -> Vec<BigInt<4>> {
         let fifths = xs.map(|x| limbs(&fifth(x + self.constant)));
         let s: Lanes = std::array::from_fn(|k| lanes_of(&fifths.map(|f| f[k])));
@@ -152,7 +153,7 @@ impl Tables {
 
     /// All partial rounds on (s_0; h), whose last S-box is applied, too.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     fn partial_rounds(&self, state: &mut [Lanes; MAX_WIDTH]) {
         let zero = [_mm512_setzero_si512(); LIMBS];
         // The sequence grows downwards, so its newest values stand in order.
@@ -197,7 +198,7 @@ impl Tables {
 
 /// The layer's inner products with all of the state, which take the place of its first elements.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 fn apply(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
     let from = *state;
     let mut inside = Sum::of(&[0; COLUMNS]);
@@ -211,7 +212,7 @@ fn apply(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 fn full_round(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
     for x in state.iter_mut() {
         *x = power(x);
@@ -222,6 +223,7 @@ fn full_round(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::available;
     use ark_ff::Field;
 
     /// As many quarters of r, less one, in limbs.
@@ -261,7 +263,7 @@ mod tests {
     }
 
     /// The row's product with an element that stands everywhere, lane by lane.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn of_equal(row: &Row, x: &Limbs) -> Vec<BigInt<4>> {
         let mut state = [broadcast(x); MAX_WIDTH];
         apply(std::slice::from_ref(row), &mut state);

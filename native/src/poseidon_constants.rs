@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where Poseidon's constants come from: the Grain LFSR, and the matrices that it gives.
+//! Poseidon's numbers of rounds, and where its constants come from: the Grain LFSR, and the matrices that it gives.
 
 use crate::filter::Matrix;
-use crate::poseidon::FULL_HALF;
 use ark_bn254::Fr;
 use ark_ff::{BigInt, BigInteger, Field, PrimeField};
+
+pub const FULL_HALF: usize = 4;
+/// Partial rounds by width, from 2 on.
+pub const PARTIAL: [usize; 16] = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68];
+pub const MAX_WIDTH: usize = 17;
+
+/// The S-box.
+#[inline(always)]
+pub fn fifth(x: Fr) -> Fr {
+    x.square().square() * x
+}
 
 /// Self-shrinking Grain LFSR of the Poseidon paper, appendix F.
 pub struct Grain {
