@@ -6,7 +6,9 @@ Auditor, report, signed statement, log entry and provider are run with a claim t
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +86,19 @@ def test_without_its_form_no_decoder_takes_it_and_without_its_class_nobody_accou
         claims.claim_of(rules)
     monkeypatch.setitem(claims.CLAIMS, claim.name, claim)
     assert claims.claim_of(rules) is claim
+
+
+def test_nothing_compares_a_claim_with_a_name() -> None:
+    """Whoever needs to know asks the claim, or what messages of it hold: a further one would be forgotten there."""
+    root = Path(__file__).parents[2]
+    names = {"EVERY_LIST", "UNTIL_DELIVERED", "ANSWERS"}
+    folders = ("accounting", "client", "demo", "kernel", "ledger", "prover", "runtime", "verifier")
+    found = []
+    for path in (one for folder in folders for one in sorted((root / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Compare):
+                parts = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                if parts & names or texts & set(forms.FORMS):
+                    found.append(f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}")
+    assert found == []
