@@ -58,6 +58,7 @@ from ragseal.verifier.steps.receipts import Tally
 OPENS, HOUR = 1_800_000_000, 3600
 ORIGIN = "test.example/log"
 PLAIN, ONE_SIDED, LOTTERY, OTHER = "ranked-tiny-two", "ranked-tiny-one", "lottery-tiny", "ranked-mini-two-10"
+SHARDED = "sharded-tiny-two"
 _KEYS = ("seconds", "program", "total_seconds")
 #: Digests, keys and signatures; the laws that there are.
 _NOT_THE_CLAIMS = re.compile(
@@ -72,7 +73,7 @@ def key_of(name: str) -> Ed25519PrivateKey:
 @cache
 def classes() -> Mapping[str, tuple[AttestationClass, bytes]]:
     known = load_classes()
-    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER)}
+    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER, SHARDED)}
 
 
 def policy(claim: str, number: int, **changes: Any) -> Policy:
