@@ -21,6 +21,7 @@ from ragseal.kernel.claims import Form
 from ragseal.kernel.errors import EncodingError, PolicyError
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
 from tests.claims import scene
+from tests.claims.said import audited
 from tests.claims.scene import Log, policy
 
 TEXT = "This is another claim altogether."
@@ -59,15 +60,15 @@ def test_a_further_claim_needs_no_word_elsewhere(
         return out
 
     monkeypatch.setattr(scene, "PERIODS", {"further": (log, "w0")})
-    said = scene.audited("further")
-    for one in (said["whole"], said["in part"]):
+    told = audited("further")
+    for one in (told["whole"], told["in part"]):
         assert f" claim={claim.name} {whom} " in one["line"]
         assert one["report"]["claim"].startswith(TEXT)
         assert one["statement"]["predicate"]["claimName"] == claim.name
         assert f"claim={claim.name}" in one["log entry"][1][1]
-    assert said["provider"]["before"]["values"]["claim"] == claim.name
-    assert said["provider"]["promises"] is None
-    assert "an auditor will certify" in " ".join(said["provider"]["before"]["lines"])
+    assert told["provider"]["before"]["values"]["claim"] == claim.name
+    assert told["provider"]["promises"] is None
+    assert "an auditor will certify" in " ".join(told["provider"]["before"]["lines"])
 
 
 @pytest.mark.parametrize("name", [one[0].name for one in FURTHER])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
-from tests.claims import scene
+from tests.claims import said, scene
 from tests.claims.scene import SHARDED, Log, policy
 
 
@@ -17,6 +17,6 @@ def test_of_an_index_over_shards_all_of_them_count(claim: str) -> None:
         log.window(policy(claim, number, class_name=SHARDED, shards=3, gain=16))
     budget = scene.eleventh(log, "w1", scene.auditor(), {}, []).budget
     assert budget is not None
-    foreseen = scene.foreseen(log, "w1")["before"]["values"]
+    foreseen = said.foreseen(log, "w1")["before"]["values"]
     assert foreseen["epsilon"] == budget.epsilon
     assert [row["epsilon"] for row in foreseen["windows"]] == [budget.rows[0]["epsilon"]]
