@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.experiment import RESULTS, ROOT, machine, save
-from ragseal.accounting.answers import Answering, answers_period, composed, one_answer
+from ragseal.accounting.answers import answers_period, composed, one_answer
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery, demo_documents, demo_queries
 from ragseal.demo.vocabulary import public_words
@@ -118,7 +119,7 @@ def costs(cls: RankedClass, policy: Policy) -> dict[str, Any]:
     filtered = {}
     for often in FILTERS:
         own = replace(policy, participations=often)
-        filtered[str(often)] = answers_period([Answering("", own, cls, 100, 100)], _delta()).filtered.epsilon
+        filtered[str(often)] = answers_period([Spent("", own, cls, 100, answered=100)], _delta()).filtered.epsilon
     return {
         "one_answer": one.pure, "present": one.present, "absent": one.absent, "filtered": filtered,
         "hundred_answers": min(100 * one.pure, composed(one, 100, _delta())),

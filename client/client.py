@@ -32,10 +32,11 @@ from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
 from ragseal.client.classes import known_class
 from ragseal.client.commitment import ClassOf
+from ragseal.client.connecting import links
 from ragseal.client.evidence import Evidence
 from ragseal.client.exchanges import Exchanges, PolicySeconds
 from ragseal.client.history import History
-from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage, links
+from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
 from ragseal.client.result import Owed, Ranked, Result, Resumed
 from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses

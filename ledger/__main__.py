@@ -72,7 +72,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Make this observer's key")
 @plain_errors
 @click.option("--name", required=True, help="Name of this observer: a domain or path of yours, without spaces or plus.")
 @state_option
@@ -105,7 +105,7 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
         click.echo(f"Key written to {state / 'key.pem'}. Public key of this observer:\n{signer.verifier.vkey()}")
 
 
-@main.command()
+@main.command(short_help="Verify the ledger and cosign it")
 @plain_errors
 @peer_options
 @state_option
@@ -163,7 +163,7 @@ def in_words(step: Step) -> str:
     return f"{clock()} {step.origin}: consistent, {size} ({growth}), all hashed; {delivery}"
 
 
-@main.command()
+@main.command(short_help="Show entries that are proven to be there")
 @plain_errors
 @peer_options
 @click.argument("index", type=click.IntRange(min=0), required=False)
@@ -216,7 +216,7 @@ def entry_lines(view: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@main.command()
+@main.command(short_help="Serve a web page of the ledger")
 @plain_errors
 @peer_options
 @state_option
@@ -305,7 +305,7 @@ async def renew(tiles: TileFolder, remote: RemoteLedger, observer: Observer) -> 
         click.echo(f"{clock()} tiles not renewed: {error}", err=True)
 
 
-@main.command()
+@main.command(short_help="Write down which keys the log has had")
 @plain_errors
 @peer_options
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True,
@@ -331,7 +331,7 @@ def turns(peer: Peer, out: Path, as_json: bool) -> None:
     asyncio.run(run())
 
 
-@main.command()
+@main.command(short_help="Write the ledger as static files")
 @plain_errors
 @peer_options
 @click.option(

@@ -67,7 +67,7 @@ def main() -> None:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-@main.command()
+@main.command(short_help="Make a provider's folder and keys")
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
 @click.option(
@@ -121,7 +121,7 @@ main.add_command(fetch_keys)
 main.add_command(proofs_group)
 
 
-@main.command()
+@main.command(short_help="Print a policy file to start from")
 @STATE
 def policy(directory: Path) -> None:
     """Print a policy file to start from.
@@ -135,7 +135,7 @@ def policy(directory: Path) -> None:
     click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 
-@main.command()
+@main.command(short_help="Take in the keywords of answers")
 @STATE
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JSON
@@ -154,7 +154,7 @@ def vocabulary(directory: Path, file: Path, as_json: bool) -> None:
     )
 
 
-@main.command()
+@main.command(short_help="Commit to a window before it opens")
 @STATE
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True,
@@ -198,7 +198,7 @@ def commit(
 main.add_command(serve)
 
 
-@main.command()
+@main.command(short_help="Close the open window")
 @STATE
 @click.option("--provider", "address", help="host:port where it serves; default: this folder's own.")
 @click.option("--window", default="", help="Default: the open one.")
@@ -218,7 +218,7 @@ def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_
     )
 
 
-@main.command()
+@main.command(short_help="Purge the secrets of a closed window")
 @STATE
 @click.argument("window")
 @click.option("--yes", "agreed", is_flag=True, help="Although it was not kept as long as `serve --retain` says.")
@@ -235,7 +235,7 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
     tell_result(as_json, told.values, told.text)
 
 
-@main.command()
+@main.command(short_help="Show what is wrong and what goes on")
 @STATE
 @click.option("--check", is_flag=True, help="End with 1 if something is wrong, and with 4 if that could not be seen.")
 @JSON

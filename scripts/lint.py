@@ -52,6 +52,7 @@ CHECKS: list[Check] = [
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),
     ("generated TypeScript", [sys.executable, "scripts/web_messages.py", "--check"], ROOT),
     ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
+    ("generated parts of the specification", [sys.executable, "scripts/spec.py", "--check"], ROOT),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]
 

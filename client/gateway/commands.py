@@ -90,7 +90,7 @@ async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> As
         yield Gateway(asks, await asks.tenant(), receipts, 2 * timeout, directory)
 
 
-@click.command()
+@click.command(short_help="Serve programs that speak HTTP")
 @click.option("--listen", default="127.0.0.1:7805", show_default=True, metavar="HOST:PORT")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name that this gateway is called by.")
 @server_tls
@@ -157,7 +157,7 @@ async def _serve(
                 await server.serve(sockets=[listener])
 
 
-@click.command()
+@click.command(short_help="Serve agents that speak MCP")
 @connection
 def mcp(directory: Path, timeout: float, as_json: bool, **where: Any) -> None:
     """Speak the Model Context Protocol on standard input and output: how agents' hosts start a tool."""

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
+#[cfg(all(emulated, not(test)))]
+compile_error!("the feature emulated is for tests: what is built with it is slow");
+
 pub mod columns;
 pub mod consistency;
 mod constants;
@@ -32,6 +35,7 @@ pub mod scores;
 pub mod setup;
 #[cfg(lanes)]
 #[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
+#[cfg_attr(emulated, allow(unused_unsafe, clippy::redundant_closure))] // only the processor's need it
 mod simd;
 pub mod snarkjs;
 pub mod solver;

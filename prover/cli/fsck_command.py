@@ -31,7 +31,7 @@ def in_words(report: Report) -> str:
     return "\n".join([*lines, f"{verdict} ({report.seconds:.1f} s)"])
 
 
-@click.command()
+@click.command(short_help="Check every file against the log")
 @STATE
 @click.option("--quick", is_flag=True, help="Only what every start of `serve` checks.")
 @JSON

@@ -43,7 +43,23 @@ TICK = 0.1  #: seconds: which answers leave at multiples of unless the operator 
 log = logging.getLogger("ragseal.provider")
 
 
-@click.command(cls=Configured, prefix="RAGSEAL_PROVIDER")
+#: Headings of the help.
+SECTIONS = {
+    "Addresses and TLS": ("state", "listen", "tls-cert", "tls-key", "tls-clients", "listen-plain", "public"),
+    "Windows": ("next", "every", "name", "yes-epsilon-is", "auditor", "retain", "retire-on-pass", "verdicts"),
+    "Beacon and witnesses": (
+        "participants", "beacon-wait", "observer", "witness", "witness-policy", "witness-every",
+    ),
+    "Proofs": ("proofs", "prove", "worker-key"),
+    "Answers": ("tick", "generator", "generator-key", "generator-alone", "account-rate", "peer-rate"),
+    "What an operator sees": ("metrics", "metrics-plain", "traces", "reflection", "json", "log-format"),
+    "Settings": ("config", "check-config", "help"),
+}  # fmt: skip
+
+
+@click.command(
+    cls=Configured, prefix="RAGSEAL_PROVIDER", sections=SECTIONS, short_help="Serve windows: beacon, answers, proofs"
+)
 @STATE
 @click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,

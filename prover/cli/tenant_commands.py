@@ -26,12 +26,12 @@ NEW_TENANT = click.option(
 )
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="List and remove tenants")
 def tenants() -> None:
     """Whose documents there are.  A tenant begins with its first documents or its first account."""
 
 
-@tenants.command("list")
+@tenants.command("list", short_help="List every tenant with its documents")
 @STATE
 @JSON
 def list_tenants(directory: Path, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def list_tenants(directory: Path, as_json: bool) -> None:
     tell_result(as_json, {"tenants": values}, "\n".join(lines) or "no tenants")
 
 
-@tenants.command("remove")
+@tenants.command("remove", short_help="Remove a tenant that has no documents")
 @STATE
 @click.argument("name")
 @JSON

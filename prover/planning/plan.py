@@ -13,11 +13,12 @@ from typing import Any
 
 import click
 
+from ragseal.accounting.claims import CLAIMS, planned
 from ragseal.circuits.circuit import one_index_classes
 from ragseal.embedder import load_embedder
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.noise import one_sided
 from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
@@ -30,6 +31,7 @@ from ragseal.prover.planning.frontier import Planner, Point
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
 from ragseal.prover.planning.workload import load_workload
+from ragseal.runtime.sections import Sectioned
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
@@ -42,8 +44,6 @@ SCALES = {
 }
 QUICK_SCALES = {"gaussian": (0.5, 2.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
-#: K where none is given, as far as there are classes: the lottery's have 32 and 50.
-RETURNED = {UNTIL_DELIVERED: (10, 32, 50), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -109,7 +109,7 @@ def make_plan(
         tenants: of the provider, each with an index of this size.
         cost_of: what a version of a live index takes; none: the policy has no ticks.
         budgets: of one claim or of both; the first is the one that the recommendation is for.
-        returned: K, with or without a class; by default those of :data:`RETURNED` that have one.
+        returned: K, with or without a class; by default those of the claim that have one.
     """
     model = load_embedder(embedder)
     windows, why = _windows(model.identity().digest(), embedder, given, public)
@@ -118,7 +118,7 @@ def make_plan(
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
     used = {}
     for claim in claims:
-        found = shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents)
+        found = shapes(classes, _laws(claim, laws), returned or planned(claim).returned, work.documents)
         used[claim] = found if returned else ready(found)
     planner = Planner(work, model.dimension, draws, progress=progress)
     points, advices = [], {}
@@ -139,27 +139,13 @@ def make_plan(
         )
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
-    if claims[0] == UNTIL_DELIVERED:
-        if not returned:
-            reasons.append(
-                f"returning more slots costs no epsilon under this claim and gives better answers: --returned {MORE} "
-                "says what a class for it would reach"
-            )
-        reasons.append(
-            "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
-            "(another unseen or auditor, or --new-coins) adds unseen again"
-        )
-    if EVERY_LIST in claims:
-        reasons.append(
-            f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
-            "windows of the period"
-        )
+    reasons += [one for claim in claims for one in planned(claim).reasons(0 if returned else MORE)]
     every = 0
     best = advice.recommended or advice.nearest
     if best is not None and cost_of is not None:
         progress("measuring a version of the index", 0, 0)
         cls = best.cls
-        every, said = tick_costs.advice(cls, cost_of(cls, model.dimension, best.budget.unseen is not None), tenants)
+        every, said = tick_costs.advice(cls, cost_of(cls, model.dimension, best.budget.hidden > 0), tenants)
         reasons.append(said)
     return {
         "workload": f"{work.documents} documents, {work.queries} {work.source}",
@@ -175,12 +161,12 @@ def make_plan(
 
 
 def _laws(claim: str, laws: Sequence[str]) -> list[str]:
-    """Those that bound anything under a claim: one-sided noise and the lottery say nothing about every list.
+    """Those that bound anything under a claim.
 
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if claim == UNTIL_DELIVERED or not (one_sided(law) or law == LOTTERY)]
+    found = [law for law in laws if planned(claim).bounds(law)]
     if not found:
         alone = f"{ONE_SIDED} noise has" if any(map(one_sided, laws)) else "the lottery has"
         raise ConfigurationError(
@@ -206,7 +192,19 @@ def _full(point: Point | None, version_every: int) -> dict[str, Any] | None:
     return None if point is None else {**point.row(), "policy": point.policy_file(version_every)}
 
 
-@click.command()
+#: Headings of the help.
+SECTIONS = {
+    "Documents and questions": (
+        "corpus", "split", "pseudo-queries", "embedder", "public", "window", "queries", "cache",
+    ),
+    "Claim and target": ("claim", "epsilon", "unseen", "return", "ndcg", "delta"),
+    "Accounts and answers": ("law", "returned", "n-max", "k-max", "tenants", "no-ticks"),
+    "Answers in words": ("accounts", "participations", "words-max", "words"),
+    "The plan": ("quick", "out", "json", "help"),
+}  # fmt: skip
+
+
+@click.command(cls=Sectioned, sections=SECTIONS, short_help="Show what a policy costs in answers")
 @click.option(
     "--corpus", help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER; answers take none."
 )
@@ -294,7 +292,7 @@ def plan(
     """
     _check_targets(claim, epsilon, returned_at_most)
     share: Fraction = rational(delta, "--delta")
-    if claim == ANSWERS:
+    if claim in CLAIMS and CLAIMS[claim].planned is None:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
         found = answers.plan_answers(wish, one_index_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
         click.echo(json.dumps(found) if as_json else answers.in_words(found))
@@ -329,19 +327,19 @@ def plan(
 
 def _check_targets(claim: str, epsilon: float | None, returned: float | None) -> None:
     """Raises UsageError: a target that the claim does not have."""
-    if epsilon is not None and claim == UNTIL_DELIVERED:
-        raise click.UsageError(
-            f"epsilon of the claim {UNTIL_DELIVERED} is unseen, whatever is answered: give --unseen, and --return for "
-            "how often a slot's id may come back"
-        )
-    if returned is not None and claim in (EVERY_LIST, ANSWERS):
-        raise click.UsageError(f"the claim {claim} has no return: give --epsilon")
+    refused = CLAIMS[claim].target_refused(epsilon, returned) if claim in CLAIMS else ""
+    if refused:
+        raise click.UsageError(refused)
 
 
 def _budgets(claim: str, unseen: float, n_max: Sequence[int], k_max: Sequence[int], delta: Fraction) -> list[Budget]:
-    """One under until-delivered, whose epsilon no number of queries changes; all pairs under every-list."""
-    out = [] if claim == EVERY_LIST else [Budget(n_max[0], k_max[0], delta, unseen)]
-    return out + ([] if claim == UNTIL_DELIVERED else [Budget(n, k, delta) for n in n_max for k in k_max])
+    """Of the claim, or of both; the first is the one that the recommendation is for."""
+    names = [claim] if claim in CLAIMS else [UNTIL_DELIVERED, EVERY_LIST]
+    return [
+        Budget(n, k, delta, unseen if form_of(name).coin else None)
+        for name in names
+        for n, k in planned(name).pairs(n_max, k_max)
+    ]
 
 
 def _for_people(made: dict[str, Any], files: Sequence[Path]) -> str:

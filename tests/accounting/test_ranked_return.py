@@ -15,7 +15,8 @@ from ragseal.accounting.delivered import (
     largest_shift,
     until_delivered,
 )
-from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.accounting.delivered_period import delivered_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.overflow import few_exceed_bound
@@ -114,12 +115,12 @@ def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
     """The shift of a policy is its window's whole steps, and the largest of a period's windows counts."""
     cls = CLASSES["ranked-tiny-one"]
 
-    def window(name: str, width: int) -> Coined:
+    def window(name: str, width: int) -> Spent:
         policy = Policy(
             cls.name, b"", b"", 384, UNTIL_DELIVERED, 13, 0, width, 1, 25, 2, "1/1000000", "1", "9/10", 1,
             False, "slot", 1, 0, 0, 1,
         )  # fmt: skip
-        return Coined(name, policy, cls, 500, name.encode())
+        return Spent(name, policy, cls, 500, name.encode())
 
     found = delivered_period([window("a", 32 << cls.c), window("b", (97 << cls.c) - 1)], DELTA)
     assert found.returned == 6.0

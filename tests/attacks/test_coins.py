@@ -141,7 +141,7 @@ def test_a_window_without_a_coin_is_not_thinned() -> None:
     world = told(lie, policy_=simulator.policy())
     refused(world, 5, "although the claim every-list has no coin")
     with without(checks.NO_COIN_NO_THINNING):
-        assert accepted(world).budget.claim == "every-list"  # type: ignore[union-attr]
+        assert accepted(world).budget.claim.name == "every-list"  # type: ignore[union-attr]
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_what_is_withheld_hides_no_lie_about_the_coin(call: str) -> None:
 def test_less_advertised_than_the_coin_gives_is_refused() -> None:
     world = CoinedWorld.honest(policy_=policy(epsilon_account="1"))
     refused(world, 11, "the policy advertises epsilon 1, its coin gives 1.45084")
-    with without(checks.DELIVERED_ADVERTISED):
+    with without(checks.ADVERTISED):
         accepted(world)
 
 
@@ -267,9 +267,10 @@ def test_a_return_above_what_is_advertised_is_printed_and_no_lie() -> None:
     """It follows from the manifest, is no part of epsilon and has a name of its own in the line."""
     verdict = accepted(CoinedWorld.honest(policy_=policy(gain=60, hidden=250, epsilon_account="1")))
     assert verdict.budget is not None
-    assert verdict.budget.delivered is not None
-    assert verdict.budget.delivered.returned > 1 > verdict.budget.epsilon
-    assert f" return={upward(verdict.budget.delivered.returned)} " in verdict.line()
+    returned = verdict.budget.bound.returned
+    assert returned is not None
+    assert returned > 1 > verdict.budget.epsilon
+    assert f" return={upward(returned)} " in verdict.line()
 
 
 def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.claims.until_delivered import CoinBound
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, signature
 from ragseal.kernel.attestation import Record
@@ -61,9 +62,9 @@ def audited(world: CoinedWorld, **options: Any) -> Verdict:
 def coins_of(verdict: Verdict) -> tuple[int, float, list[str]]:
     """Coin periods and unseen of a verdict, and which windows it says never opened."""
     assert verdict.budget is not None
-    assert verdict.budget.delivered is not None
-    assert f"periods={verdict.budget.delivered.periods} " in verdict.line()
-    found = verdict.budget.delivered
+    assert isinstance(verdict.budget.bound, CoinBound)
+    found = verdict.budget.bound.promise
+    assert f"periods={found.periods} " in verdict.line()
     return found.periods, round(found.unseen, 4), [one.window for one in verdict.budget.period.abandoned]
 
 

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from ragseal.accounting import audit
+from ragseal.accounting.claims import named
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.verifier.outcome.outcome import Verdict
-from ragseal.verifier.report import claim, document, page
+from ragseal.verifier.report import document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.world import AttackWorld, refused
@@ -147,4 +149,4 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: Rank
 def test_printed_as_inf(value: float) -> None:
     assert upward(value) == "inf"
     assert document.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
-    assert "epsilon" in claim.CLAIM
+    assert "epsilon" in named(EVERY_LIST).text()

@@ -201,7 +201,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         assert verdict.verdict == "PASS", verdict.line()
         assert "vocabulary=provider answers=2 epsilon_filtered=" in verdict.line()
         assert verdict.budget is not None
-        assert verdict.budget.answers is not None
+        assert verdict.budget.claim.name == "answers"
         report = build(verdict)
         assert any("no log shows it" in note for note in report["does_not_say"])
         page = "".join(summary.sentences(report))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ragseal.accounting.delivered_period import delivered_window
+from ragseal.accounting.delivered_words import return_in_words
 from ragseal.accounting.guess import best_guess
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
@@ -26,7 +27,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning import consent
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, least_gain, return_in_words
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, least_gain
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from ragseal.accounting.claims.until_delivered import CoinPlan
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
@@ -236,7 +237,7 @@ def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
     """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
     classes = tuple(one_index_classes().values())
-    used = candidates.shapes(classes, PLANNED_LAWS, plan.RETURNED["until-delivered"], 5000)
+    used = candidates.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
     kept = candidates.ready(used)
     assert all(shape.available for shape in kept)
     assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [10, 50]
@@ -246,7 +247,7 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
 
     def planned(*K: int) -> set[tuple[int, bool]]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "RETURNED", dict.fromkeys(plan.RETURNED, K))
+            patch.setattr(CoinPlan, "returned", K)
             rows = made(corpus, tmp_path, "--law", LOTTERY, returned=())["frontier"]
         return {(row["K"], row["class_available"]) for row in rows}
 

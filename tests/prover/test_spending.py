@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from ragseal.accounting.answers import Answering, answers_period
-from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.accounting.answers import answers_period
+from ragseal.accounting.delivered_period import delivered_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.beacon import AUDITOR, PROVIDER, BeaconSeal
 from ragseal.kernel.commitment import (
+    CoinCommitment,
     SignedManifest,
     WindowClose,
 )
@@ -117,7 +119,10 @@ def coined_window(world: World, number: int, **changes: Any) -> Window:
     world.commit(f"w{number}", policy_=policy(opens=start, closes=start + HOUR))
     signed = next(m for m in reversed(world.messages) if isinstance(m, SignedManifest))
     rules = coined_policy(opens=start, closes=start + HOUR, **changes)
-    signed = replace(signed, manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS))
+    signed = replace(
+        signed,
+        manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS, coins=(CoinCommitment(1, bytes(32)),)),
+    )
     return Window(signed, bytes([number]) * 32, number, beacon=1, opened_at=start + 60, time=start + 60)
 
 
@@ -132,9 +137,9 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     before = [coined_window(world, 0), coined_window(world, 1, gain=2)]
     following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
     found = spending(before, classes, following, ACCOUNTS)
-    spent = [Coined("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
+    spent = [Spent("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
     expected = delivered_period(
-        [*spent, Coined("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
+        [*spent, Spent("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
     )
     assert (found["unseen"], found["return"], found["epsilon"]) == (
         expected.unseen, expected.returned, expected.epsilon,
@@ -224,11 +229,11 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     following = replace(own, opens=OPENS + HOUR, closes=OPENS + 2 * HOUR)
     foreseen = spending([spent], lambda name: cls, following, accounts=3)
     windows = [
-        Answering("w0", own, cls, places(spent.manifest) * own.n_max, 0),
-        Answering("w1", following, cls, 3 * own.n_max, 3 * own.n_max),
+        Spent("w0", own, cls, places(spent.manifest) * own.n_max, answered=0),
+        Spent("w1", following, cls, 3 * own.n_max, answered=3 * own.n_max),
     ]
     assert foreseen["epsilon"] == answers_period(windows, Fraction(1, 1000)).plain.epsilon
-    fewer = [replace(windows[0], allowed=spent.manifest.accounts * own.n_max), windows[1]]
+    fewer = [replace(windows[0], queries=spent.manifest.accounts * own.n_max), windows[1]]
     assert foreseen["epsilon"] > answers_period(fewer, Fraction(1, 1000)).plain.epsilon
 
 

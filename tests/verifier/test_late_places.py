@@ -9,7 +9,7 @@ from typing import Any
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import usual_table
 from ragseal.kernel.policy import UNTIL_DELIVERED
-from ragseal.verifier.steps.delivered import late_places
+from ragseal.verifier.steps.epsilon import late_places
 from ragseal.verifier.steps.period import Period, PeriodWindow
 from tests.simulator import CLS, World, policy
 

@@ -17,6 +17,8 @@ import pytest
 
 from ragseal.accounting import period
 from ragseal.accounting.audit import FULL, epsilon_audit
+from ragseal.accounting.claims import named
+from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel import noise
 from ragseal.kernel.beacon import BeaconCommit
@@ -28,7 +30,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.evidence.evidence import Auditor
 from ragseal.verifier.outcome.outcome import Verdict
-from ragseal.verifier.report import claim, document, page
+from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.steps.log import LogView
@@ -252,12 +254,12 @@ def test_a_verdict_is_about_documents_whole(slots: int) -> None:
     assert (" document=2-slots" in verdict.line()) == (slots == 2)
     budget = verdict.budget
     assert budget is not None
-    assert budget.report is not None
-    assert budget.report.chunks == slots
+    assert budget.lists is not None
+    assert budget.lists.chunks == slots
     assert (budget.epsilon > window_epsilon(1)) == (slots == 2)
-    said = claim.of(budget.claim, budget.slots)
+    said = budget.claim.text(budget.slots)
     assert ("each query counts as 2 queries" in said) == (slots == 2)
-    assert ("2 times those of one slot" in claim.of(UNTIL_DELIVERED, slots)) == (slots == 2)
+    assert ("2 times those of one slot" in named(UNTIL_DELIVERED).text(slots)) == (slots == 2)
 
 
 def test_the_largest_gain_of_the_period_counts() -> None:
@@ -285,7 +287,8 @@ def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
     auditor = replace(own, classes={**own.classes, GAUSSIAN.name: (GAUSSIAN, digest)})
     found = audited(world, auditor)
     assert found.budget is not None
-    reports = found.budget.report.reports
+    assert found.budget.lists is not None
+    reports = found.budget.lists.reports
     assert set(reports) == {TINY.name, GAUSSIAN.name}
     assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
     assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
@@ -395,7 +398,7 @@ def test_a_closing_entry_with_an_old_time_hides_nothing(second: bool) -> None:
 
 
 def test_many_windows_do_not_restart_the_budget_and_the_table_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(period, "MOST_ROWS", 2)
+    monkeypatch.setattr(Claim, "most_rows", 2)
     world = World()
     for number in range(5):
         window(world, number)

@@ -41,11 +41,11 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def register(main: click.Group, state_option: Callable[..., Any], provider_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier``."""
 
-    @main.group()
+    @main.group(short_help="Check and hand on signed verdicts")
     def verdict() -> None:
         """Verdicts that auditors sign and others hand on: verdict.intoto.jsonl, which `audit` writes."""
 
-    @verdict.command()
+    @verdict.command(short_help="Check a signed verdict")
     @click.argument("file", type=FILE)
     @click.option(
         "--auditor",
@@ -93,7 +93,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
             _tell(found, sorted(reports), entered, everything)
         sys.exit(_STATUS.get(found.verdict, 0))
 
-    @verdict.command()
+    @verdict.command(short_help="Show the key that signs verdicts")
     @state_option
     @click.option("--pem", is_flag=True, help="As a PEM file has it, for other tools.")
     @JSON
@@ -105,7 +105,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
             as_json, {"public_key": public.hex(), "pem": text.decode()}, text.decode().strip() if pem else public.hex()
         )
 
-    @verdict.command()
+    @verdict.command(short_help="Write a verdict as an OSCAL document")
     @click.argument("file", type=FILE)
     @click.option("--auditor", required=True, help="The auditor's public key, as of `verdict verify`.")
     @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it; else to stdout.")
@@ -124,7 +124,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         except OSError as error:
             raise ConfigurationError(f"cannot write {out}: {why(error, out)}") from None
 
-    @verdict.command()
+    @verdict.command(short_help="Hand a verdict to its provider's ledger")
     @click.argument("file", type=FILE)
     @state_option
     @provider_option

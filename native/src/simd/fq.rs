@@ -5,11 +5,11 @@
 //! [`multiplied`] gives a b / 16: its callers say where the powers of 16 go.  Of factors below A q and B q it is below
 //! (1 + A B / 84) q; what is not said to be below q or so much else is below 4 q.  Nothing branches on values.
 
+use super::intrinsics::*;
 use super::LANES;
 use crate::point::Pt;
 use ark_bn254::{Fq, FqConfig};
 use ark_ff::{BigInt, MontConfig, PrimeField};
-use std::arch::x86_64::*;
 
 const LIMBS: usize = 5;
 const BITS: u32 = 52;
@@ -52,14 +52,14 @@ const fn multiples() -> [[u64; LANES]; LIMBS] {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn number(n: u64) -> __m512i {
     _mm512_set1_epi64(n as i64)
 }
 
 /// A multiple of q in every lane.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn multiple(times: usize) -> Lanes {
     MULTIPLES.map(|limb| number(limb[times]))
 }
@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<Fq>() == 32 && size_of::<Pt<Fq>>() == 64);
 
 /// Indices into two vectors: the first and third quarter of each half, or the others.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn quarters(second: bool) -> __m512i {
     if second {
         _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15)
@@ -82,7 +82,7 @@ fn quarters(second: bool) -> __m512i {
 
 /// The coordinates of eight places.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn loaded(from: [&Fq; LANES]) -> Lanes {
     let both = |k: usize| {
         // SAFETY: 32 bytes are read from each of two coordinates.
@@ -117,7 +117,7 @@ pub fn loaded(from: [&Fq; LANES]) -> Lanes {
 
 /// Eight coordinates from canonical limbs.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn stored(x: &Lanes) -> [Fq; LANES] {
     let n = [
         _mm512_or_si512(x[0], _mm512_slli_epi64::<52>(x[1])),
@@ -153,7 +153,7 @@ pub const ZERO: Lanes = [
 
 /// The lanes where limbs are the same.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn equal(a: &Lanes, b: &Lanes) -> u8 {
     let pairs = a.iter().zip(b);
     pairs.fold(u8::MAX, |same, (a, b)| same & _mm512_cmpeq_epi64_mask(*a, *b))
@@ -161,7 +161,7 @@ pub fn equal(a: &Lanes, b: &Lanes) -> u8 {
 
 /// x with 1 in some lanes, which is not zero as a coordinate.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn one_where(lanes: u8, x: &Lanes) -> Lanes {
     std::array::from_fn(|k| _mm512_mask_blend_epi64(lanes, x[k], number(u64::from(k == 0))))
 }
@@ -170,7 +170,7 @@ pub fn one_where(lanes: u8, x: &Lanes) -> Lanes {
 
 /// Limbs in 0 .. 2^52 from signed ones; the number is not negative.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn carried(mut x: Lanes) -> Lanes {
     let mask = number(MASK);
     for k in 0..LIMBS - 1 {
@@ -181,27 +181,27 @@ fn carried(mut x: Lanes) -> Lanes {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn plus(a: &Lanes, b: &Lanes) -> Lanes {
     std::array::from_fn(|k| _mm512_add_epi64(a[k], b[k]))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 fn minus(a: &Lanes, b: &Lanes) -> Lanes {
     std::array::from_fn(|k| _mm512_sub_epi64(a[k], b[k]))
 }
 
 /// a - b + 2 q, of b at most 2 q.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn difference(a: &Lanes, b: &Lanes) -> Lanes {
     carried(plus(&minus(a, b), &multiple(2)))
 }
 
 /// A sum below 7 q, not negative, in signed limbs of at most 55 bits: below q.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 fn canonical(sum: Lanes) -> Lanes {
     // The carry that is left out makes less than eight, so the quotient is at most one too small, and never too large.
     let top = _mm512_add_epi64(sum[4], _mm512_srai_epi64::<BITS>(sum[3]));
@@ -220,21 +220,21 @@ fn canonical(sum: Lanes) -> Lanes {
 
 /// Below q.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn reduced(x: &Lanes) -> Lanes {
     canonical(*x)
 }
 
 /// a - b - c, below q; a below 4 q, b and c at most q.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn less_two(a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
     canonical(plus(&minus(&minus(a, b), c), &multiple(2)))
 }
 
 /// 4 a - b, below q; a below 1.5 q, b at most q.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn fourfold_less(a: &Lanes, b: &Lanes) -> Lanes {
     let four = a.map(|limb| _mm512_slli_epi64::<2>(limb));
     canonical(plus(&minus(&four, b), &multiple(1)))
@@ -242,7 +242,7 @@ pub fn fourfold_less(a: &Lanes, b: &Lanes) -> Lanes {
 
 /// a + b.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn sum(a: &Lanes, b: &Lanes) -> Lanes {
     carried(plus(a, b))
 }
@@ -256,7 +256,7 @@ struct Columns {
 
 impl Columns {
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
     fn zero() -> Columns {
         Columns {
             low: [_mm512_setzero_si512(); 2 * LIMBS],
@@ -266,7 +266,7 @@ impl Columns {
 
     /// Add a b; of at most two products before a reduction.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     fn product(mut self, a: &Lanes, b: &Lanes) -> Columns {
         for (i, a) in a.iter().enumerate() {
             for (j, b) in b.iter().enumerate() {
@@ -279,7 +279,7 @@ impl Columns {
 
     /// By 2^-260.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     fn divided(self) -> Lanes {
         let Columns { mut low, mut high } = self;
         let (q, inverse) = (multiple(1), number(INV));
@@ -302,14 +302,14 @@ impl Columns {
 
 /// a b / 16.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn multiplied(a: &Lanes, b: &Lanes) -> Lanes {
     Columns::zero().product(a, b).divided()
 }
 
 /// (a b - c d) / 16; d at most 4 q.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn product_less(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
     let opposite = carried(minus(&multiple(4), d));
     Columns::zero().product(a, b).product(c, &opposite).divided()
@@ -317,14 +317,14 @@ pub fn product_less(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
 
 /// (a b + c d) / 16.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn product_plus(a: &Lanes, b: &Lanes, c: &Lanes, d: &Lanes) -> Lanes {
     Columns::zero().product(a, b).product(c, d).divided()
 }
 
 /// a^2 / 16.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn squared(a: &Lanes) -> Lanes {
     let mut sum = Columns::zero();
     for (i, x) in a.iter().enumerate() {

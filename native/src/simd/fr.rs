@@ -6,10 +6,10 @@
 //! A sum of 17 products is reduced to below 1.25 r.  Columns are signed and stay below 2^61, their number is never negative.
 //! Nothing branches on values.
 
+use super::intrinsics::*;
 use super::LANES;
 use ark_bn254::{Fr, FrConfig};
 use ark_ff::{BigInt, BigInteger, MontConfig, PrimeField};
-use std::arch::x86_64::*;
 
 pub const LIMBS: usize = 5;
 pub const BITS: u32 = 51;
@@ -65,26 +65,26 @@ pub fn limbs(x: &Fr) -> Limbs {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn lanes_of(values: &[u64; LANES]) -> __m512i {
     // SAFETY: 64 bytes are read, from an array of 64.
     unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn broadcast(c: &Limbs) -> Lanes {
     c.map(|limb| _mm512_set1_epi64(limb as i64))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn added(a: &Columns, b: &Columns) -> Columns {
     std::array::from_fn(|k| _mm512_add_epi64(a[k], b[k]))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn subtracted(a: &Columns, b: &Columns) -> Columns {
     std::array::from_fn(|k| _mm512_sub_epi64(a[k], b[k]))
 }
@@ -97,7 +97,7 @@ pub struct Sum {
 
 impl Sum {
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
     pub fn of(base: &[i64; COLUMNS]) -> Sum {
         Sum {
             low: base.map(|column| _mm512_set1_epi64(column)),
@@ -107,7 +107,7 @@ impl Sum {
 
     /// base - columns.
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
     pub fn less(base: &[i64; COLUMNS], columns: &Columns) -> Sum {
         let mut sum = Sum::of(base);
         sum.low = subtracted(&sum.low, columns);
@@ -116,7 +116,7 @@ impl Sum {
 
     /// Add a b; limbs below 2^52.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub fn product(mut self, a: &Lanes, b: &Lanes) -> Sum {
         for (i, a) in a.iter().enumerate() {
             for (j, b) in b.iter().enumerate() {
@@ -129,7 +129,7 @@ impl Sum {
 
     /// Add a^2; limbs below 2^51.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub fn square(mut self, a: &Lanes) -> Sum {
         for i in 0..LIMBS {
             let twice = _mm512_add_epi64(a[i], a[i]);
@@ -146,7 +146,7 @@ impl Sum {
     ///
     /// Each `PLACE` of use is compiled by itself and inlined: a call would carry the sum through memory.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub fn pairs<const PLACE: usize>(mut self, factors: &[Limbs], x: &[Lanes]) -> Sum {
         for (c, x) in factors.chunks_exact(2).zip(x.chunks_exact(2)) {
             let [a, b]: [Lanes; 2] = std::array::from_fn(|k| {
@@ -163,7 +163,7 @@ impl Sum {
 
     /// Add an element in Montgomery's form to what [`Sum::reduced`] gives.
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
     pub fn add(mut self, x: &Lanes) -> Sum {
         for (column, limb) in self.low[STEPS..].iter_mut().zip(x) {
             *column = _mm512_add_epi64(*column, *limb);
@@ -173,7 +173,7 @@ impl Sum {
 
     /// Without a carry.
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
     pub fn columns(self) -> Columns {
         let mut columns = self.low;
         for (column, high) in columns[1..].iter_mut().zip(&self.high) {
@@ -188,7 +188,7 @@ impl Sum {
     /// that column itself, and only C is multiplied.  They leave less than 2^51 (C + 2^208), and the last step, which adds less
     /// than 2^51 r, less than C + 2^208 + r; C < r / 4.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub fn reduced(self) -> Lanes {
         let Sum { mut low, mut high } = self;
         let mask = _mm512_set1_epi64(MASK as i64);
@@ -227,33 +227,33 @@ impl Sum {
 
 /// a b as columns.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn columns_of(a: &Lanes, b: &Lanes) -> Columns {
     Sum::of(&[0; COLUMNS]).product(a, b).columns()
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn squared(x: &Lanes) -> Lanes {
     Sum::of(&[0; COLUMNS]).square(x).reduced()
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn multiplied(a: &Lanes, b: &Lanes) -> Lanes {
     Sum::of(&[0; COLUMNS]).product(a, b).reduced()
 }
 
 /// x^5.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub fn power(x: &Lanes) -> Lanes {
     multiplied(&squared(&squared(x)), x)
 }
 
 /// Elements of each lane, lane after lane, below r.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f"))]
 pub fn canonical(elements: &[Lanes]) -> Vec<BigInt<4>> {
     let mut out = vec![BigInt::default(); LANES * elements.len()];
     for (j, x) in elements.iter().enumerate() {
@@ -273,4 +273,73 @@ pub fn canonical(elements: &[Lanes]) -> Vec<BigInt<4>> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::available;
+    use ark_ff::{AdditiveGroup, Field, UniformRand};
+
+    /// Random elements, and those whose limbs have the longest carries: 0, 2^k, r - 2^k and their neighbours.
+    fn samples() -> Vec<Fr> {
+        let mut rng = ark_std::test_rng();
+        let mut out = vec![Fr::ZERO];
+        for k in [0u64, 1, 50, 51, 52, 101, 102, 103, 152, 153, 204, 205, 252, 253] {
+            let power = Fr::from(2u64).pow([k]);
+            // As they are, and so that they are the limbs themselves: x 2^306.
+            for x in [power, power * Fr::from(2u64).pow([306]).inverse().unwrap()] {
+                out.extend([x, -x, x - Fr::ONE, x + Fr::ONE, Fr::ONE - x]);
+            }
+        }
+        out.extend((0..80).map(|_| Fr::rand(&mut rng)));
+        out.resize(out.len().next_multiple_of(LANES), Fr::ONE);
+        out
+    }
+
+    /// What is computed of every pair of samples, lane by lane.
+    fn all_pairs(compute: unsafe fn(&Lanes, &Lanes) -> Lanes, want: impl Fn(Fr, Fr) -> Fr) {
+        if !available() {
+            return;
+        }
+        let samples = samples();
+        for turn in 0..samples.len() {
+            for (k, first) in samples.chunks_exact(LANES).enumerate() {
+                let second: [Fr; LANES] =
+                    std::array::from_fn(|lane| samples[(k * LANES + lane + turn) % samples.len()]);
+                // SAFETY: the processor has what it needs.
+                let found = unsafe {
+                    let put =
+                        |x: &[Fr]| std::array::from_fn(|limb| lanes_of(&std::array::from_fn(|k| limbs(&x[k])[limb])));
+                    let found = compute(&put(first), &put(&second));
+                    canonical(&[multiplied(&found, &broadcast(&split(&[1, 0, 0, 0])))])
+                };
+                let wanted: Vec<BigInt<4>> = (0..LANES).map(|k| want(first[k], second[k]).into_bigint()).collect();
+                assert_eq!(found, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_the_field() {
+        all_pairs(|a, b| unsafe { multiplied(a, b) }, |a, b| a * b);
+        all_pairs(|a, _| unsafe { squared(a) }, |a, _| a.square());
+        all_pairs(|a, _| unsafe { power(a) }, |a, _| a.pow([5]));
+    }
+
+    #[test]
+    fn sums_are_those_of_the_field() {
+        all_pairs(
+            |a, b| unsafe { Sum::of(&[0; COLUMNS]).product(a, b).product(b, b).add(a).reduced() },
+            |a, b| a * b + b.square() + a,
+        );
+        all_pairs(
+            |a, b| unsafe {
+                let less = subtracted(&added(&columns_of(a, a), &columns_of(b, b)), &columns_of(b, b));
+                let sum = Sum::less(&[0; COLUMNS], &subtracted(&less, &less));
+                sum.product(a, a).add(b).reduced()
+            },
+            |a, b| a.square() + b,
+        );
+    }
 }

@@ -29,7 +29,7 @@ impl<V: Vector> BatchInversion<V> {
 
     /// From the last group to the first; not zero.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn put(&mut self, group: usize, d: V) {
         self.each[group] = d;
         self.after[group] = self.product;
@@ -42,7 +42,7 @@ impl<V: Vector> BatchInversion<V> {
 
     /// Once all are there.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn invert(&mut self, c: u64) {
         let inverses = inverted(&self.product.reduced().stored(), c);
         self.product = V::loaded(std::array::from_fn(|lane| &inverses[lane]));
@@ -50,7 +50,7 @@ impl<V: Vector> BatchInversion<V> {
 
     /// c / d of a group, from the first to the last.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn take(&mut self, group: usize) -> V {
         if group + 1 == self.each.len() {
             return self.product;
@@ -84,7 +84,7 @@ fn inverted<F: Field>(x: &[F; LANES], c: u64) -> [F; LANES] {
 ///
 /// # Safety
 /// [`super::available`] said yes.
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub unsafe fn add<'a, V: Vector>(
     left: impl Fn(usize) -> &'a Pt<V::Of>,
     right: impl Fn(usize) -> &'a Pt<V::Of>,
@@ -131,7 +131,7 @@ where
 ///
 /// # Safety
 /// [`super::available`] said yes.
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 pub unsafe fn double<V: Vector>(points: &mut [Pt<V::Of>]) {
     let Some(last) = points.len().checked_sub(1) else {
         return;
@@ -162,7 +162,7 @@ pub unsafe fn double<V: Vector>(points: &mut [Pt<V::Of>]) {
 
 /// The sums of one group from four times their slopes.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 unsafe fn put<V: Vector>(sums: &mut [Pt<V::Of>], slope: &V, ax: &V, bx: &V, ay: &V) {
     let x = slope.squared().less_two(ax, bx);
     let y = slope.multiplied(&ax.difference(&x)).fourfold_less(ay);

@@ -6,11 +6,11 @@
 //! constant below r.
 
 use super::fr::*;
+use super::intrinsics::*;
 use super::LANES;
 use crate::poseidon_constants::{fifth, MAX_WIDTH};
 use ark_bn254::Fr;
 use ark_ff::{BigInt, PrimeField};
-use std::arch::x86_64::*;
 
 const OTHERS: usize = MAX_WIDTH - 1;
 const HALF: usize = OTHERS / 2;
@@ -125,7 +125,7 @@ impl Tables {
     ///
     /// # Safety
     /// [`super::available`] said yes.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     pub unsafe fn blocks(&self, shared: &[Fr; MAX_WIDTH], xs: &[Fr; LANES]) -> Vec<BigInt<4>> {
         let fifths = xs.map(|x| limbs(&fifth(x + self.constant)));
         let s: Lanes = std::array::from_fn(|k| lanes_of(&fifths.map(|f| f[k])));
@@ -153,7 +153,7 @@ impl Tables {
 
     /// All partial rounds on (s_0; h), whose last S-box is applied, too.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     fn partial_rounds(&self, state: &mut [Lanes; MAX_WIDTH]) {
         let zero = [_mm512_setzero_si512(); LIMBS];
         // The sequence grows downwards, so its newest values stand in order.
@@ -198,7 +198,7 @@ impl Tables {
 
 /// The layer's inner products with all of the state, which take the place of its first elements.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 fn apply(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
     let from = *state;
     let mut inside = Sum::of(&[0; COLUMNS]);
@@ -212,7 +212,7 @@ fn apply(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
 fn full_round(layer: &[Row], state: &mut [Lanes; MAX_WIDTH]) {
     for x in state.iter_mut() {
         *x = power(x);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// The row's product with an element that stands everywhere, lane by lane.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn of_equal(row: &Row, x: &Limbs) -> Vec<BigInt<4>> {
         let mut state = [broadcast(x); MAX_WIDTH];
         apply(std::slice::from_ref(row), &mut state);

@@ -34,67 +34,67 @@ impl Vector for Lanes {
     const ZERO: Self = fq::ZERO;
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn loaded(from: [&Fq; LANES]) -> Self {
         fq::loaded(from)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn stored(&self) -> [Fq; LANES] {
         fq::stored(self)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn equal(&self, other: &Self) -> u8 {
         fq::equal(self, other)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn one_where(lanes: u8, x: &Self) -> Self {
         fq::one_where(lanes, x)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn reduced(&self) -> Self {
         fq::reduced(self)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn difference(&self, b: &Self) -> Self {
         fq::difference(self, b)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn sum(&self, b: &Self) -> Self {
         fq::sum(self, b)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn less_two(&self, b: &Self, c: &Self) -> Self {
         fq::less_two(self, b, c)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn fourfold_less(&self, b: &Self) -> Self {
         fq::fourfold_less(self, b)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn multiplied(&self, b: &Self) -> Self {
         fq::multiplied(self, b)
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn squared(&self) -> Self {
         fq::squared(self)
     }
@@ -106,50 +106,50 @@ impl Vector for [Lanes; 2] {
     const ZERO: Self = [fq::ZERO; 2];
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn loaded(from: [&Fq2; LANES]) -> Self {
         [fq::loaded(from.map(|x| &x.c0)), fq::loaded(from.map(|x| &x.c1))]
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn stored(&self) -> [Fq2; LANES] {
         let [c0, c1] = [fq::stored(&self[0]), fq::stored(&self[1])];
         std::array::from_fn(|lane| Fq2::new(c0[lane], c1[lane]))
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn equal(&self, other: &Self) -> u8 {
         fq::equal(&self[0], &other[0]) & fq::equal(&self[1], &other[1])
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn one_where(lanes: u8, x: &Self) -> Self {
         x.map(|part| fq::one_where(lanes, &part))
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn reduced(&self) -> Self {
         [fq::reduced(&self[0]), fq::reduced(&self[1])]
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn difference(&self, b: &Self) -> Self {
         [fq::difference(&self[0], &b[0]), fq::difference(&self[1], &b[1])]
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn sum(&self, b: &Self) -> Self {
         [fq::sum(&self[0], &b[0]), fq::sum(&self[1], &b[1])]
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn less_two(&self, b: &Self, c: &Self) -> Self {
         [
             fq::less_two(&self[0], &b[0], &c[0]),
@@ -158,13 +158,13 @@ impl Vector for [Lanes; 2] {
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn fourfold_less(&self, b: &Self) -> Self {
         [fq::fourfold_less(&self[0], &b[0]), fq::fourfold_less(&self[1], &b[1])]
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn multiplied(&self, b: &Self) -> Self {
         [
             fq::product_less(&self[0], &b[0], &self[1], &b[1]),
@@ -173,7 +173,7 @@ impl Vector for [Lanes; 2] {
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(not(emulated), target_feature(enable = "avx512f,avx512ifma"))]
     unsafe fn squared(&self) -> Self {
         let [a, b] = self;
         // b below 1.1 q: the difference is by q more, and below 2.1 q.

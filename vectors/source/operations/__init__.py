@@ -20,9 +20,9 @@ from vectors.source.operations import (
     verification,
 )
 from vectors.source.operations.messages import DIGESTS
-from vectors.source.operations.reading import PRIVATE, Json, verifying_key_of
+from vectors.source.reading import PRIVATE, Json
 
-__all__ = ["DIGESTS", "OPERATIONS", "PRIVATE", "verifying_key_of"]
+__all__ = ["DIGESTS", "OPERATIONS", "PRIVATE"]
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {
     **messages.OPERATIONS,
