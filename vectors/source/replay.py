@@ -8,10 +8,10 @@ from typing import Any
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.views import EstimateView
+from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.errors import TransportError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.audit.findings import Environment
 from ragseal.verifier.audit.verification import audit
@@ -59,7 +59,7 @@ class Recorded:
 def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
     """What the auditor of a vector believes without evidence."""
     own = given["auditor"]
-    cls = class_from_mapping(own["class"])
+    cls = attestation_class(own["class"])
     digest = bytes.fromhex(own["class_digest"])
     key, blocks = bytes.fromhex(own["key"]), bytes.fromhex(own["estimate_key"])
     attestations = WindowKey(key)
