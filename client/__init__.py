@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ragseal.client.asynchronous import AsyncClient as AsyncClient
     from ragseal.client.asynchronous import Pool as Pool
     from ragseal.client.client import Client as Client
+    from ragseal.client.connection import Calls as Calls
+    from ragseal.client.connection import Trust as Trust
     from ragseal.client.result import Owed as Owed
     from ragseal.client.result import Ranked as Ranked
     from ragseal.client.result import Result as Result
@@ -29,13 +31,15 @@ if TYPE_CHECKING:
     from ragseal.client.retries import Retries as Retries
 
 _HOME = {
-    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Client": "client",
+    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Calls": "connection",
+    "Client": "client",
     "Owed": "result", "Pool": "asynchronous", "Ranked": "result", "Result": "result", "Resumed": "result",
-    "Retries": "retries",
+    "Retries": "retries", "Trust": "connection",
 }  # fmt: skip
 
 __all__ = [
-    "AccountKey", "AccountState", "AsyncClient", "Client", "Owed", "Pool", "Ranked", "Result", "Resumed", "Retries",
+    "AccountKey", "AccountState", "AsyncClient", "Calls", "Client", "Owed", "Pool", "Ranked", "Result", "Resumed",
+    "Retries", "Trust",
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def rational(text: str, name: str) -> Fraction:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Message):
     """One window's policy.  Rationals are canonical text."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting import guess
-from ragseal.accounting.audit import epsilon_audit
-from ragseal.accounting.delivered import Delivered, fewest_hidden, largest_shift, until_delivered
+from ragseal.accounting.audit import ScorePolicy, epsilon_audit
+from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden, largest_shift, until_delivered
 from ragseal.accounting.delivered_lottery import lottery_delivered
 from ragseal.accounting.guess import absence_in_words
 from ragseal.accounting.rounding import upward
@@ -84,15 +84,24 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, pri
     table = noise.build_table(cls.law)
     if budget.unseen is None:
         report = epsilon_audit(
-            cls, table, gain=gain, lo=lo, hi=hi,
+            cls,
+            table,
+            scores=ScorePolicy(gain=gain, lo=lo, hi=hi),
             k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
-            n_max=budget.queries, delta=budget.delta,
-        )  # fmt: skip
+            n_max=budget.queries,
+            delta=budget.delta,
+        )
         return Cost(report.epsilon if report.agree else math.inf, None)
     found = until_delivered(
-        cls, table, shift=cls.shift_of(gain * (hi - lo)), hidden=budget.hidden, chunks=1, periods=1,
-        queries=budget.queries, delta=budget.delta, n_max=budget.n_max,
-    )  # fmt: skip
+        cls,
+        table,
+        shift=cls.shift_of(gain * (hi - lo)),
+        coins=CoinThrows(hidden=budget.hidden, periods=1),
+        chunks=1,
+        queries=budget.queries,
+        delta=budget.delta,
+        n_max=budget.n_max,
+    )
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
 
 
@@ -101,9 +110,14 @@ def _cost_of_lottery(cls: LotteryClass, budget: Budget, prizes: int) -> Cost:
     if budget.unseen is None:
         return Cost(math.inf, None)
     found = lottery_delivered(
-        cls, prizes=prizes, hidden=budget.hidden, chunks=1, periods=1, queries=budget.queries, delta=budget.delta,
+        cls,
+        prizes=prizes,
+        coins=CoinThrows(hidden=budget.hidden, periods=1),
+        chunks=1,
+        queries=budget.queries,
+        delta=budget.delta,
         n_max=budget.n_max,
-    )  # fmt: skip
+    )
     return Cost(found.epsilon if found.routes.agree else math.inf, found)
 
 

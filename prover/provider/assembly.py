@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragseal.accounting.answers import answers_of_one_account
-from ragseal.accounting.audit import EpsilonReport, epsilon_audit
+from ragseal.accounting.audit import EpsilonReport, ScorePolicy, epsilon_audit
 from ragseal.accounting.delivered import Delivered, largest_shift
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
@@ -142,9 +142,7 @@ def _report(policy: Policy, cls: AttestationClass, k_max: int) -> EpsilonReport:
     return epsilon_audit(
         policy.whole(cls),
         noise.build_table(cls.law),
-        gain=policy.gain,
-        lo=policy.lo,
-        hi=policy.hi,
+        scores=ScorePolicy(gain=policy.gain, lo=policy.lo, hi=policy.hi),
         k_max=k_max,
         n_max=policy.n_max,
         delta=rational(policy.delta, "delta"),

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.answers import AnswersReport, AnswersRow
-from ragseal.accounting.audit import FULL, EpsilonReport, epsilon_audit
+from ragseal.accounting.audit import FULL, EpsilonReport, ScorePolicy, epsilon_audit
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_period import DeliveredRow, delivered_odometer
 from ragseal.accounting.period import PeriodReport, Row, Spent, account_period, odometer
@@ -279,9 +279,7 @@ def check_advertised(window: Window, table: Table, say: Recorder = quiet) -> flo
     report = epsilon_audit(
         whole,
         table,
-        gain=policy.gain,
-        lo=policy.lo,
-        hi=policy.hi,
+        scores=ScorePolicy(gain=policy.gain, lo=policy.lo, hi=policy.hi),
         k_max=1,
         n_max=policy.n_max,
         delta=rational(policy.delta, "delta"),
