@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -41,7 +41,8 @@ test: setup  ## the test suite, Python and Rust, without what takes minutes
 		$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long" --dist loadfile --no-loadscope-reorder --max-worker-restart=0 && python=0 || python=$$?; \
 		wait $$rust && rust=0 || rust=$$?; cat var/cargo-test.log; exit $$((python ? python : rust))
 
-test-long: setup  ## what `make test` leaves out: thirty kills, a million entries, a window without the native module, whole ceremonies
+test-long: setup  ## what `make test` leaves out: thirty kills, a million entries, a window without the native module, whole ceremonies, emulated AVX-512
+	@cd native && cargo test --release --lib --quiet --features emulated -- simd curve poseidon
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long --max-worker-restart=0 $$(grep -rl --include='test_*.py' 'mark\.long' tests)
 
 test-extras:  ## the optional parts, in an environment of their own (PyTorch: 6 GB); none may be skipped
@@ -57,8 +58,12 @@ lint: setup  ## ruff, mypy --strict, import-linter, clippy; generated code and r
 package: setup  ## wheel and source distribution, built and tried in clean environments
 	@$(BIN)/python scripts/package_smoke.py
 
-docs: setup  ## regenerate docs/reference
+release: setup  ## one commit that is a release: VERSION=X.Y.Z; prints the signed tag that its owner sets
+	@$(BIN)/python scripts/release.py "$(VERSION)"
+
+docs: setup  ## regenerate docs/reference, and the generated parts of spec/
 	@$(BIN)/python scripts/docs.py
+	@$(BIN)/python scripts/spec.py
 
 bench: setup  ## measurements; results and machine go to bench/results/ (adapters: where `make test-extras` has brought their frameworks)
 	@$(BIN)/python -m bench.performance

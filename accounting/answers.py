@@ -31,16 +31,18 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import RANKED_SCALE, NoiseTable, build_table
+from ragseal.kernel.noise import GAUSSIAN, RANKED_SCALE, NoiseTable, build_table, kind_of
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_LAWS
-from ragseal.kernel.policy import Policy, rational
+from ragseal.kernel.policy import ANSWERS
 
 TAIL = Fraction(1, 1 << 64)  #: of one answer: the chance that some noise lies where the table's tail ends
 MOST_COMPOSED = 4096  #: answers up to which the composed loss is computed; beyond, pure alone counts
 AGREE = 1e-5  #: by how much table and ideal law may differ, relatively
 PURE, COMPOSED = "pure", "composed"
+_NAMED = 8  # windows that an error names
 
 _DIGITS = 60  #: of the decimals that the composed loss is computed in
 _SLACK = Decimal("1e-30")  #: covers every rounding of at most 10^5 steps in so many digits
@@ -78,26 +80,6 @@ class Bound:
     accountant: str  #: PURE or COMPOSED
     pure: float
     composed: float  #: infinite where it was not computed
-
-
-@dataclass(frozen=True, slots=True)
-class Answering:
-    """One window's part of the period."""
-
-    window: str
-    policy: Policy
-    cls: AttestationClass
-    allowed: int  #: answers that accounts may ask for: accounts times n_max, or more where the log shows more
-    answered: int  #: records in the log
-
-
-@dataclass(frozen=True, slots=True)
-class AnswersRow:
-    """The odometer after one window."""
-
-    window: str
-    answered: int
-    epsilon: float  #: so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +136,10 @@ def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, par
     Raises:
         PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
     """
-    if table.law not in RANKED_LAWS:
+    if table.law not in RANKED_LAWS or kind_of(table.law) == GAUSSIAN:
         raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
+    if words < 1:
+        raise PolicyError("a document that gives no keyword needs no account: words_max must be at least 1")
     up, down, whole = min(words * parts, cls.K), cls.K, g * parts
     x0 = _reach(table, whole, cls.N, TAIL)
     each = _log_up(Fraction(table.tail(x0 - 1 - whole), table.tail(x0 - 1)))
@@ -238,7 +222,7 @@ def filtered_bound(alone: OneAnswer, often: int, parts: int, delta: Fraction) ->
     return Bound(often * parts, pure, PURE, pure, math.inf)
 
 
-def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersReport:
+def answers_period(windows: Sequence[Spent], delta: Fraction) -> AnswersReport:
     """What all windows of a period tell of one document at ``delta``.
 
     Every answer is charged as the worst one of the period, and a document as one of the most parts that any window of
@@ -247,8 +231,15 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
     Raises:
         PolicyError: no window, one of another claim, or refusals and tails that use up delta.
     """
-    if not windows or not all(one.policy.answers for one in windows):
-        raise PolicyError("windows of other claims are not accounted with those of answers")
+    if not windows:
+        raise PolicyError("a period has at least one window")
+    other = [one.window for one in windows if not one.policy.answers]
+    if other:
+        raise PolicyError(
+            f"windows of this budget period make a claim other than {ANSWERS}, and hand out documents whose texts no "
+            f"epsilon of answers covers: {', '.join(other[:_NAMED])}; begin a new period with period_start = the time "
+            "at which the window opens, once those of the other claim have closed"
+        )
     parts = max(one.policy.chunks_max for one in windows)
     each = [
         one_answer(one.cls, build_table(one.cls.law), one.policy.gain, one.policy.words_max, parts) for one in windows
@@ -260,7 +251,7 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
         max(one.lost for one in each),
         max(one.part for one in each),
     )
-    allowed = sum(max(one.allowed, one.answered) for one in windows)
+    allowed = sum(max(one.all_queries, one.answered) for one in windows)
     lost = allowed * worst.lost
     if lost >= delta:
         raise PolicyError(
@@ -281,7 +272,7 @@ def answers_period(windows: Sequence[Answering], delta: Fraction) -> AnswersRepo
     )
 
 
-def participations_of(windows: Sequence[Answering]) -> int:
+def participations_of(windows: Sequence[Spent]) -> int:
     """B: the answers that one document may take part in, or one part of it.
 
     A provider counts over its policy's period, so windows that name one beginning share a filter; where this auditor
@@ -292,25 +283,6 @@ def participations_of(windows: Sequence[Answering]) -> int:
         begins = one.policy.period_start
         most[begins] = max(most.get(begins, 0), one.policy.participations)
     return sum(most.values())
-
-
-def answers_of_one_account(policy: Policy, cls: AttestationClass) -> float:
-    """Epsilon of one account's n_max answers: what ``epsilon_account`` advertises.
-
-    Raises:
-        PolicyError: as :func:`answers_period`.
-    """
-    one = Answering("", policy, cls, policy.n_max, policy.n_max)
-    return answers_period([one], rational(policy.delta, "delta")).plain.epsilon
-
-
-def answers_odometer(windows: Sequence[Answering], delta: Fraction) -> tuple[AnswersRow, ...]:
-    """What the period had cost after each window."""
-    rows = []
-    for stop in range(1, len(windows) + 1):
-        so_far = answers_period(windows[:stop], delta).plain
-        rows.append(AnswersRow(windows[stop - 1].window, so_far.answers, so_far.epsilon))
-    return tuple(rows)
 
 
 def _log_up(ratio: Fraction) -> float:

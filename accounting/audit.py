@@ -28,7 +28,7 @@ from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import NoiseTable, check_table, scale_of
+from ragseal.kernel.noise import GAUSSIAN, NoiseTable, check_table, kind_of, scale_of
 from ragseal.kernel.params import R as FIELD_ORDER
 from ragseal.kernel.ranked_class import RankedClass
 
@@ -99,7 +99,7 @@ class EpsilonReport:
     shift: int  #: Delta_b, table steps
     n: int  #: k_max * n_max queries
     compositions: int  #: n * chunks
-    mu: float | None  #: Gaussian law: Delta_b sqrt(compositions) / 256
+    mu: float | None  #: Gaussian laws: Delta_b sqrt(compositions) / sigma
     epsilon: float  #: the smallest bound whose conditions hold and whose routes agree
     accountant: str  #: whose bound that is
     bounds: tuple[Bound, ...]
@@ -190,7 +190,7 @@ def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
     first = min(composed, pld.truncated_pure_epsilon(table, shift, n, delta))
     if math.isinf(first):
         return endless
-    if table.law == "gaussian":
+    if kind_of(table.law) == GAUSSIAN:
         second = ideal_curves.gaussian_epsilon(shift * math.sqrt(n) / scale_of(table.law), delta)
     else:
         second = ideal_curves.GeometricCurve(shift, n, scale_of(table.law)).epsilon(delta)
@@ -349,7 +349,7 @@ def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float
     The bounds: total variation <= sqrt(1 - BC^(2n)), BC the Bhattacharyya coefficient of one query, and a ROC curve
     whose distance from the diagonal never exceeds t has at most the area 1 - (1 - t)^2 / 2.
     """
-    if table.law == "gaussian":
+    if kind_of(table.law) == GAUSSIAN:
         mu = shift * math.sqrt(n) / scale_of(table.law)
         return mu, ideal_curves.gaussian_auc(mu), ideal_curves.gaussian_advantage(mu)
     common = range(shift - table.cut, table.cut + 1)

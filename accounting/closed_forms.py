@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
-from ragseal.kernel.noise import one_sided, scale_of
+from ragseal.kernel.noise import GAUSSIAN, kind_of, one_sided, scale_of
 
 GRID = range(2, 65)  #: Renyi orders of the paper
 
@@ -56,7 +56,7 @@ def renyi_of(law: str, shift: int, order: float) -> float:
         PolicyError: an unknown law.
     """
     scale = scale_of(law)
-    if law == "gaussian":
+    if kind_of(law) == GAUSSIAN:
         return order * (shift / scale) ** 2 / 2
     if one_sided(law):
         return math.inf

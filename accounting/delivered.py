@@ -36,7 +36,7 @@ from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES, field_bias
 from ragseal.accounting.ideal_curves import gaussian_epsilon
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
+from ragseal.kernel.noise import GAUSSIAN, NoiseTable, check_table, kind_of, one_sided, scale_of
 from ragseal.kernel.params import COIN_BITS
 
 RESOLUTION = 10**6  #: a return's log ratio is a multiple of 1 / this, in nats
@@ -347,7 +347,7 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     if shift < 1 or not 0 < budget < 1:
         raise PolicyError("a return is accounted for a shift of at least one table step and a delta between 0 and 1")
     b = scale_of(law)
-    if law == "gaussian":
+    if kind_of(law) == GAUSSIAN:
         return gaussian_epsilon(shift / b, budget)
     if one_sided(law):
         return max(0.0, shift / b + math.log1p(-budget))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ragseal.accounting.ideal_composition import LatticeLoss
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import KNOWN_LAWS, LARGEST_CUT, one_sided, scale_of
+from ragseal.kernel.noise import GAUSSIAN, KNOWN_LAWS, LARGEST_CUT, kind_of, one_sided, scale_of
 
 Steps = npt.NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class IdealChannel:
         if not symmetric or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
             raise PolicyError("the ideal channel needs a symmetric law, 1 <= K < N and a shift of a table's size")
         self.law, self.N, self.K, self.shift = law, N, K, shift
-        self.gaussian, self.scale = law == "gaussian", scale_of(law)
+        self.gaussian, self.scale = kind_of(law) == GAUSSIAN, scale_of(law)
         reach = _REACH_GAUSSIAN if self.gaussian else _REACH_GEOMETRIC
         self.end = reach * self.scale + shift + 2  #: values -end .. end
         x = np.arange(-self.end, self.end + 1, dtype=np.float64)

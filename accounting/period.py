@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Epsilon of a budget period: all of its windows together, and how it grew from window to window.  SPEC D.11.
+"""Epsilon of every list over a budget period: all of its windows together, and of its first ones.  SPEC D.11.
 
 Budgets add up while documents persist, so opening many windows must not restart them.  A coalition of k_max accounts
 asks in every window, each account its whole budget, whether it did or not; k_max and the slots of a document are the
@@ -16,22 +16,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.audit import EpsilonReport, ScorePolicy, audited_bound, epsilon_audit
-from ragseal.kernel.classes import AttestationClass
+from ragseal.accounting.spent import Spent
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import ANSWERS, Policy
-
-MOST_ROWS = 12  #: windows that an odometer lists one by one; older ones share its first row
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """One window's part of the period's budget."""
-
-    window: str
-    policy: Policy
-    cls: AttestationClass  #: of its whole index
-    queries: int  #: an account may have asked
+from ragseal.kernel.policy import ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +40,6 @@ class PeriodReport:
     @property
     def agree(self) -> bool:
         return all(report.agree for report in self.reports.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The odometer after one window."""
-
-    window: str
-    queries: int  #: an account may have asked in it
-    shift: int  #: Delta_b of its queries, table steps
-    coalition_queries: int  #: so far
-    epsilon: float  #: so far
-    accountant: str
 
 
 def account_period(windows: Sequence[Spent], delta: Fraction, k_max: int = 1) -> PeriodReport:
@@ -113,37 +89,26 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
     )
 
 
-def odometer(windows: Sequence[Spent], delta: Fraction) -> tuple[Row, ...]:
-    """What the period had cost after each window, for the coalition and the documents of the whole period.
+def bound_so_far(windows: Sequence[Spent], period: Sequence[Spent], delta: Fraction) -> tuple[float, str, int]:
+    """What the first windows of a period had cost the coalition and the documents of the whole one.
+
+    Returns:
+        epsilon, whose bound it is, and the coalition's queries.
 
     Raises:
         PolicyError: as :func:`account_period`.
     """
-    k_max, chunks, _ = _together(windows, 1)
-    older = max(0, len(windows) - MOST_ROWS)
-    rows = []
-    for stop in range(max(1, older), len(windows) + 1):
-        spent = windows[:stop]
-        _, _, groups = _together(spent, k_max)
-        bounds = {
-            name: audited_bound(
-                worst.cls, build_table(worst.cls.law), worst.policy.shift(worst.cls), k_max * queries, chunks,
-                delta / len(groups),
-            )
-            for name, (worst, queries) in groups.items()
-        }  # fmt: skip
-        new = spent if stop == older else spent[-1:]
-        rows.append(
-            Row(
-                window=new[0].window if len(new) == 1 else f"({len(new)} windows)",
-                queries=sum(one.queries for one in new),
-                shift=max(one.policy.shift(one.cls) for one in new),
-                coalition_queries=k_max * sum(one.queries for one in spent),
-                epsilon=math.fsum(bound.epsilon for bound in bounds.values()),
-                accountant=_names({name: bound.accountant for name, bound in bounds.items()}),
-            )
+    k_max, chunks, _ = _together(period, 1)
+    _, _, groups = _together(windows, k_max)
+    bounds = {
+        name: audited_bound(
+            worst.cls, build_table(worst.cls.law), worst.policy.shift(worst.cls), k_max * queries, chunks,
+            delta / len(groups),
         )
-    return tuple(rows)
+        for name, (worst, queries) in groups.items()
+    }  # fmt: skip
+    accountant = _names({name: bound.accountant for name, bound in bounds.items()})
+    return math.fsum(bound.epsilon for bound in bounds.values()), accountant, k_max * sum(w.queries for w in windows)
 
 
 def _names(accountants: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ _FIXED_BITS = 1024
 #: Why no epsilon of one-sided noise is finite under a claim about every list.
 ONE_SIDED_REASON = (
     "one-sided noise has no value below 0, so a list may show for certain which content a slot has: no epsilon about "
-    "every list is finite; use a class with the law 'gaussian', 'geometric' or 'geometric-16'"
+    "every list is finite; use a class with the law 'gaussian', 'gaussian-128', 'geometric' or 'geometric-16'"
 )
 
 

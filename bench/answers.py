@@ -24,12 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.experiment import RESULTS, ROOT, machine, save
-from ragseal.accounting.answers import Answering, answers_period, composed, one_answer
+from ragseal.accounting.answers import answers_period, composed, one_answer
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.demo.corpus import DemoQuery, demo_documents, demo_queries
 from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import Embedder, load_embedder, quantise
-from ragseal.generators import ExtractiveGenerator
+from ragseal.generators import SentenceGenerator
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, Policy
@@ -66,7 +67,7 @@ def histograms(
     queries: Sequence[DemoQuery], policy: Policy, words: Vocabulary, embedder: Embedder, rows: dict[str, Counts]
 ) -> tuple[list[Counts], list[int]]:
     """Of each question its counts by slot, and how many documents took part."""
-    generator, texts = ExtractiveGenerator(embedder), demo_documents()
+    generator, texts = SentenceGenerator(), demo_documents()
     found, part = [], []
     for query in queries:
         e = quantise(embedder.embed([query.text], role="query"))[0].astype(np.int64)
@@ -118,7 +119,7 @@ def costs(cls: RankedClass, policy: Policy) -> dict[str, Any]:
     filtered = {}
     for often in FILTERS:
         own = replace(policy, participations=often)
-        filtered[str(often)] = answers_period([Answering("", own, cls, 100, 100)], _delta()).filtered.epsilon
+        filtered[str(often)] = answers_period([Spent("", own, cls, 100, answered=100)], _delta()).filtered.epsilon
     return {
         "one_answer": one.pure, "present": one.present, "absent": one.absent, "filtered": filtered,
         "hundred_answers": min(100 * one.pure, composed(one, 100, _delta())),
@@ -161,10 +162,10 @@ def main(questions: int, similarity: float, words_max: int, seed: int) -> None:
     report = {
         "about": "share of the K keywords without noise that an attested answer returns, by gain and epsilon",
         "class": cls.name, "slots": cls.N, "K": cls.K, "delta": DELTA, "similarity": similarity, "words_max": words_max,
-        "generator": "extractive-1", "embedder": "minilm", "draws": DRAWS, "seed": seed,
+        "generator": SentenceGenerator().name, "embedder": "minilm", "draws": DRAWS, "seed": seed,
         "questions": [query.text for query in queries], "documents_that_take_part": part,
         "largest_counts": [sorted(one.tolist(), reverse=True)[: cls.K] for one in counts],
-        "measured": measured, "machine": machine(),
+        "by_gain": measured, "machine": machine(),
     }  # fmt: skip
     save(RESULTS / "answers.json", report)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the gateway and the adapters cost beside the bare client: ``python -m bench.apps`` writes apps.json.
 
-One real provider process (class small, proofs on demand, no tick) and for each way of asking an account of its own,
+One real provider process (proofs on demand, no tick) and for each way of asking an account of its own,
 which asks one question after another.  The ways take turns, a few questions at a time, so that a shared machine slows
 all of them alike; processor time of the account's process, which a shared machine changes little, stands beside the
 rate.  Vectors come from a table, since every way pays the embedder alike; all checks of answers are made.  The gateway
@@ -29,6 +29,7 @@ import click
 import numpy as np
 
 from bench.asker import open_window, provider_stub
+from bench.classes import QUICK, SMALL
 from bench.experiment import RESULTS, machine, save
 from bench.process import Process
 from bench.scene import QUERIES, TENANT, TableEmbedder, account_key, account_names, make_state, table_path
@@ -275,15 +276,15 @@ def installed() -> dict[str, str]:
 
 
 @click.command()
-@click.option("--class", "class_name", default="small", show_default=True)
+@click.option("--class", "class_name", default=SMALL, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--questions", type=click.IntRange(min=1), default=20, show_default=True, help="Of a way in a round.")
-@click.option("--quick", is_flag=True, help="Show on class tiny that everything is measured, in seconds.")
+@click.option("--quick", is_flag=True, help="Show on the smallest class that everything is measured, in seconds.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RESULTS, show_default="bench/results")
 def main(class_name: str, rounds: int, questions: int, quick: bool, out: Path) -> None:
     """Measure and write apps.json."""
     if quick:
-        class_name, rounds, questions = "tiny", 2, 2
+        class_name, rounds, questions = QUICK, 2, 2
     found: dict[str, Any] = {
         "machine": machine(), "busy": os.getloadavg()[0] > (os.cpu_count() or 1) / 2, "quick": quick,
         "class": class_name, "rounds": rounds, "questions": questions, "packages": installed(),

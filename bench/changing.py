@@ -22,6 +22,7 @@ import click
 
 from bench.asker import Kept
 from bench.book import require
+from bench.classes import SMALL
 from bench.experiment import machine, save
 from bench.load import Crowd, quantile, revision, run_accounts
 from bench.scene import QUERIES, ROOT, TENANT
@@ -126,7 +127,7 @@ def measure(class_name: str, clients: int, documents: int, rounds: int, seconds:
 
 
 @click.command()
-@click.option("--class", "class_name", default="small", show_default=True)
+@click.option("--class", "class_name", default=SMALL, show_default=True)
 @click.option("--clients", type=click.IntRange(min=1), default=32, show_default=True)
 @click.option("--documents", type=click.IntRange(min=1), default=2000, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=2, show_default=True, help="Of two phases each.")

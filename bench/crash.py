@@ -30,6 +30,7 @@ import click
 
 from bench.asker import Asker, open_window, provider_stub, retrieve
 from bench.book import Book, require
+from bench.classes import QUICK
 from bench.experiment import machine, save
 from bench.process import Process, child_environment
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
@@ -136,7 +137,7 @@ class Run:
 
     def __init__(self, folder: Path, dice: random.Random, tally: Tally) -> None:
         self.dice, self.tally, self.state = dice, tally, folder / "state"
-        make_state(self.state, "tiny", ACCOUNTS, N_MAX)
+        make_state(self.state, QUICK, ACCOUNTS, N_MAX)
         origin = Settings.load(self.state / "provider.toml").origin
         log = NoteSigner(origin, load_key(self.state / "log.pem")).verifier
         self.book = Book(log)

@@ -23,7 +23,8 @@ import numpy as np
 from bench.answer_files import Asked, made_up, read_questions
 from bench.answer_metrics import METRICS, scores
 from bench.answered import Answered, Index, answer_all
-from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, save, table
+from bench.experiment import RESULTS, Cell, pyplot, run, save, table
+from bench.measured import code_of
 from bench.remembering import Remembering
 from bench.reproduce import PAGE, insert
 from ragseal.accounting.keyword_release import ReleaseCost, cost_for
@@ -173,19 +174,13 @@ def experiment(
     setting = {
         "seed": seed, "subject": subject, "generator": generator.name, "questions": len(questions),
         "documents": len(texts), "trials": plan.trials, "answers": hashlib.sha256(said).hexdigest(),
-        "delta": float(DELTA), "k": [KS.low, KS.high], "mechanism": _mechanism(),
+        "delta": float(DELTA), "k": [KS.low, KS.high], "mechanism": code_of("dpksa"),
     }  # fmt: skip
     measure = Measure(generator, answered, plan.trials)
     found = run("DP-KSA", setting, plan.cells(), measure.__call__, out)
     found["costs"] = costs(plan)
     save(out, found)
     return found
-
-
-def _mechanism() -> str:
-    """What the draws were made by: no cell of other code is taken for one of this code."""
-    files = [ROOT / "accounting" / "keyword_release.py", *sorted((ROOT / "prover" / "answers").glob("*.py"))]
-    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
 
 
 def report(found: dict[str, Any]) -> str:

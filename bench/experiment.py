@@ -57,9 +57,8 @@ def generator(seed: int, cell: Cell) -> np.random.Generator:
 
 def _code(name: str, measure: Measure) -> str:
     """What a measurement was made by: no cell of older code is taken for one of this code."""
-    known = measured.results().get(name)
-    if known is not None:
-        return measured.code_digest(known.sources)
+    if name in measured.results():
+        return measured.code_of(name)
     return hashlib.sha256(Path(inspect.getsourcefile(measure) or __file__).read_bytes()).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How many answers a second a durable provider gives: ``python -m bench.load`` writes bench/results/load.json.
 
-One real provider process (class small, proofs on demand, no tick, fsync on every commit) and 32 accounts that each ask
+One real provider process (proofs on demand, no tick, fsync on every commit) and 32 accounts that each ask
 one question after another over gRPC for 60 seconds.  The accounts run in processes of their own on the same machine and
 take part of its cores: the provider's own processor time an answer is measured beside the rate.  Accounts compute
 no embedding while they ask, sign their Prepares beforehand, and leave the checks of an answer to the end: then
@@ -29,6 +29,7 @@ import click
 
 from bench.asker import Asker, Kept, open_window, provider_stub
 from bench.book import Book, require
+from bench.classes import QUICK, SMALL
 from bench.experiment import machine, save
 from bench.process import Process
 from bench.scene import QUERIES, ROOT, TableEmbedder, account_key, account_names, make_state, table_path
@@ -266,7 +267,7 @@ def revision() -> str:
 
 
 def run(
-    class_name: str = "small",
+    class_name: str = SMALL,
     clients: int = 32,
     seconds: float = 60.0,
     processes: int = 1,
@@ -279,7 +280,7 @@ def run(
     ``quick`` shows that everything runs, in seconds, and says so in the file.
     """
     if quick:
-        class_name, clients, seconds = "tiny", 4, 3.0
+        class_name, clients, seconds = QUICK, 4, 3.0
     found: dict[str, Any] = {
         "machine": machine(), "revision": revision(), "class": class_name, "clients": clients,
         "client_processes": processes, "tick_s": 0, "proofs": "on demand", "quick": quick, "niceness": os.nice(0),
@@ -298,7 +299,7 @@ def run(
 
 
 @click.command()
-@click.option("--class", "class_name", default="small", show_default=True)
+@click.option("--class", "class_name", default=SMALL, show_default=True)
 @click.option("--clients", default=32, show_default=True)
 @click.option("--seconds", default=60.0, show_default=True)
 @click.option("--processes", default=1, show_default=True, help="Over which the clients are spread.")

@@ -95,6 +95,11 @@ def code_digest(sources: Iterable[str], root: Path = ROOT) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
+def code_of(name: str) -> str:
+    """The digest of all that a result depends on: no cell of other code is taken for one of today's."""
+    return code_digest(results()[name].sources)
+
+
 def today(name: str) -> dict[str, Any]:
     """What a result that is measured now is stamped with.
 
@@ -107,7 +112,7 @@ def today(name: str) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "version": ragseal.__version__,
-        "code": code_digest(row.sources),
+        "code": code_of(name),
         "classes": {cls: class_digest(known[cls]).hex()[:DIGITS] for cls in row.classes if cls in known},
     }
 

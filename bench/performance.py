@@ -3,7 +3,7 @@
 
 Writes bench/results/performance.json: the figures, ``raw`` with every sample, and the machine.  Each part is kept in
 var/bench until all are measured: a run that was broken off goes on there (``--fresh`` starts again).  ``--class NAME``
-measures the proof path of one other class into performance-NAME.json.  ``--quick`` takes class tiny and few
+measures the proof path of one other class into performance-NAME.json.  ``--quick`` takes the smallest class and few
 repetitions: it shows that everything is measured, not how fast it is.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 import click
 
 from bench import answering, proofpath, sealing
+from bench.classes import BASE, QUICK
 from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
@@ -57,7 +58,7 @@ KEYS = (
 class Effort:
     """How much is measured."""
 
-    cls: str = "base"
+    cls: str = BASE
     distinct: int = 8  #: proofs made
     repeat: int = 3
     records: int = 1000  #: of the verified batch
@@ -68,7 +69,7 @@ class Effort:
     seals: int = 400
 
 
-QUICK = Effort("tiny", distinct=2, repeat=1, records=6, documents=(120, 1000), rounds=3, seals=20)
+QUICK_EFFORT = Effort(QUICK, distinct=2, repeat=1, records=6, documents=(120, 1000), rounds=3, seals=20)
 
 
 class Kept:
@@ -168,13 +169,13 @@ def missed(found: Mapping[str, Any]) -> list[str]:
 
 @click.command()
 @click.option("--class", "name", default=None, help="Only the proof path of this circuit class.")
-@click.option("--quick", is_flag=True, help="Class tiny, few repetitions: everything is measured, roughly.")
+@click.option("--quick", is_flag=True, help="The smallest class, few repetitions: everything is measured, roughly.")
 @click.option("--fresh", is_flag=True, help="Measure again what an earlier run has kept.")
 @click.option("--skip-load", is_flag=True, help="Without answers_per_s (null), where no load bench has run.")
 @click.option("--out", type=click.Path(path_type=Path), default=None, help="Where to write; default bench/results.")
 def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path | None) -> None:
     """Measure and write bench/results/performance.json."""
-    effort = QUICK if quick else Effort()
+    effort = QUICK_EFFORT if quick else Effort()
     folder = out or RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     classes, began = load_classes(), time.monotonic()
@@ -210,7 +211,7 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
     write(folder / "performance.json", {**found, "machine": machine(), "raw": raw})
     kept.done()
     click.echo(json.dumps(found, indent=1))
-    for line in [] if quick else missed(found):  # the targets are class base's
+    for line in [] if quick else missed(found):  # the targets are the default class's
         click.echo(f"missed  {line}")
 
 

@@ -2,8 +2,9 @@
 """What checking in public costs: a window's proofs in a browser's engine, and following a log of a million entries.
 
 ``python -m bench.public`` writes bench/results/public.json.  The checks are those of the observer's page, run by Node;
-the window has real keys and proofs of class tiny, made anew, and its public files lie in a folder.  The observer is the
-real one, with its memory in a folder; the log that it follows is in this process, so no network is in the figures.
+the window has real keys and proofs of the smallest class, made anew, and its public files lie in a folder.  The
+observer is the real one, with its memory in a folder; the log that it follows is in this process, so no network is in
+the figures.
 
 Targets: a record's proof within 0.2 s, and a window of 1,000 records within 3 minutes.
 """

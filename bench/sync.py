@@ -28,6 +28,7 @@ import numpy.typing as npt
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from bench.classes import BASE
 from bench.experiment import machine, save
 from bench.scene import ROOT
 from ragseal.embedder import Embedder, load_embedder, quantise
@@ -156,7 +157,7 @@ def copied(uri: str, form: str) -> None:
 
 def new_state(folder: Path) -> State:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(folder, Settings("ragseal.example/bench", "base", "minilm"), *keys)
+    create(folder, Settings("ragseal.example/bench", BASE, "minilm"), *keys)
     return State(folder)
 
 

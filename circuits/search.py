@@ -60,9 +60,9 @@ def _permute(width: int) -> int:
 
 
 def _total(n: int) -> int:
-    """Linear rows of a sum of n wires: partial sums, and their sum if there are several."""
+    """Linear rows of a sum of n wires: partial sums, and their sum if there are several; a part of one wire is it."""
     parts = -(-n // TOTAL_CHUNK)
-    return parts + (parts > 1)
+    return parts + (parts > 1) * (1 - (n % TOTAL_CHUNK == 1))
 
 
 def _increasing(differences: int, chunks: int) -> int:

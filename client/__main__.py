@@ -26,6 +26,7 @@ from ragseal.kernel.printable import printable
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, tell_result, version
 from ragseal.runtime.waiting import WAIT, patiently
 
@@ -53,7 +54,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Make this account's folder and key")
 @STATE
 @click.option("--account", required=True, help="The account's name: printable ASCII without spaces.")
 @JSON
@@ -67,7 +68,7 @@ def keygen(directory: Path, account: str, as_json: bool) -> None:
     )
 
 
-@main.command("register-line")
+@main.command("register-line", short_help="Print what the provider registers")
 @STATE
 @click.option("--tenant", required=True, help="Whose documents this account may search.")
 @JSON
@@ -82,7 +83,7 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
     )
 
 
-@main.command()
+@main.command(short_help="Ask one question")
 @click.argument("text")
 @click.option("--answer", "wants_answer", is_flag=True, help="An answer in words, of a window of the claim answers; "
               "its documents stay with the provider.")  # fmt: skip
@@ -116,7 +117,7 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, whe
         click.echo(f"whether answers of other windows are owed is not known: {error}", err=True)
 
 
-@main.command()
+@main.command(short_help="Fetch answers that are still owed")
 @click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
 @connection
 def resume(again: bool, as_json: bool, where: Where) -> None:
@@ -179,12 +180,12 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         click.echo(text, err=True)
 
 
-@main.group(cls=Teaching)
+@main.group(cls=Teaching, short_help="List, show, check and export receipts")
 def receipts() -> None:
     """Receipts of answered queries."""
 
 
-@receipts.command("list")
+@receipts.command("list", short_help="List every receipt, oldest first")
 @STATE
 @JSON
 def list_receipts(directory: Path, as_json: bool) -> None:
@@ -212,7 +213,7 @@ def list_receipts(directory: Path, as_json: bool) -> None:
     tell_result(as_json, {"receipts": found}, "\n".join(lines) or nothing_kept(directory))
 
 
-@receipts.command("show")
+@receipts.command("show", short_help="Print the answer to an earlier query")
 @click.argument("window")
 @click.argument("number", type=click.IntRange(min=1))
 @STATE
@@ -234,7 +235,7 @@ def show_receipt(window: str, number: int, directory: Path, as_json: bool) -> No
         show_kept(one, as_json)
 
 
-@receipts.command("export")
+@receipts.command("export", short_help="Write receipts for an auditor")
 @STATE
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder to write into.")
 @click.option("--window", help="Only this window's receipts.")
@@ -247,10 +248,10 @@ def export_receipts(directory: Path, out: Path, window: str | None, as_json: boo
         wanted = "there are no such receipts: see `ragseal-client receipts list`"
         raise ConfigurationError(wanted if window is not None else nothing_kept(directory))
     paths = [str(export(one, out)) for one in chosen]
-    tell_result(as_json, {"files": paths}, f"{len(paths)} receipts in {out}")
+    tell_result(as_json, {"files": paths}, f"{counted(len(paths), 'receipt')} in {out}")
 
 
-@receipts.command("check")
+@receipts.command("check", short_help="Check a receipt without a connection")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--record", type=click.Path(path_type=Path), help="The ledger entry; by default beside the receipt.")
 @click.option("--manifest", type=click.Path(path_type=Path), help="The window's manifest; by default beside it.")

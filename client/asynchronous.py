@@ -134,26 +134,36 @@ class AsyncClient:
         """Ask one question, as :meth:`ragseal.client.client.Client.ask` does.
 
         Args:
-            timeout: seconds to wait, its turn and its retries included.  A question whose turn has come is asked on all
-                the same, for its request may be signed already: asked again it costs nothing more and gives that
-                answer.  One that still waits for others is not asked at all.
+            timeout: seconds to wait, its turn and its retries included.  What windows' policies put between a request
+                and its answer (SPEC A.14.7) comes on top, that of the questions before it too.  A question whose turn
+                has come is asked on all the same, for its request may be signed already: asked again it costs nothing
+                more and gives that answer.  One that still waits for others is not asked at all.
             answer: as of Client.ask.
 
         Raises:
             TransportError: nothing came in time, or the provider cannot be reached; ask the same again.
             Whatever Client.ask raises.
         """
+        spent = self._client.policy_seconds
+        before, limit, granted = spent.ended, timeout, 0.0
         question = self._left.pop(text, None)
         if question is None or question.away:
             question = self._begin(text, answer)
         try:
-            return await asyncio.wait_for(asyncio.shield(question.task), timeout)
+            while True:
+                try:
+                    return await asyncio.wait_for(asyncio.shield(question.task), limit)
+                except TimeoutError:
+                    limit = spent.begun - before - granted
+                    if limit <= 0:
+                        raise
+                    granted += limit
         except TimeoutError:
             if self._leave(text, question):
                 why = "ask the same question again to get the one that is under way"
             else:
                 why = "it was not asked, since others of this account come first: ask again later"
-            raise TransportError(f"no answer within {timeout:g} s: {why}") from None
+            raise TransportError(f"no answer within {(timeout or 0) + granted:g} s: {why}") from None
         except asyncio.CancelledError:
             self._leave(text, question)
             raise

@@ -184,6 +184,22 @@ def check_record(group: Group, policy: Policy, mine: SignedRequest, record: Reco
     group.check(record.c_y)
 
 
+def check_time(policy: Policy, opened: int, record: Record) -> None:
+    """The record's time lies in the window.  SPEC B.4.10.
+
+    Args:
+        opened: when the window was opened, as the opening in the log states, in seconds since 1970.
+
+    Raises:
+        AttestationError: the time lies before the opening, or after the window's end.
+    """
+    first, last = opened - opened % messages.COARSE_TIME, policy.ends(opened)
+    if not first <= record.time <= last:
+        raise AttestationError(
+            f"the record states the time {record.time}, its window goes from {first} to {last}: no audit passes it"
+        )
+
+
 def check_openings(window: Window, record: Record, openings: Openings) -> None:
     """The returned slots and flags are those the record commits to, and every text is the one committed for its slot.
 

@@ -27,11 +27,12 @@ from typing import Literal
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
+from ragseal.client.connecting import links
 from ragseal.client.connection import Calls, Environment, Trust
 from ragseal.client.evidence import Evidence
-from ragseal.client.exchanges import Exchanges
+from ragseal.client.exchanges import Exchanges, PolicySeconds
 from ragseal.client.history import History
-from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage, links
+from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
 from ragseal.client.result import Owed, Ranked, Result, Resumed
 from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
@@ -277,6 +278,11 @@ class Client:
                 owed=tuple(one for one in found if isinstance(one, Owed)),
                 given_up=found.count("given up"),
             )
+
+    @property
+    def policy_seconds(self) -> PolicySeconds:
+        """What windows' policies put between this client's requests and their answers."""
+        return self._exchanges.policy_seconds
 
     def owing(self) -> list[str]:
         """The windows of which :meth:`resume` has an answer to fetch, oldest first; nobody is asked."""

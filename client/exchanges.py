@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import (
@@ -14,6 +15,7 @@ from ragseal.client.attestation import (
     check_answer,
     check_budget,
     check_prepared,
+    check_time,
     encode_embedding,
 )
 from ragseal.client.evidence import Evidence
@@ -28,6 +30,23 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, AuditError, TransportError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
+
+
+@dataclass(slots=True)
+class PolicySeconds:
+    """What policies put between requests and their answers, in all (SPEC A.14.7).  It counts for no time-out."""
+
+    begun: float = 0.0  #: of requests that were sent
+    ended: float = 0.0  #: of those, where the answer or a refusal is there
+
+    @contextmanager
+    def of(self, seconds: float) -> Iterator[None]:
+        """Around one request."""
+        self.begun += seconds
+        try:
+            yield
+        finally:
+            self.ended += seconds
 
 
 class Exchanges:
@@ -54,6 +73,7 @@ class Exchanges:
         self._embedder, self._group, self._evidence = embedder, group, evidence
         self._entropy, self._accept_unchecked = entropy, accept_unchecked
         self._generators: dict[int, bytes] = {}
+        self.policy_seconds = PolicySeconds()
 
     def begin(self, window: Window, memory: WindowState, stage: Stage, text: str) -> Exchange:
         """Prepare a question and sign its request; it is to be kept before anything else is sent.
@@ -129,6 +149,7 @@ class Exchanges:
             self._history.learn(answer.receipt.body.checkpoint, evidence)
             window = self._versions.signed(window, memory, mine.request.index_digest)
             checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
+            check_time(window.manifest.policy, memory.opening_time, answer.record)
             newest = self._history.agrees(checkpoint, evidence, received.consistency)
         self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
         memory.complete(answer)
@@ -139,7 +160,8 @@ class Exchanges:
         proof, size = self._state.key.sign("retrieve", sent), self._history.size
         after = window.manifest.policy.answered_by
         try:
-            return self._provider.retrieve(sent, proof, size, after)
+            with self.policy_seconds.of(after):
+                return self._provider.retrieve(sent, proof, size, after)
         except TransportError:
             raise
         except AuditError as reason:
@@ -154,7 +176,8 @@ class Exchanges:
                 same = replace(same, index_digest=exchange.prepared.index_digest, update=exchange.prepared.update)
             if same != exchange.prepared:
                 raise AttestationError("the provider answers the same Prepare with bytes different from before")
-        return refusable(lambda: self._provider.retrieve(sent, proof, size, after))
+        with self.policy_seconds.of(after):
+            return refusable(lambda: self._provider.retrieve(sent, proof, size, after))
 
     def _own_embedding(self, text: str) -> list[int] | None:
         if self._embedder is None:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
-from ragseal.runtime.tls import ClientTls
+from ragseal.kernel.errors import AuditError, TransportError
 
 T = TypeVar("T")
 
@@ -90,22 +89,6 @@ class LedgerLink(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def links(
-    provider: str | ProviderLink, ledger: str | LedgerLink | None, tls: ClientTls, timeout: float
-) -> tuple[ProviderLink, LedgerLink]:
-    """Links to both; addresses become gRPC.  Raises ConfigurationError: a link without a ledger, or a bad address."""
-    if ledger is None:
-        if not isinstance(provider, str):
-            raise ConfigurationError("a provider given as a link needs a ledger too")
-        ledger = provider
-    if isinstance(provider, str) or isinstance(ledger, str):
-        from ragseal.client import remote  # gRPC only where an address is given
-
-        provider = remote.ProviderOverGrpc(provider, tls, timeout) if isinstance(provider, str) else provider
-        ledger = remote.LedgerOverGrpc(ledger, tls, timeout) if isinstance(ledger, str) else ledger
-    return provider, ledger
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

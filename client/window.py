@@ -97,10 +97,14 @@ class WindowState:
         Raises:
             ConfigurationError: a damaged file.
         """
-        path, policy = self.folder / "opening", self.manifest.policy
-        if not self.opened:
-            return policy.opens_by
-        return policy.ends(intact(lambda: WindowOpen.decode(need(path)[8:]), str(path)).time)
+        policy = self.manifest.policy
+        return policy.ends(self.opening_time) if self.opened else policy.opens_by
+
+    @property
+    def opening_time(self) -> int:
+        """When the window was opened, as its opening states.  ConfigurationError: not found yet, or a damaged file."""
+        path = self.folder / "opening"
+        return intact(lambda: WindowOpen.decode(need(path)[8:]), str(path)).time
 
     def remember_opening(self, entry: bytes, index: int) -> None:
         """Keep where the log opens the window, and by which entry, once it was found complete."""

@@ -53,7 +53,7 @@ class EmbedderIdentity(Message):
     query_prompt: str  #: put before a query, with no separator
     document_prompt: str  #: put before a document
     dimension: int  #: d, entries of a vector
-    quantisation: str  #: QUANTISATION
+    quantisation: str  #: "int8/127/half-even", SPEC M.1
 
     def validate(self) -> None:
         if self.quantisation != QUANTISATION:
@@ -80,8 +80,8 @@ class DeclaredIdentity(Message):
     model: str  #: what the provider calls it
     dimension: int  #: d, entries of a vector
     shortened: bool  #: whether the provider is asked to shorten vectors to that dimension
-    normalisation: str  #: UNIT
-    quantisation: str  #: QUANTISATION
+    normalisation: str  #: `unit`: divided by the Euclidean norm
+    quantisation: str  #: "int8/127/half-even", SPEC M.1
 
     def validate(self) -> None:
         if (self.normalisation, self.quantisation) != (UNIT, QUANTISATION):

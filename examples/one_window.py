@@ -5,7 +5,7 @@
 
 Everything is what the programs use: circuit class "ranked-tiny-one" with keys that are made here, native proofs, the
 log on disk, the default embedder.  Only the wire is left out (in_memory.py); parties.py makes keys and folders.
-Clauses of SPEC.md stand in brackets.
+Clauses of the specification stand in brackets.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from ragseal.generators.chat import ChatGenerator
 from ragseal.generators.extractive import ExtractiveGenerator
 from ragseal.generators.interface import NOTHING, Generator, Limited, check_asked, within
 from ragseal.generators.named import EXTRACTIVE, named_generator
+from ragseal.generators.sentences import SentenceGenerator, Sentences, chosen_sentence
 
 __all__ = [
     "EXTRACTIVE",
@@ -26,7 +27,10 @@ __all__ = [
     "ExtractiveGenerator",
     "Generator",
     "Limited",
+    "SentenceGenerator",
+    "Sentences",
     "check_asked",
+    "chosen_sentence",
     "named_generator",
     "within",
 ]

@@ -64,11 +64,11 @@ class Prepare(Message):
     TAG: ClassVar[str] = "prepare"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, Fixed(16), Fixed(32), Text(MAX_QUERY_BYTES), Blob(MAX_DIMENSION))
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     account: str  #: its pseudonym in this window
-    request_id: bytes
-    salt: bytes
-    query: str
+    request_id: bytes  #: chosen by the account; names this query in the request too
+    salt: bytes  #: of h_q, uniform
+    query: str  #: the question itself
     embedding: bytes  #: int8 entries, or empty
 
     def query_digest(self) -> bytes:
@@ -83,35 +83,35 @@ class Prepared(Message):
     TAG: ClassVar[str] = "prepared"
     CODECS: ClassVar[Sequence[Codec]] = (Fixed(16), Blob(MAX_DIMENSION), POINT, ELEMENT, HASH, U64)
 
-    request_id: bytes
-    embedding: bytes
-    c_e: bytes
-    blinder: int
-    index_digest: bytes
+    request_id: bytes  #: the Prepare's
+    embedding: bytes  #: e, d int8 entries
+    c_e: bytes  #: C_e
+    blinder: int  #: r, with which C_e opens to e
+    index_digest: bytes  #: of the index version that the answer will be over
     update: int = 0  #: ledger index of the update that the version is of; 0: the manifest names it
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Message):
-    """What the client signs."""
+    """What the account signs.  SPEC B.2."""
 
     TAG: ClassVar[str] = "request"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, NAME, HASH, NAME, U32, Fixed(16), HASH, POINT, HASH, FLAG, Fixed(16), HASH, Fixed(SEAL_KEY_BYTES),
     )  # fmt: skip
 
-    origin: str
-    window: str
-    manifest: bytes
-    account: str  #: its pseudonym in this window: what the public reads
+    origin: str  #: the ledger's name
+    window: str  #: the window's name
+    manifest: bytes  #: digest of the window's manifest
+    account: str  #: its pseudonym in this window
     ctr: int  #: 1, 2, 3, ... for each account
-    request_id: bytes
-    query_digest: bytes
-    c_e: bytes
-    index_digest: bytes
+    request_id: bytes  #: the Prepare's
+    query_digest: bytes  #: h_q = H("query", salt, q)
+    c_e: bytes  #: C_e, as it was prepared
+    index_digest: bytes  #: of the index version: H("index-version", tenant-index), or of an update as SPEC A.12 has it
     checked: bool  #: the opened e equals the client's own, entry by entry
-    nonce: bytes  #: 128 bits that the provider has not seen when it fixes C_e
-    last_receipt: bytes  #: digest of the account's last receipt, zeros for the first
+    nonce: bytes  #: uniform; the provider has not seen it when it fixes C_e
+    last_receipt: bytes  #: H("receipt", receipt) of the account's last one, zeros for the first
     seal_key: bytes  #: fresh X25519 key to which the answer is sealed; its private half never leaves the client
 
     def digest(self) -> bytes:
@@ -127,11 +127,13 @@ class Request(Message):
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest(Message):
+    """The request under its account's signature, as records hold it.  SPEC B.2."""
+
     TAG: ClassVar[str] = "signed-request"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Request), SIGNATURE)
 
-    request: Request
-    signature: bytes
+    request: Request  #: what is signed
+    signature: bytes  #: of the account's key, purpose "request"
 
     def verify(self, public_key: bytes) -> None:
         """Raises AttestationError unless signed by the account's registered key."""
@@ -148,18 +150,18 @@ class SignedRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class Record(Message):
-    """One query's ledger entry."""
+    """The ledger's entry of one answered query.  SPEC B.3."""
 
     TAG: ClassVar[str] = "record"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), ELEMENT, U64, U8)
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest; equal to the request's
     seq: int  #: 0, 1, 2, ... inside the window
-    signed: SignedRequest
-    c_y: bytes  #: C_y of every shard of the index, in order: one point where it is one
-    t_commit: int
-    time: int  #: seconds since 1970, a multiple of COARSE_TIME, monotone
-    proof_mode: int
+    signed: SignedRequest  #: the account's request
+    c_y: bytes  #: C_y of every shard of the index, in order
+    t_commit: int  #: Poseidon(5, salt, packed T), SPEC B.6.5
+    time: int  #: seconds since 1970, a multiple of 60, never below that of a record before
+    proof_mode: int  #: 0: proven when an auditor asks; 1: proven at once
 
     def digest(self) -> bytes:
         return tagged_hash("record", self.encode())
@@ -188,8 +190,8 @@ class TextOpening(Message):
     TAG: ClassVar[str] = "text-opening"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(SlotText), Fixed(32), Many(HASH, 32))
 
-    content: SlotText
-    salt: bytes
+    content: SlotText  #: id, words and metadata
+    salt: bytes  #: of the slot's leaf
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the text tree
 
 
@@ -200,9 +202,9 @@ class SlotOpening(Message):
     TAG: ClassVar[str] = "slot-opening"
     CODECS: ClassVar[Sequence[Codec]] = (U32, FLAG, Many(Nested(TextOpening), 1))
 
-    slot: int
-    flag: bool  #: the clipped score is above 0 (SPEC M.5)
-    texts: tuple[TextOpening, ...]  #: one where the flag is set, else none; whoever gets an answer checks it
+    slot: int  #: its id: its number in the index, from 0
+    flag: bool  #: whether the clipped score is above 0, SPEC M.5
+    texts: tuple[TextOpening, ...]  #: one where the flag is set and no guard withholds it, else none
 
     @property
     def content(self) -> SlotText | None:
@@ -217,9 +219,9 @@ class Openings(Message):
     TAG: ClassVar[str] = "openings"
     CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K), Text(MAX_ANSWER_BYTES))
 
-    t_salt: int
-    slots: tuple[SlotOpening, ...]
-    answer: str = ""  #: written from the question and T's keywords where the claim is answers, else empty
+    t_salt: int  #: salt of T's commitment
+    slots: tuple[SlotOpening, ...]  #: K of them, in increasing order of slots
+    answer: str = ""  #: of the claim answers written from the question and the keywords of T; else empty
 
     def digest(self) -> bytes:
         return tagged_hash("openings", self.encode())
@@ -278,17 +280,19 @@ def check_withheld(policy: Policy, openings: Openings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptBody(Message):
+    """What the provider signs about an answer.  SPEC B.4."""
+
     TAG: ClassVar[str] = "receipt-body"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, HASH, U64, U64, HASH, HASH, Blob(1 << 16))
 
-    manifest: bytes  #: of the window, whose key signs
-    request_digest: bytes
-    record_digest: bytes
-    seq: int
-    index: int  #: of the record's entry in the ledger
-    openings_digest: bytes
-    sealed_digest: bytes  #: of the sealed openings: who cannot open them can show that they were sent like that
-    checkpoint: bytes  #: signed note that covers the record
+    manifest: bytes  #: digest of the manifest of the window whose key signs
+    request_digest: bytes  #: H("request", request)
+    record_digest: bytes  #: H("record", record)
+    seq: int  #: the record's number in the window
+    index: int  #: of the record's entry in the log, from 0
+    openings_digest: bytes  #: H("openings", openings)
+    sealed_digest: bytes  #: H("sealed-openings", sealed): who cannot open them can show what was sent
+    checkpoint: bytes  #: signed note of which the record is the last entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +302,8 @@ class Receipt(Message):
     TAG: ClassVar[str] = "receipt"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(ReceiptBody), SIGNATURE, Many(HASH, 64))
 
-    body: ReceiptBody
-    signature: bytes
+    body: ReceiptBody  #: what is signed
+    signature: bytes  #: of the window key, purpose "receipt"
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path of the record in the checkpoint's tree
 
     def digest(self) -> bytes:
@@ -317,9 +321,9 @@ class SealedAnswer(Message):
     TAG: ClassVar[str] = "sealed-answer"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Blob(MAX_OPENINGS_BYTES + OVERHEAD), Nested(Receipt))
 
-    record: Record
-    sealed: bytes  #: Openings, sealed to the request's key
-    receipt: Receipt
+    record: Record  #: the ledger's entry
+    sealed: bytes  #: the openings under HPKE, SPEC B.4.1: encapsulated key, then ciphertext with its tag
+    receipt: Receipt  #: signed over record and sealed bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +333,9 @@ class Answer(Message):
     TAG: ClassVar[str] = "answer"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Nested(Openings), Nested(Receipt))
 
-    record: Record
-    openings: Openings
-    receipt: Receipt
+    record: Record  #: the ledger's entry
+    openings: Openings  #: what was sealed
+    receipt: Receipt  #: signed over record and sealed bytes
 
 
 def sealed_digest(sealed: bytes) -> bytes:

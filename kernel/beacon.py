@@ -38,8 +38,8 @@ class Seat(Message):
     TAG: ClassVar[str] = "auditor-seat"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, PUBLIC_KEY)
 
-    owner: str
-    public_key: bytes
+    owner: str  #: `auditor`, or `auditor-` and a name
+    public_key: bytes  #: checks the auditor's commitment, asks and verdicts
 
     def validate(self) -> None:
         if not is_auditor(self.owner):
@@ -53,11 +53,11 @@ class BeaconCommit(Message):
     TAG: ClassVar[str] = "beacon-commit"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, PUBLIC_KEY, HASH, SIGNATURE)
 
-    manifest: bytes
-    owner: str
-    public_key: bytes
-    commitment: bytes
-    signature: bytes
+    manifest: bytes  #: digest of the window's manifest
+    owner: str  #: the participant's name in this beacon
+    public_key: bytes  #: checks the signature
+    commitment: bytes  #: H("beacon-nonce", owner, nonce)
+    signature: bytes  #: of that key, purpose "beacon-commit"
 
     def body(self) -> bytes:
         return tagged_hash("beacon-commit-body", self.manifest, self.owner.encode(), self.public_key, self.commitment)
@@ -73,9 +73,9 @@ class BeaconOpening(Message):
     TAG: ClassVar[str] = "beacon-opening"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, HASH)
 
-    manifest: bytes
-    owner: str
-    nonce: bytes
+    manifest: bytes  #: digest of the window's manifest
+    owner: str  #: the participant's name in this beacon
+    nonce: bytes  #: uniform; what the commitment hides
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class BeaconSeal(Message):
     TAG: ClassVar[str] = "beacon-seal"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(NAME, MAX_PARTICIPANTS), SIGNATURE)
 
-    manifest: bytes
-    owners: tuple[str, ...]
-    signature: bytes
+    manifest: bytes  #: digest of the window's manifest
+    owners: tuple[str, ...]  #: `provider` first, the auditors last in the manifest's order
+    signature: bytes  #: of the window key, purpose "beacon-seal"
 
     def body(self) -> bytes:
         return tagged_hash("beacon-seal-body", self.manifest, *(o.encode() for o in self.owners))

@@ -48,22 +48,22 @@ class BlockProof(Message):
     TAG: ClassVar[str] = "block-proof"
     CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(SquaredNorm), Fixed(PROOF_BYTES))
 
-    c_g: bytes
-    c_s: bytes
-    norm: SquaredNorm
-    proof: bytes
+    c_g: bytes  #: C_G, all inner products of the block
+    c_s: bytes  #: C_s, their random combination
+    norm: SquaredNorm  #: ties C_s to the ledger, SPEC C.5
+    proof: bytes  #: Groth16: A (64 bytes), B (128), C (64)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockBatch(Message):
-    """Blocks of one tenant in the order that they were asked for, and one opening of all their C_G."""
+    """A delivery of blocks of one tenant, with one proof of opening of all their C_G.  SPEC C.6."""
 
     TAG: ClassVar[str] = "block-batch"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(BlockProof), MAX_BLOCKS), Nested(Opening))
 
-    links_digest: bytes
-    blocks: tuple[BlockProof, ...]
-    opening: Opening
+    links_digest: bytes  #: H("link-list", list), of the signed list that the blocks are about
+    blocks: tuple[BlockProof, ...]  #: in the order of the ask
+    opening: Opening  #: of all C_G over {Y_ab, B}
 
 
 @dataclass(frozen=True, slots=True)

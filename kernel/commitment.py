@@ -56,16 +56,16 @@ GENERATOR_DOMAIN = b"ragseal/v1/embedding-generators"
 
 @dataclass(frozen=True, slots=True)
 class TenantIndex(Message):
-    """C_idx of one tenant and index version, SPEC A.3.  Points and proof of opening are files beside the ledger."""
+    """C_idx of one tenant and index version: points and their proof of opening are an `index-file`.  SPEC A.3."""
 
     TAG: ClassVar[str] = "tenant-index"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH)
 
-    tenant: str
-    dimension: int
-    columns_digest: bytes  #: of the d column commitments of every shard
-    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
-    text_root: bytes  #: Merkle root over salted text hashes, one leaf a slot, empty or not
+    tenant: str  #: the tenant's name
+    dimension: int  #: d, entries of a vector; the policy's
+    columns_digest: bytes  #: H("columns", C_0 .. C_(d-1) of every shard)
+    opening_digest: bytes  #: digest of their `folded-opening`, SPEC A.3
+    text_root: bytes  #: root of the tree of SPEC A.4, one leaf a slot, empty or not
 
     def digest(self) -> bytes:
         """The index-version digest that requests and records name."""
@@ -82,10 +82,10 @@ class Account(Message):
     TAG: ClassVar[str] = "account"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, NAME, PUBLIC_KEY, Fixed(32))
 
-    name: str
-    tenant: str
-    public_key: bytes
-    salt: bytes  #: fresh for every window: hides the name behind the pseudonym, and the line behind its leaf
+    name: str  #: as the operator registered it
+    tenant: str  #: whose index it asks
+    public_key: bytes  #: checks its requests
+    salt: bytes  #: fresh for every window: hides the name behind the pseudonym
 
     @property
     def pseudonym(self) -> str:
@@ -110,8 +110,8 @@ class AccountAsk(Message):
     TAG: ClassVar[str] = "account-ask"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME)
 
-    manifest: bytes
-    name: str
+    manifest: bytes  #: digest of the window's manifest
+    name: str  #: the account's own name
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class Membership(Message):
     TAG: ClassVar[str] = "membership"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Account), U32, Many(HASH, 64))
 
-    account: Account
-    index: int
+    account: Account  #: the line
+    index: int  #: of the leaf in the registry's tree, from 0
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the registry's tree
 
 
@@ -133,32 +133,33 @@ class CoinCommitment(Message):
     TAG: ClassVar[str] = "coin-commitment"
     CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, HASH, Many(HASH, 1))
 
-    c_coin: int
-    key_digest: bytes  #: of the thinning circuit's verifying key; the placed columns lie under its points
-    thrown_by: tuple[bytes, ...] = ()  #: digest of the manifest whose beacon threw these coins; none: this window's own
+    c_coin: int  #: C_coin, SPEC A.11.1
+    key_digest: bytes  #: SHA-256 of the thinning circuit's verifying key; the placed columns lie under its points
+    #: digest of the manifest whose beacon threw these coins, SPEC A.11.9; none: this window throws them
+    thrown_by: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Message):
-    """The window's commitments."""
+    """What a window is bound to before it opens.  SPEC A.1."""
 
     TAG: ClassVar[str] = "manifest"
 
-    origin: str  #: of the ledger
-    log: bytes  #: its key (:func:`ragseal.kernel.verdict.log_digest`): what is said of a window is of one log
-    window: str
-    policy: Policy
-    embedder: bytes  #: C_emb
-    key_digest: bytes  #: verifying key that proofs of this window use
-    tenants: tuple[TenantIndex, ...]
-    c_seed: int
-    registry_root: bytes
-    accounts: int  #: how many the registry holds
-    provider_key: bytes  #: long-term: signs manifests, and with them the keys of windows
-    window_key: bytes  #: fresh: signs seals, receipts, deliveries and links of this window, and nothing else
-    beacon_commitment: bytes  #: to the provider's own nonce
-    auditors: tuple[Seat, ...]  #: who open last in the beacon, in this order in a seal, and are given proofs
-    coins: tuple[CoinCommitment, ...] = ()  #: one where the policy's claim has a coin, else none
+    origin: str  #: the ledger's name
+    log: bytes  #: SHA-256 of the text form of the log's first key: what is said of a window is of one log
+    window: str  #: name of the window, unique in its log
+    policy: Policy  #: C_policy, SPEC A.6
+    embedder: bytes  #: C_emb, SPEC A.2
+    key_digest: bytes  #: SHA-256 of the verifying key of this window's proofs
+    tenants: tuple[TenantIndex, ...]  #: C_idx of every tenant, strictly increasing by name, at least one
+    c_seed: int  #: C_seed, SPEC A.5
+    registry_root: bytes  #: Merkle root over the accounts, SPEC A.7
+    accounts: int  #: number of accounts in the registry
+    provider_key: bytes  #: long-term key: signs manifests
+    window_key: bytes  #: this window's key: signs its seals, receipts, deliveries and links, and nothing else
+    beacon_commitment: bytes  #: H("beacon-nonce", "provider", nonce)
+    auditors: tuple[Seat, ...]  #: who open last in the beacon, in this order, and are given proofs
+    coins: tuple[CoinCommitment, ...] = ()  #: one where the claim is until-delivered, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32,
@@ -226,11 +227,13 @@ class Manifest(Message):
 
 @dataclass(frozen=True, slots=True)
 class SignedManifest(Message):
+    """The manifest under the provider's signature: the window's first entry in the log."""
+
     TAG: ClassVar[str] = "signed-manifest"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Manifest), SIGNATURE)
 
-    manifest: Manifest
-    signature: bytes
+    manifest: Manifest  #: the content
+    signature: bytes  #: of its provider_key, purpose "manifest"
 
     def verify(self) -> None:
         """The manifest is signed by the provider key it names, else AttestationError."""
@@ -244,10 +247,10 @@ class ThinnedIndex(Message):
     TAG: ClassVar[str] = "thinned-index"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, HASH, HASH)
 
-    tenant: str
-    columns_digest: bytes  #: of the d column commitments that records' C_y are made of
-    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
-    proof_digest: bytes  #: of the proof that they are the manifest's, hidden slots emptied
+    tenant: str  #: the tenant's name
+    columns_digest: bytes  #: H("columns", thinned columns of every shard): what C_y of records are made of
+    opening_digest: bytes  #: digest of their `folded-opening`
+    proof_digest: bytes  #: H("thinning-proof", thinned-shard, thinned-shard, ...)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,7 @@ class Thinning(Message):
     TAG: ClassVar[str] = "thinning"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(ThinnedIndex), MAX_TENANTS))
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     tenants: tuple[ThinnedIndex, ...]  #: every tenant of the manifest, in its order
 
     def validate(self) -> None:
@@ -273,9 +276,9 @@ class WindowOpen(Message):
     TAG: ClassVar[str] = "window-open"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, ELEMENT, U64)
 
-    manifest: bytes
-    beacon: int
-    time: int
+    manifest: bytes  #: digest of the window's manifest
+    beacon: int  #: the value of SPEC A.8
+    time: int  #: seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +288,9 @@ class WindowClose(Message):
     TAG: ClassVar[str] = "window-close"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, U64)
 
-    manifest: bytes
-    records: int
-    time: int
+    manifest: bytes  #: digest of the window's manifest
+    records: int  #: how many the window has
+    time: int  #: seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)

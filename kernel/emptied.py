@@ -49,10 +49,10 @@ class EmptiedShard(Message):
     TAG: ClassVar[str] = "emptied-shard"
     CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(Opening), Fixed(PROOF_BYTES))
 
-    before: bytes  #: W
-    after: bytes  #: W'
-    link: Opening
-    proof: bytes
+    before: bytes  #: W, the combination of the columns, SPEC A.12.4
+    after: bytes  #: W', the same with hidden slots empty
+    link: Opening  #: of W and W' to the columns
+    proof: bytes  #: Groth16, of the thinning circuit
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class EmptiedFile(Message):
         Blob(POINT_BYTES * MAX_COLUMNS), Nested(Opening), Many(Nested(EmptiedShard), MAX_SHARDS),
     )  # fmt: skip
 
-    columns: bytes  #: of every shard, in order
-    opening: Opening  #: of all of them
-    shards: tuple[EmptiedShard, ...]
+    columns: bytes  #: C_0 .. C_(d-1) of every shard, in order, under the attestation key
+    opening: Opening  #: of these columns, SPEC A.3
+    shards: tuple[EmptiedShard, ...]  #: the proof of each shard, in order
 
     @property
     def index(self) -> IndexFile:

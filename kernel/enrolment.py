@@ -42,8 +42,8 @@ class Enrolment(Message):
     TAG: ClassVar[str] = "enrolment"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Account), U32, U32, U32)
 
-    account: Account
-    place: int  #: of its leaf, drawn at random among those that were never taken in this window
+    account: Account  #: the line
+    place: int  #: of its leaf, from 0, SPEC A.13.1
     since: int = 0  #: number of the first version that it may ask over; 0: the manifest has it
     until: int = 0  #: number of the first version that it may not ask over any more; 0: there is none
 
@@ -63,7 +63,7 @@ class Enrolments(Message):
     TAG: ClassVar[str] = "enrolments"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(Enrolment), MAX_ACCOUNTS))
 
-    secret: bytes  #: from which all salts of all versions follow
+    secret: bytes  #: from which all salts of the tree follow, SPEC A.13.1
     lines: tuple[Enrolment, ...]  #: by increasing pseudonym
 
     def registry(self) -> list[Account]:
@@ -78,9 +78,9 @@ class LateMembership(Message):
     TAG: ClassVar[str] = "late-membership"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Account), U32, HASH, Many(HASH, 64), U64)
 
-    account: Account
-    place: int
-    salt: bytes  #: of its leaf, in this version
+    account: Account  #: the line
+    place: int  #: of its leaf, from 0
+    salt: bytes  #: of that leaf in this version
     path: tuple[bytes, ...]  #: RFC 6962 inclusion path in the tree of the update
     update: int  #: ledger index of the update
 

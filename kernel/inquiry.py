@@ -67,55 +67,55 @@ class _Ask(Message):
 
 @dataclass(frozen=True, slots=True)
 class RegistryAsk(_Ask):
-    """For the accounts of a window: a Registry."""
+    """An auditor asks for the accounts of a window."""
 
     TAG: ClassVar[str] = "registry-ask"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Fixed(16))
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     time: int  #: seconds since 1970
-    nonce: bytes
+    nonce: bytes  #: chosen by the asker; makes every ask a new one
 
 
 @dataclass(frozen=True, slots=True)
 class ProofsAsk(_Ask):
-    """For proofs of records: a ProofBatch."""
+    """An auditor asks for proofs of records."""
 
     TAG: ClassVar[str] = "proofs-ask"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Fixed(16), Many(U64, MAX_BATCH))
 
-    manifest: bytes
-    time: int
-    nonce: bytes
-    seqs: tuple[int, ...]  #: strictly increasing
+    manifest: bytes  #: digest of the window's manifest
+    time: int  #: seconds since 1970
+    nonce: bytes  #: chosen by the asker; makes every ask a new one
+    seqs: tuple[int, ...]  #: numbers of records, strictly increasing
 
 
 @dataclass(frozen=True, slots=True)
 class LinksAsk(_Ask):
-    """For the one list of links of a closed window: SignedLinks."""
+    """An auditor asks for the one list of links of a closed window."""
 
     TAG: ClassVar[str] = "links-ask"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Fixed(16))
 
-    manifest: bytes
-    time: int
-    nonce: bytes
+    manifest: bytes  #: digest of the window's manifest
+    time: int  #: seconds since 1970
+    nonce: bytes  #: chosen by the asker; makes every ask a new one
 
 
 @dataclass(frozen=True, slots=True)
 class BlocksAsk(_Ask):
-    """For proofs of blocks of one tenant's records: a BlockBatch."""
+    """An auditor asks for proofs of blocks of one tenant's records."""
 
     TAG: ClassVar[str] = "blocks-ask"
     CODECS: ClassVar[Sequence[Codec]] = (
         HASH, U64, Fixed(16), HASH, NAME, Many(Many(U32, MAX_RECORDS_A_BLOCK), MAX_BLOCKS_ASKED),
     )  # fmt: skip
 
-    manifest: bytes
-    time: int
-    nonce: bytes
-    key_digest: bytes  #: of the estimate's verifying key
-    tenant: str
+    manifest: bytes  #: digest of the window's manifest
+    time: int  #: seconds since 1970
+    nonce: bytes  #: chosen by the asker; makes every ask a new one
+    key_digest: bytes  #: SHA-256 of the estimate's verifying key
+    tenant: str  #: whose records
     blocks: tuple[tuple[int, ...], ...]  #: ranks of records among the tenant's, strictly increasing in each
 
 
@@ -130,9 +130,10 @@ class Delivery(Message):
     TAG: ClassVar[str] = "delivery"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Blob(MAX_PAYLOAD), SIGNATURE)
 
-    ask: bytes  #: the ask's digest
+    ask: bytes  #: H("ask", ask)
+    #: `registry` (of a window with updates `enrolments`), `proof-batch`, `signed-links` or `block-batch`
     payload: bytes
-    signature: bytes
+    signature: bytes  #: of the window key, purpose "delivery"
 
     @staticmethod
     def body(ask: bytes, payload: bytes) -> bytes:
@@ -152,9 +153,9 @@ class Refusal(Message):
     TAG: ClassVar[str] = "refusal"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Text(2000), SIGNATURE)
 
-    ask: bytes
-    reason: str
-    signature: bytes
+    ask: bytes  #: H("ask", ask)
+    reason: str  #: for a person
+    signature: bytes  #: of the window key, purpose "refusal"
 
     @staticmethod
     def body(ask: bytes, reason: str) -> bytes:

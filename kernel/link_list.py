@@ -46,11 +46,11 @@ class TenantLinks(Message):
     TAG: ClassVar[str] = "tenant-links"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, U32, HASH, FLAG, Blob(8 * MAX_LINKS))
 
-    tenant: str
-    records: int
-    records_digest: bytes  #: of those records, in order
-    complete: bool
-    packed: bytes  #: strictly increasing links, see :func:`pack_links`
+    tenant: str  #: the tenant's name
+    records: int  #: how many the tenant has in the window
+    records_digest: bytes  #: H("estimate-records", record, record, ...), in the order of the ledger
+    complete: bool  #: 1: every link is listed; 0: a spanning list, SPEC C.3
+    packed: bytes  #: links (a, b), a < b < records, two u32 each, strictly increasing
 
     def links(self) -> list[Link]:
         """Links (a, b), a < b."""
@@ -80,7 +80,7 @@ class LinkList(Message):
     TAG: ClassVar[str] = "link-list"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(TenantLinks), MAX_TENANTS))
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     tenants: tuple[TenantLinks, ...]  #: every tenant of the manifest, in its order
 
     def digest(self) -> bytes:
@@ -94,8 +94,8 @@ class SignedLinks(Message):
     TAG: ClassVar[str] = "signed-links"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(LinkList), SIGNATURE)
 
-    body: LinkList
-    signature: bytes
+    body: LinkList  #: what is signed
+    signature: bytes  #: of the window key, purpose "links"
 
     def verify(self, window_key: bytes) -> None:
         """Raises AttestationError unless signed by the key that the window's manifest names for it."""

@@ -3,10 +3,10 @@
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 
-A table stores ``h(0..C)``.  Of the laws "gaussian", "geometric" and "geometric-16" that is the non-negative half of a
-symmetric mass function p(x) = p(-x) on [-C, C]; of "one-sided" and "one-sided-16" it is the whole of one on [0, C].
-Masses are out of 2^n, n = 128 and, of laws whose names end in 16, 112.  The rules that every party checks
-(:func:`check_table`):
+A table stores ``h(0..C)``.  Of the laws "gaussian", "geometric", "geometric-16" and "gaussian-128" that is the
+non-negative half of a symmetric mass function p(x) = p(-x) on [-C, C]; of "one-sided" and "one-sided-16" it is the
+whole of one on [0, C].  Masses are out of 2^n: n = 128, and 112 of the laws whose names end in a number, their scale in
+steps.  The rules that every party checks (:func:`check_table`):
 
 T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;
 T2  the masses sum to exactly 2^n;
@@ -32,6 +32,7 @@ from ragseal.kernel.params import (
     LAWS,
     ONE_SIDED,
     PROTOCOL_VERSION,
+    RANKED_GAUSSIAN,
     RANKED_GEOMETRIC,
     RANKED_LAWS,
     RANKED_ONE_SIDED,
@@ -39,6 +40,7 @@ from ragseal.kernel.params import (
     UNIFORM_BITS,
 )
 
+GAUSSIAN = "gaussian"  #: the shape of both Gaussian laws (:func:`kind_of`)
 TOTAL = 1 << UNIFORM_BITS  #: sum of all masses of a law in LAWS, and number of its uniforms
 KNOWN_LAWS = (*LAWS, *RANKED_LAWS)
 TABLE_TAG = b"ragseal.noise-table"
@@ -47,6 +49,8 @@ GAUSSIAN_SIGMA = 256  #: standard deviation of the Gaussian table, in table step
 GAUSSIAN_CUT = 3008  #: 11.75 sigma: up to here plain rounding to 2^-128 keeps T3 and T4
 GEOMETRIC_SCALE = 32  #: b of the geometric and the one-sided table: p(x) proportional to exp(-|x| / b)
 RANKED_SCALE = 16  #: b of "geometric-16" and "one-sided-16"
+RANKED_SIGMA = 128  #: standard deviation of "gaussian-128"
+RANKED_GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
@@ -156,19 +160,21 @@ def dithered(law: str) -> bool:
 
 def kind_of(law: str) -> str:
     """The law of the same shape among LAWS: "gaussian", "geometric" or "one-sided", however fine its steps are."""
-    return {RANKED_GEOMETRIC: "geometric", RANKED_ONE_SIDED: ONE_SIDED}.get(law, law)
+    return {RANKED_GEOMETRIC: "geometric", RANKED_ONE_SIDED: ONE_SIDED, RANKED_GAUSSIAN: GAUSSIAN}.get(law, law)
 
 
 def scale_of(law: str) -> int:
-    """One unit of a law's scale, in table steps: sigma of the Gaussian, b of the others.
+    """One unit of a law's scale, in table steps: sigma of a Gaussian, b of the others.
 
     Raises:
         PolicyError: the law is unknown.
     """
     if law not in KNOWN_LAWS:
         raise PolicyError(f"noise law must be one of {KNOWN_LAWS}, not {law!r}")
-    if law == "gaussian":
+    if law == GAUSSIAN:
         return GAUSSIAN_SIGMA
+    if law == RANKED_GAUSSIAN:
+        return RANKED_SIGMA
     return RANKED_SCALE if law in RANKED_LAWS else GEOMETRIC_SCALE
 
 
@@ -206,12 +212,15 @@ def build_table(law: str) -> NoiseTable:
     "gaussian": sigma = 256 table steps, cut at 3008.  "geometric": p(x) proportional to exp(-|x|/32), cut where the
     recursion below ends (C = 2519).  "one-sided": p(x) proportional to exp(-x/32) for x >= 0, made alike (C = 2539).
     "geometric-16" and "one-sided-16": the same with 16 for 32, and masses out of 2^112 (C = 1115 and 1125).
+    "gaussian-128": sigma = 128, cut at 1408, masses out of 2^112.
 
     Raises:
         PolicyError: the law is unknown.
     """
-    if law == "gaussian":
-        table = NoiseTable(law, _close(_concave(_rounded(_gaussian_weights(), 2, UNIFORM_BITS)), 2, UNIFORM_BITS))
+    if law == GAUSSIAN:
+        table = NoiseTable(law, _gaussian_masses(GAUSSIAN_SIGMA, GAUSSIAN_CUT, UNIFORM_BITS))
+    elif law == RANKED_GAUSSIAN:
+        table = NoiseTable(law, _gaussian_masses(RANKED_SIGMA, RANKED_GAUSSIAN_CUT, RANKED_UNIFORM_BITS))
     elif law == "geometric":
         table = NoiseTable(law, _geometric_masses(2, GEOMETRIC_SCALE, UNIFORM_BITS))
     elif law == ONE_SIDED:
@@ -236,15 +245,18 @@ def exp_of_minus_one_over(n: int) -> int:
     return total
 
 
-def _gaussian_weights() -> list[int]:
-    """exp(-x^2 / (2 sigma^2)) in fixed point, x = 0..cut, by w(x+1) = w(x) r^(2x+1) with r = exp(-1/(2 sigma^2))."""
-    r = exp_of_minus_one_over(2 * GAUSSIAN_SIGMA * GAUSSIAN_SIGMA)
+def _gaussian_masses(sigma: int, cut: int, bits: int) -> tuple[int, ...]:
+    """h(0..cut) of the discrete Gaussian, p(x) proportional to exp(-x^2 / (2 sigma^2)), out of 2^bits.
+
+    Weights are fixed point, by w(x+1) = w(x) r^(2x+1) with r = exp(-1/(2 sigma^2)).
+    """
+    r = exp_of_minus_one_over(2 * sigma * sigma)
     r2 = r * r >> _FIXED_BITS
     weights, step = [_ONE], r
-    for _ in range(GAUSSIAN_CUT):
+    for _ in range(cut):
         weights.append(weights[-1] * step >> _FIXED_BITS)
         step = step * r2 >> _FIXED_BITS
-    return weights
+    return _close(_concave(_rounded(weights, 2, bits)), 2, bits)
 
 
 def _rounded(weights: list[int], sides: int, bits: int) -> list[int]:

@@ -41,16 +41,16 @@ _MAX_FOLDS = 2 * MAX_RELATIONS * (len(folding.lengths(MAX_SIZE, 1)) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Opening(Message):
-    """Announcements (one a relation), L and R of every round, and the responses that are left."""
+    """A proof of opening: announcements, L and R of every round, and the responses that are left.  SPEC B.7.3."""
 
     TAG: ClassVar[str] = "folded-opening"
     CODECS: ClassVar[Sequence[Codec]] = (
         Many(POINT, MAX_RELATIONS), Many(POINT, _MAX_FOLDS), Many(ELEMENT, SHORTEST * MAX_RELATIONS),
     )  # fmt: skip
 
-    announcements: tuple[bytes, ...]
-    folds: tuple[bytes, ...]  #: of a round L for every relation, then R for every relation
-    responses: tuple[int, ...]
+    announcements: tuple[bytes, ...]  #: A_k of every relation, in order
+    folds: tuple[bytes, ...]  #: of every round L of every relation, then R of every relation
+    responses: tuple[int, ...]  #: what is left of z, at most 8 a relation
 
 
 @dataclass(frozen=True, slots=True)

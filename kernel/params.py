@@ -46,7 +46,8 @@ LAWS = (*SYMMETRIC_LAWS, ONE_SIDED)
 # Laws of the classes that give fine bits by rank: coarser steps and fewer bits, since neither needs more there.
 RANKED_GEOMETRIC = "geometric-16"
 RANKED_ONE_SIDED = "one-sided-16"
-RANKED_LAWS = (RANKED_GEOMETRIC, RANKED_ONE_SIDED)
+RANKED_GAUSSIAN = "gaussian-128"
+RANKED_LAWS = (RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_GAUSSIAN)
 RANKED_UNIFORM_BITS = 112  #: bits of the uniform that one of their noise values is drawn from
 
 

@@ -14,6 +14,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ragseal.kernel import noise
+from ragseal.kernel.claims import ANSWERS as ANSWERS
+from ragseal.kernel.claims import CLAIMS, Form, form_of
+from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
+from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
@@ -25,14 +29,14 @@ from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
 
 MAX_DIMENSION = 4096
-EVERY_LIST, UNTIL_DELIVERED = "every-list", "until-delivered"  #: what a window's epsilon is about, SPEC Claims
-ANSWERS = "answers"
-CLAIMS = (EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 NO_VOCABULARY = bytes(32)  #: of a claim without one
 LONGEST_WINDOW = 366 * 86400  #: seconds
 _MINUTE = 60  #: seconds: openings state the minute, as records do (COARSE_TIME)
 OPENS_WITHIN = 3600  #: seconds from ``opens`` in which a window may open that lasts shorter
 LEAST_TICK, MOST_TICK = 60, 86400  #: seconds between two versions of a live index
+BEFORE_TICK = (
+    60  #: seconds of version_every that answers leave: an update may be entered a coarse tick late, SPEC A.14.9.2
+)
 MOST_ANSWERED_BY = 300  #: seconds from a request's admission to its answer, where the claim is answers
 OFF, RETURNED = "off", "returned"  #: what a window's guard decides from, SPEC M.10
 GUARDS = (OFF, RETURNED)
@@ -63,7 +67,7 @@ def rational(text: str, name: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Message):
-    """One window's policy.  Rationals are canonical text."""
+    """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
@@ -71,35 +75,37 @@ class Policy(Message):
         U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32,
     )  # fmt: skip
 
-    class_name: str
-    class_digest: bytes  #: of the class parameters and the circuit's sources
-    table_digest: bytes  #: of the integer noise table, or of the lottery's prize table
-    dimension: int
-    claim: str  #: EVERY_LIST, UNTIL_DELIVERED or ANSWERS
-    hidden: int  #: j: the coin hides a slot with probability j / 2^COIN_BITS; 0 where the claim has no coin
-    lo: int  #: score window, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
-    hi: int  #: of the claim answers the count that a keyword is clipped to
-    gain: int  #: of the claim answers the steps of noise that one document counts for
+    class_name: str  #: circuit class
+    class_digest: bytes  #: digest of the class: parameters, tables and circuit sources
+    table_digest: bytes  #: digest of the noise table, or of the lottery's prize table, SPEC M.4
+    dimension: int  #: d, entries of a vector
+    claim: str  #: `every-list`, `until-delivered` or `answers`
+    hidden: int  #: j: the coin hides a slot with probability j / 256; 0 where the claim has no coin
+    lo: int  #: least score that counts, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
+    #: score from which on none counts for more, in units of y; of the claim answers the count that a keyword is
+    #: clipped to
+    hi: int
+    gain: int  #: units of w for a unit of y; of the claim answers the steps of noise that one document counts for
     n_max: int  #: queries an account may ask in this window
     k_max: int  #: accounts a coalition may have
-    delta: str  #: delta_policy
-    epsilon_account: str  #: advertised to one account of n_max queries; checked against the noise
-    theta: str  #: estimator: cosine at which two queries are linked
-    tau: int  #: estimator: how many records apart two linked queries may be
+    delta: str  #: of (epsilon, delta), strictly between 0 and 1
+    epsilon_account: str  #: what is advertised to one account of n_max queries, SPEC A.6.1
+    theta: str  #: cosine from which two queries are linked, SPEC C.1
+    tau: int  #: how many records apart two linked queries may be, SPEC C.1
     gate: bool  #: whether an estimate above k_max leaves a window without a verdict; else it is reported only
-    unit: str  #: privacy unit, "slot"
+    unit: str  #: privacy unit: `slot`
     chunks_max: int  #: slots one document may fill
-    period_start: int  #: seconds since 1970; windows from here on share one budget
-    opens: int  #: seconds since 1970; not before
-    closes: int  #: when it is over if it opens at ``opens``; one that opens later lasts as long
+    period_start: int  #: seconds since 1970: windows from here on share one budget
+    opens: int  #: seconds since 1970 before which it does not open
+    closes: int  #: seconds since 1970 at which it is over if it opens at `opens`; one that opens later lasts as long
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
-    guard: str = OFF  #: OFF, or RETURNED: one text of an answer is withheld, SPEC M.10
-    guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near
-    guard_formula: str = NO_FORMULA  #: PRECISE or PAPER
-    vocabulary: bytes = NO_VOCABULARY  #: root of the keywords' tree where the claim is answers (SPEC A.14)
+    guard: str = OFF  #: `off`, or `returned`: one text of an answer is withheld, SPEC M.10
+    guard_rho: str = NO_RHO  #: significance at which the guard takes a best score for too near; `0` where it is off
+    guard_formula: str = NO_FORMULA  #: `precise` or `paper`; `none` where the guard is off
+    vocabulary: bytes = NO_VOCABULARY  #: root of the vocabulary's tree, SPEC A.14.1; 32 zero bytes of another claim
     words_max: int = 0  #: m: keywords that one document may give to an answer; 0 of another claim
     participations: int = 0  #: B: answers of the period that one document may take part in; 0 of another claim
-    similarity: int = 0  #: the least score of a document that takes part, in units of y; 0 of another claim
+    similarity: int = 0  #: least score of a document that takes part, in units of y, SPEC A.14.3; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
 
@@ -157,9 +163,14 @@ class Policy(Message):
         return table.prizes if isinstance(table, PrizeTable) else 0
 
     @property
+    def form(self) -> Form:
+        """What the claim means to the bytes."""
+        return form_of(self.claim)
+
+    @property
     def coined(self) -> bool:
         """Whether slots are hidden by coins."""
-        return self.claim == UNTIL_DELIVERED
+        return self.form.coin
 
     @property
     def guarded(self) -> bool:
@@ -173,7 +184,7 @@ class Policy(Message):
     @property
     def answers(self) -> bool:
         """Whether records are about histograms of keywords, which no column gives, and not about documents' scores."""
-        return self.claim == ANSWERS
+        return self.form.words
 
     def shift(self, cls: AttestationClass) -> int:
         """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class.
@@ -259,15 +270,15 @@ class Policy(Message):
         most = (1 << COIN_BITS) - 1
         if self.coined and not 1 <= self.hidden <= most:
             raise PolicyError(
-                f"the claim {UNTIL_DELIVERED} needs a coin that hides 1 to {most} of {most + 1} slots, not "
+                f"the claim {self.claim} needs a coin that hides 1 to {most} of {most + 1} slots, not "
                 f"{self.hidden}: the nearest is hidden = {min(max(self.hidden, 1), most)}"
             )
         if not self.coined and self.hidden:
             raise PolicyError(f"the claim {self.claim} has no coin: hidden must be 0, not {self.hidden}")
         self._validate_answers()
-        if self.claim == EVERY_LIST and not self.gate:
+        if self.form.counted and not self.gate:
             raise PolicyError(
-                f"epsilon of the claim {EVERY_LIST} is that of k_max accounts: the estimate must gate the verdict"
+                f"epsilon of the claim {self.claim} is that of k_max accounts: the estimate must gate the verdict"
             )
 
     def _validate_guard(self) -> None:
@@ -310,11 +321,13 @@ class Policy(Message):
                 f"the claim {ANSWERS} needs answered_by from 1 to {MOST_ANSWERED_BY} s, not {by}: the nearest is "
                 f"answered_by = {min(max(by, 1), MOST_ANSWERED_BY)}"
             )
-        if self.version_every and by > self.version_every:
+        most = self.version_every - BEFORE_TICK
+        if self.version_every and by > most:
+            nearest = f"answered_by = {most}" if most > 0 else f"version_every = {LEAST_TICK + BEFORE_TICK}"
             raise PolicyError(
                 f"answers would leave {by} s after their request, over versions of the index that are replaced every "
-                f"{self.version_every} s: answered_by must not be above version_every; the nearest is answered_by = "
-                f"{self.version_every}"
+                f"{self.version_every} s: answered_by must be at least {BEFORE_TICK} s below version_every; the "
+                f"nearest is {nearest}"
             )
         if self.opens < self.closes < self.opens + by:
             raise PolicyError(
@@ -421,6 +434,11 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     if not isinstance(cls, RankedClass):
         raise PolicyError(
             f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
+        )
+    if noise.kind_of(cls.law) == noise.GAUSSIAN:
+        raise PolicyError(
+            f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
+            f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
         )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:

@@ -71,11 +71,11 @@ class ProofEntry(Message):
         U64, HASH, Points(MAX_COMMITMENTS * MAX_SHARDS), Blob(PROOF_BYTES * MAX_SHARDS), Many(POINT, 1),
     )  # fmt: skip
 
-    seq: int
-    record_digest: bytes
-    c_h: bytes  #: of every shard the commitments to its hints: C_h, and of a ranked class C_1 behind it
-    proof: bytes  #: PROOF_BYTES of every shard
-    c_v: tuple[bytes, ...] = ()  #: of a class for shards the commitment to their threshold, else none
+    seq: int  #: the record's number in the window
+    record_digest: bytes  #: H("record", record)
+    c_h: bytes  #: of every shard C_h, and of a class that has it C_1 behind it
+    proof: bytes  #: Groth16 of every shard, 256 bytes each: A (64), B (128), C (64)
+    c_v: tuple[bytes, ...] = ()  #: of a class for shards one, C_v; else none
 
     def validate(self) -> None:
         if not self.proof or len(self.proof) % PROOF_BYTES:
@@ -93,9 +93,9 @@ class SameEmbeddingOpening(Message):
     TAG: ClassVar[str] = "link-opening"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, Nested(Opening), U32)
 
-    tenant: str
-    opening: Opening
-    number: int = 0  #: of the index update that they name; 0: the version of the window
+    tenant: str  #: the tenant's name
+    opening: Opening  #: of C_e and C_y (of the claim answers of C_y alone), SPEC B.7
+    number: int = 0  #: of the update whose version these records name; 0: the manifest's
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,11 @@ class ProofBatch(Message):
         Many(Nested(Opening), 1),
     )  # fmt: skip
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     entries: tuple[ProofEntry, ...]  #: by increasing seq
     links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant and number
-    hints: Opening
-    thresholds: tuple[Opening, ...] = ()  #: of a class for shards the one of all C_v, else none
+    hints: Opening  #: of all C_h, and of all C_1 where there are any, SPEC B.7
+    thresholds: tuple[Opening, ...] = ()  #: of a class for shards one, of all C_v; else none
 
 
 def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:

@@ -24,22 +24,22 @@ MAX_OVERLAP = 1 << 20  #: sizes in which a note has a line of the old key as wel
 
 @dataclass(frozen=True, slots=True)
 class Rotation(Message):
-    """Behind entry ``index``, which this is, the log is signed by another key."""
+    """The log's entry behind which a different key signs it.  SPEC G.6.13."""
 
     TAG: ClassVar[str] = "log-rotation"
     CODECS: ClassVar[Sequence[Codec]] = (
         HASH, U8, PUBLIC_KEY, PUBLIC_KEY, U64, HASH, U64, SIGNATURE, SIGNATURE,
     )  # fmt: skip
 
-    log: bytes  #: :func:`ragseal.kernel.verdict.log_digest` of the log's first key
-    number: int  #: of the turn in this log, from 1
-    old_key: bytes
-    new_key: bytes
-    index: int  #: of this entry
-    root: bytes  #: of all entries before it
-    until: int  #: notes up to this size have a line of the old key beside the new one's
-    by_old: bytes
-    by_new: bytes
+    log: bytes  #: SHA-256 of the text form of the log's first key
+    number: int  #: of the turn in this log, 1 to 64
+    old_key: bytes  #: signs the log up to this entry
+    new_key: bytes  #: signs it from the size behind this entry on
+    index: int  #: of this entry, from 0
+    root: bytes  #: of the tree of all entries before it
+    until: int  #: notes up to this size have a line of the old key beside the new one's; at most index + 1 + 2^20
+    by_old: bytes  #: of the old key, purpose "log-rotation"
+    by_new: bytes  #: of the new key, purpose "log-rotation"
 
     def validate(self) -> None:
         if not 1 <= self.number <= MAX_TURNS:

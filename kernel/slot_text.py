@@ -106,11 +106,13 @@ def _check_number(bits: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MetadataPair(Message):
+    """A key of a document's metadata with its value."""
+
     TAG: ClassVar[str] = "metadata-pair"
     CODECS: ClassVar[Sequence[Codec]] = (Characters(1, MAX_KEY), MetadataValue())
 
-    key: str
-    value: Value
+    key: str  #: what the value is
+    value: Value  #: text, boolean or number
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Metadata(Message):
     TAG: ClassVar[str] = "metadata"
     CODECS: ClassVar[Sequence[Codec]] = (Many(Nested(MetadataPair), MAX_PAIRS),)
 
-    pairs: tuple[MetadataPair, ...]
+    pairs: tuple[MetadataPair, ...]  #: strictly increasing by key, compared by code points
 
     def validate(self) -> None:
         if any(one.key >= other.key for one, other in itertools.pairwise(self.pairs)):
@@ -137,9 +139,9 @@ class SlotText(Message):
     TAG: ClassVar[str] = "slot-text"
     CODECS: ClassVar[Sequence[Codec]] = (Characters(1, MAX_ID), Text(MAX_TEXT_BYTES), Nested(Metadata))
 
-    id: str
-    text: str
-    metadata: Metadata
+    id: str  #: the document's name in its index
+    text: str  #: the words that are retrieved
+    metadata: Metadata  #: the document's
 
     def check(self) -> None:
         """What a decoder would refuse.  Raises EncodingError or CommitmentError."""

@@ -30,16 +30,16 @@ from ragseal.kernel.transcript import challenge
 
 @dataclass(frozen=True, slots=True)
 class SquaredNorm(Message):
-    """X, T1, T0; the answers q and v + c u (packed), and z."""
+    """A proof that a committed scalar is the squared norm of a committed vector.  SPEC C.5."""
 
     TAG: ClassVar[str] = "squared-norm"
     CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, POINT, Blob(32 * (MAX_DIMENSION + 1)), ELEMENT)
 
-    announcement: bytes
-    linear: bytes
-    constant: bytes
-    responses: bytes
-    closing: int
+    announcement: bytes  #: X
+    linear: bytes  #: T1
+    constant: bytes  #: T0
+    responses: bytes  #: q_0 .. q_(d-1) and v + c u, 32 bytes each
+    closing: int  #: z
 
 
 @dataclass(frozen=True, slots=True)

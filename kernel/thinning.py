@@ -97,9 +97,9 @@ class ThinnedShard(Message):
     TAG: ClassVar[str] = "thinned-shard"
     CODECS: ClassVar[Sequence[Codec]] = (POINT, Nested(Opening), Fixed(PROOF_BYTES))
 
-    scores: bytes  #: W'
+    scores: bytes  #: W', the combination of the thinned columns, SPEC A.11.4
     link: Opening  #: of W' to the columns
-    proof: bytes
+    proof: bytes  #: Groth16, of the thinning circuit
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class ThinnedFile(Message):
         Blob(POINT_BYTES * MAX_COLUMNS), Nested(Opening), Many(Nested(ThinnedShard), MAX_SHARDS),
     )  # fmt: skip
 
-    columns: bytes  #: of every shard, in order
-    opening: Opening  #: of all of them
-    shards: tuple[ThinnedShard, ...]
+    columns: bytes  #: C'_0 .. C'_(d-1) of every shard, in order, under the attestation key
+    opening: Opening  #: of these columns, SPEC A.3
+    shards: tuple[ThinnedShard, ...]  #: the proof of each shard, in order
 
     @property
     def index(self) -> IndexFile:

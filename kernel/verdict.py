@@ -15,9 +15,9 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from ragseal.kernel import signature
+from ragseal.kernel.claims import FORMS
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
@@ -74,30 +74,32 @@ class Claimed(Message):
         Many(NAME, len(WORD_OF_THE_PROVIDER)),
     )
 
-    claim: str
+    claim: str  #: `every-list`, `until-delivered` or `answers`
     epsilon: str  #: over the budget period, rounded up; of until-delivered it is unseen
     returned: str  #: of until-delivered, rounded up; else empty
-    delta: str
-    coalition: str  #: accounts, or ANY
-    queries: str  #: of one account over the budget period, or ANY
+    delta: str  #: the policy's, as a decimal number rounded up
+    coalition: str  #: number of accounts, or `any`
+    queries: str  #: of one account over the budget period, or `any`
     period_from: int  #: the minute in which the budget period begins, seconds since 1970
     left_out: int  #: windows of the log, as it was audited, that epsilon does not count
-    epsilon_log: str  #: with those windows, rounded up, or NOT_KNOWN; empty where there are none
-    word: tuple[str, ...]  #: what rests on the provider's word, of WORD_OF_THE_PROVIDER and in its order
+    epsilon_log: str  #: with those windows, rounded up, or `unknown`; empty where there are none
+    #: what rests on the provider's word (SPEC D.11.11), in this order: late, filter, histograms, texts, vocabulary,
+    #: embeddings, neighbours
+    word: tuple[str, ...]
 
     def validate(self) -> None:
-        if self.claim not in (EVERY_LIST, UNTIL_DELIVERED, ANSWERS):
+        form = FORMS.get(self.claim)
+        if form is None:
             raise EncodingError(f"a verdict's claim is none of this version's: {self.claim!r}")
         for name in ("epsilon", "delta"):
             _check_bound(name, getattr(self, name))
-        if self.claim == UNTIL_DELIVERED:
+        if form.returned:
             _check_bound("return", self.returned)
         elif self.returned:
             raise EncodingError(f"the claim {self.claim} has no return")
-        counted = self.claim == EVERY_LIST
         for name in ("coalition", "queries"):
-            if not (_COUNT.fullmatch(getattr(self, name)) if counted else getattr(self, name) == ANY):
-                raise EncodingError(f"{name} of the claim {self.claim} is {'a count' if counted else ANY}")
+            if not (_COUNT.fullmatch(getattr(self, name)) if form.counted else getattr(self, name) == ANY):
+                raise EncodingError(f"{name} of the claim {self.claim} is {'a count' if form.counted else ANY}")
         if self.period_from % 60 or self.period_from > LAST_MINUTE:
             raise EncodingError("a budget period begins with a whole minute, before the year 10000")
         if bool(self.left_out) != bool(self.epsilon_log):
@@ -109,7 +111,7 @@ class Claimed(Message):
 
     def text(self) -> str:
         """As the verdict's line has it."""
-        delivered = f" unseen={self.epsilon} return={self.returned}" if self.claim == UNTIL_DELIVERED else ""
+        delivered = f" unseen={self.epsilon} return={self.returned}" if self.returned else ""
         log = f" epsilon_log={self.epsilon_log}" if self.left_out else ""
         return " ".join(
             (
@@ -181,11 +183,11 @@ class VerdictEntry(Message):
 
     auditor: bytes  #: the key that signed the verdict
     digest: bytes  #: SHA-256 of the envelope, as its file has it
-    log: bytes  #: :func:`log_digest` of the log that was audited
-    origin: str  #: its name
-    window: str  #: empty where none was found
-    manifest: tuple[bytes, ...]  #: its digest; none where none was found
-    outcome: str
+    log: bytes  #: SHA-256 of the text form of the first key of the log that was audited
+    origin: str  #: that log's name
+    window: str  #: the window's name; empty where none was found
+    manifest: tuple[bytes, ...]  #: its digest; none where no manifest was found
+    outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
     claimed: tuple[Claimed, ...]  #: of a PASS; else none
     time: int  #: seconds since 1970
 
@@ -203,13 +205,13 @@ class AuditVerdict(Message):
     TAG: ClassVar[str] = "audit-verdict"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, HASH, PUBLIC_KEY, HASH, NAME, CLAIMED, SIGNATURE)
 
-    manifest: bytes
-    log: bytes  #: :func:`log_digest` of the log that was audited, and that alone may hold this
-    auditor: bytes  #: one of the manifest's
+    manifest: bytes  #: digest of the window's manifest
+    log: bytes  #: SHA-256 of the text form of the first key of the log that was audited; no other log may hold this
+    auditor: bytes  #: its key, one of the manifest's
     digest: bytes  #: SHA-256 of the envelope, as its file has it
-    outcome: str
+    outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
     claimed: tuple[Claimed, ...]  #: of a PASS; else none
-    signature: bytes
+    signature: bytes  #: of the auditor, purpose "audit-verdict"
 
     def validate(self) -> None:
         _check(self.outcome, self.claimed)

@@ -37,11 +37,12 @@ class UpdatedIndex(Message):
     TAG: ClassVar[str] = "updated-index"
     CODECS: ClassVar[Sequence[Codec]] = (NAME, HASH, HASH, Many(HASH, 1), HASH)
 
-    tenant: str
-    columns_digest: bytes  #: of the d column commitments that records' C_y are made of
-    opening_digest: bytes  #: of the proof that they lie in the span of {Y_i, B}
-    proof_digests: tuple[bytes, ...]  #: where the claim has a coin, of the proof that hidden slots are empty
-    text_root: bytes  #: Merkle root over salted text hashes, one leaf a slot, empty or not
+    tenant: str  #: the tenant's name
+    columns_digest: bytes  #: H("columns", C_0 .. C_(d-1) of every shard)
+    opening_digest: bytes  #: digest of their `folded-opening`
+    #: of until-delivered one, H("emptied-proof", emptied-shard, emptied-shard, ...); else none
+    proof_digests: tuple[bytes, ...]
+    text_root: bytes  #: root of the tree of SPEC A.4, one leaf a slot, empty or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class IndexUpdate(Message):
     TAG: ClassVar[str] = "index-update"
     CODECS: ClassVar[Sequence[Codec]] = (HASH, U32, U64, Many(Nested(UpdatedIndex), MAX_TENANTS), HASH)
 
-    manifest: bytes
+    manifest: bytes  #: digest of the window's manifest
     number: int  #: 1, 2, 3, ... within the window
-    time: int  #: the tick: all that was put or deleted before it is in these versions
+    time: int  #: the tick in seconds since 1970: what was put or deleted before it is in these versions
     tenants: tuple[UpdatedIndex, ...]  #: every tenant of the manifest, in its order
-    registry_root: bytes  #: of the accounts that may ask over these versions, :mod:`ragseal.kernel.enrolment`
+    registry_root: bytes  #: of the tree of accounts that may ask over these versions, SPEC A.13.1
 
     def validate(self) -> None:
         names = [one.tenant for one in self.tenants]

@@ -44,6 +44,7 @@ from ragseal.ledger.witness_command import witness
 from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.face import counted
 from ragseal.runtime.hosts import refusal
 from ragseal.runtime.http_server import HttpServer, Request, Response
 from ragseal.runtime.keyfile import save_key
@@ -71,7 +72,7 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(short_help="Make this observer's key")
 @plain_errors
 @click.option("--name", required=True, help="Name of this observer: a domain or path of yours, without spaces or plus.")
 @state_option
@@ -104,7 +105,7 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
         click.echo(f"Key written to {state / 'key.pem'}. Public key of this observer:\n{signer.verifier.vkey()}")
 
 
-@main.command()
+@main.command(short_help="Verify the ledger and cosign it")
 @plain_errors
 @peer_options
 @state_option
@@ -158,10 +159,11 @@ def in_words(step: Step) -> str:
     """One line about a look."""
     growth = "first contact" if step.first_contact else f"{step.new_entries} new since the last look"
     delivery = "cosignature delivered" if step.delivered else f"cosignature NOT delivered: {step.delivery}"
-    return f"{clock()} {step.origin}: consistent, {step.size} entries ({growth}), all hashed; {delivery}"
+    size = counted(step.size, "entry", "entries")
+    return f"{clock()} {step.origin}: consistent, {size} ({growth}), all hashed; {delivery}"
 
 
-@main.command()
+@main.command(short_help="Show entries that are proven to be there")
 @plain_errors
 @peer_options
 @click.argument("index", type=click.IntRange(min=0), required=False)
@@ -182,7 +184,8 @@ def show(peer: Peer, index: int | None, start: int | None, count: int, as_json: 
             if first is None:
                 first = max(0, point.size - many)
             if not as_json:
-                click.echo(f"{point.origin}: {point.size} entries, root {point.root.hex()}, signature good")
+                held = counted(point.size, "entry", "entries")
+                click.echo(f"{point.origin}: {held}, root {point.root.hex()}, signature good")
             tell = progress_lines("checked", "entries")
             end, at = min(first + many, point.size), first
             auditors = NamedAuditors(peer.log)
@@ -213,7 +216,7 @@ def entry_lines(view: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@main.command()
+@main.command(short_help="Serve a web page of the ledger")
 @plain_errors
 @peer_options
 @state_option
@@ -265,7 +268,9 @@ def page(
                     click.echo(f"ALARM: {error}\nThe page shows it.", err=True)
                 if out is not None:
                     size = await site.write(out, progress_lines("fetched", "entries"))
-                    click.echo(f"Page with {size} records written to {out}. Serve that folder with any web server.")
+                    click.echo(
+                        f"Page with {counted(size, 'record')} written to {out}. Serve that folder with any web server."
+                    )
                     return
                 folder = files if files is not None else state / "public"
                 tiles = TileFolder(folder, peer.log)
@@ -300,7 +305,7 @@ async def renew(tiles: TileFolder, remote: RemoteLedger, observer: Observer) -> 
         click.echo(f"{clock()} tiles not renewed: {error}", err=True)
 
 
-@main.command()
+@main.command(short_help="Write down which keys the log has had")
 @plain_errors
 @peer_options
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True,
@@ -326,7 +331,7 @@ def turns(peer: Peer, out: Path, as_json: bool) -> None:
     asyncio.run(run())
 
 
-@main.command()
+@main.command(short_help="Write the ledger as static files")
 @plain_errors
 @peer_options
 @click.option(
@@ -361,7 +366,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
                         click.echo(f"{clock()} not exported: {error}", err=True)
                     else:
                         values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
-                        said = f"{clock()} {point.origin}: {point.size} entries in {tiles}"
+                        said = f"{clock()} {point.origin}: {counted(point.size, 'entry', 'entries')} in {tiles}"
                         click.echo(json.dumps(values) if as_json else said)
                     if once:
                         return

@@ -85,7 +85,8 @@ class LogFolder:
         for name in (_DATABASE, _CHECKPOINT):
             if not (directory / name).is_file():
                 raise LedgerError(
-                    f"no ledger in {directory} ({name} is missing): create one explicitly, or fix the path"
+                    f"no ledger in {directory} ({name} is missing): restore the whole folder from a backup, or fix the "
+                    "path; a new log in its place would contradict what others hold of this one"
                 )
         lock = DirectoryLock(directory, "the ledger")
         tree: SqliteTree | None = None

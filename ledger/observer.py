@@ -201,7 +201,7 @@ class Observer:
         what gave the older one convict the log; entries that do not even give the newer root convict nobody.
         """
         target, past = newer.checkpoint, older.checkpoint if older else None
-        known = self._load_frontier(past.size if past else 0)
+        known = self._load_frontier()
         if past is not None and known.size == past.size and known.root() == past.root:
             found = await self._hash_on(known, target.size, progress)
             if found.root() == target.root:
@@ -239,15 +239,14 @@ class Observer:
 
     # --- memory
 
-    def _load_frontier(self, at_most: int) -> Frontier:
-        """The frontier after the last look; an empty one (hash everything) when it is missing or of no use."""
+    def _load_frontier(self) -> Frontier:
+        """The frontier after the last look; an empty one (hash everything) when it is missing or damaged."""
         try:
             lines = self._stem.with_suffix(".frontier").read_text("ascii").split("\n")
             roots = [decode_base64(line, "frontier") for line in lines[1:-1]]
-            frontier = Frontier(decode_decimal(lines[0], "frontier size"), roots)
+            return Frontier(decode_decimal(lines[0], "frontier size"), roots)
         except (OSError, UnicodeDecodeError, EncodingError, LedgerError):
             return Frontier()
-        return frontier if frontier.size <= at_most else Frontier()
 
     def _save_frontier(self, frontier: Frontier) -> None:
         lines = [str(frontier.size), *(encode_base64(root) for root in frontier.roots), ""]

@@ -23,14 +23,14 @@ _HEADER = "c2sp.org/tlog-proof@v1"
 
 @dataclass(frozen=True, slots=True)
 class InclusionBundle(Message):
-    """Entry ``index`` is in the log of ``checkpoint``: a path of 32-byte hashes, and the signed note."""
+    """An entry is in the log: its path, and the signed note that the path leads to."""
 
     TAG: ClassVar[str] = "inclusion"
     CODECS: ClassVar[Sequence[Codec]] = (U64, Many(HASH, MAX_PATH), Blob(MAX_NOTE_BYTES))
 
-    index: int
-    path: tuple[bytes, ...]
-    checkpoint: bytes
+    index: int  #: of the entry, from 0
+    path: tuple[bytes, ...]  #: RFC 6962 inclusion path
+    checkpoint: bytes  #: the signed note whose size and root the path leads to
 
     def verify(self, entry: bytes, log: NoteVerifier, witnesses: Iterable[NoteVerifier] = ()) -> SignedCheckpoint:
         """Check that ``entry`` is number ``index`` of the log that ``log`` signs; gives the verified checkpoint.

@@ -180,9 +180,9 @@ class TurnProof(Message):
     TAG: ClassVar[str] = "turn-proof"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Rotation), Many(HASH, MAX_PATH), Blob(MAX_NOTE_BYTES))
 
-    turn: Rotation
-    path: tuple[bytes, ...]
-    checkpoint: bytes
+    turn: Rotation  #: the entry
+    path: tuple[bytes, ...]  #: RFC 6962 inclusion path of the last entry in the tree that ends with it
+    checkpoint: bytes  #: signed note of that tree's size
 
     def follow(self, log: NoteVerifier) -> LogKey:
         """The log's key behind this turn.  A turn that is known already changes nothing.
@@ -248,4 +248,4 @@ class KeptTurns(Message):
     TAG: ClassVar[str] = "kept-turns"
     CODECS: ClassVar[Sequence[Codec]] = (Many(Nested(Rotation), MAX_TURNS),)
 
-    turns: tuple[Rotation, ...]
+    turns: tuple[Rotation, ...]  #: numbered from 1 without gap

@@ -25,7 +25,7 @@ from ragseal.runtime.terminal import server_tls
 from ragseal.runtime.tls import ServerTls
 
 
-@click.command(cls=Configured, prefix="RAGSEAL_WITNESS")
+@click.command(cls=Configured, prefix="RAGSEAL_WITNESS", short_help="Cosign what logs submit")
 @plain_errors
 @click.option("--listen", default="127.0.0.1:8081", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--log", "logs", multiple=True, required=True, metavar="VKEY",

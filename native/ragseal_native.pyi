@@ -5,8 +5,9 @@ Scalars are 32 bytes, G1 points 64, G2 points 128 (EIP-197 order), all big-endia
 concatenations.  Every function raises NativeError on malformed input and, but for poseidon, runs without the GIL.
 """
 
+import builtins
 from os import PathLike
-from typing import TypedDict
+from typing import Self, TypedDict, final, type_check_only
 
 __version__: str
 
@@ -75,22 +76,25 @@ def poseidon(inputs: list[bytes]) -> bytes:
 def poseidon_permute(state: list[bytes]) -> list[bytes]:
     """The permutation on 2 to 17 elements."""
 
+@final
 class ScoreMatrix:
     """A row-major int8 matrix of d columns."""
 
-    def __init__(self, matrix: bytes | memoryview, d: int) -> None:
+    def __new__(cls, matrix: bytes | memoryview, d: int) -> Self:
         """Holds the buffer and reads it, without a copy.  NativeError unless it is contiguous and for reading only."""
 
     def scores(self, e: bytes) -> bytes:
         """<row, e> of every row, exactly: int8 entries in, little-endian int32 out."""
 
+@final
 class Committer:
     """Column commitments C_j and B, checked once."""
 
-    def __init__(self, columns: bytes, b: bytes) -> None: ...
+    def __new__(cls, columns: bytes, b: bytes) -> Self: ...
     def commit(self, e: bytes, rho: bytes) -> bytes:
         """sum_j e_j C_j + rho B for int8 entries of e."""
 
+@type_check_only
 class Selection(TypedDict):
     """The mechanism's answer; see kernel/mechanism.py."""
 
@@ -100,16 +104,18 @@ class Selection(TypedDict):
     i_star: int
     theta: int
 
+@type_check_only
 class Response(TypedDict):
     ids: list[int]
     flags: list[bool]
     scores: list[int]
     c_y: bytes
 
+@final
 class Engine:
     """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
 
-    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
         """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut).
 
         F(-1) is 0 of a law without negative values.
@@ -133,19 +139,22 @@ class Engine:
     def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
         """The hint vector of kernel/statement.py, packed."""
 
+@type_check_only
 class RankedSelection(Selection):
     entry: int
 
+@type_check_only
 class ShardedSelection(TypedDict):
     ids: list[int]
     flags: list[bool]
     v: int
     i_star: int
 
+@final
 class RankedEngine:
     """The ranked mechanism of one class: noise by rank, exact top K, and the committed hints."""
 
-    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
         """params: N, K, R, m, q, c, bits; bounds: Q(k); cdf: 16 big-endian bytes of F(-1), F(0), ..., F(cut).
 
         F(-1) is 0 of a law without negative values, F(cut) is 2^bits.
@@ -169,10 +178,11 @@ class RankedEngine:
     def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
         """The hint vector of kernel/ranked_statement.py, packed."""
 
+@final
 class ShardedEngine:
     """The ranked mechanism over several shards of one class: one threshold, and the committed hints of each shard."""
 
-    def __init__(self, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> None:
+    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
         """As :class:`RankedEngine`, and params has S, the most shards."""
 
     def answer(self, key: bytes, w: bytes, steps: int) -> ShardedSelection:
@@ -192,10 +202,11 @@ class ShardedEngine:
         threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
         """
 
+@final
 class LotteryEngine:
     """The lottery of one class: exact scores, prizes before every score, and the committed hints."""
 
-    def __init__(self, params: dict[str, int], grid: int) -> None:
+    def __new__(cls, params: dict[str, int], grid: int) -> Self:
         """params: N, K, R, m, q, c, prizes (the class's)."""
 
     def answer(self, key: bytes, w: bytes, width: int, prizes: int) -> Selection:
@@ -204,6 +215,7 @@ class LotteryEngine:
     def hints(self, key: bytes, w: bytes, width: int, prizes: int) -> bytes:
         """The hint vector of kernel/lottery_statement.py, packed."""
 
+@final
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""
 
@@ -240,24 +252,26 @@ class VerifyingKey:
         each proof, none of them zero.
         """
 
+@final
 class Witness:
     """Values of all wires of a circuit; wire 0 is 1."""
 
     def __len__(self) -> int: ...
     @staticmethod
-    def from_bytes(data: bytes) -> Witness: ...
-    def bytes(self) -> bytes: ...
-    def get(self, wire: int) -> bytes: ...
-    def slice(self, start: int, count: int) -> bytes:
+    def from_bytes(data: builtins.bytes) -> Witness: ...
+    def bytes(self) -> builtins.bytes: ...
+    def get(self, wire: int) -> builtins.bytes: ...
+    def slice(self, start: int, count: int) -> builtins.bytes:
         """Wires [start, start + count), packed."""
 
-    def set(self, wire: int, value: bytes) -> None: ...
+    def set(self, wire: int, value: builtins.bytes) -> None: ...
     def to_wtns(self, path: str | PathLike[str]) -> None:
         """Write a .wtns file that only its owner may read."""
 
     @staticmethod
     def from_wtns(path: str | PathLike[str]) -> Witness: ...
 
+@final
 class ProvingKey:
     """A snarkjs .zkey, checked when loaded (SPEC A.9)."""
 
@@ -289,6 +303,7 @@ def setup(
     entropy is for tests: it makes forging possible.
     """
 
+@final
 class Powers:
     """Powers of tau of a .ptau file, checked: of one tau, alpha and beta, and tau is no root of unity."""
 
@@ -337,6 +352,7 @@ def public_to_json(values: bytes) -> str:
 
 def public_from_json(text: str) -> bytes: ...
 
+@final
 class R1cs:
     """A circuit in the iden3 .r1cs format; wire 0 is 1, then outputs, public inputs, private inputs."""
 

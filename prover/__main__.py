@@ -14,7 +14,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
-from ragseal.prover.base.check_report import STATUSES, could_not_look
+from ragseal.prover.base.check_report import STATUSES
 from ragseal.prover.cli.access import administration
 from ragseal.prover.cli.account_commands import accounts
 from ragseal.prover.cli.auditor_commands import auditors
@@ -33,12 +33,14 @@ from ragseal.prover.cli.tenant_commands import tenants
 from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.commitment.vocabularies import keep_vocabulary
+from ragseal.prover.fsck.files_check import holds_anything
 from ragseal.prover.planning import consent, defaults
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.wire import remote
 from ragseal.runtime.doctor_command import doctor_command
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
@@ -65,7 +67,7 @@ def main() -> None:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-@main.command()
+@main.command(short_help="Make a provider's folder and keys")
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
 @click.option(
@@ -119,7 +121,7 @@ main.add_command(fetch_keys)
 main.add_command(proofs_group)
 
 
-@main.command()
+@main.command(short_help="Print a policy file to start from")
 @STATE
 def policy(directory: Path) -> None:
     """Print a policy file to start from.
@@ -133,7 +135,7 @@ def policy(directory: Path) -> None:
     click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 
-@main.command()
+@main.command(short_help="Take in the keywords of answers")
 @STATE
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JSON
@@ -152,7 +154,7 @@ def vocabulary(directory: Path, file: Path, as_json: bool) -> None:
     )
 
 
-@main.command()
+@main.command(short_help="Commit to a window before it opens")
 @STATE
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True,
@@ -196,7 +198,7 @@ def commit(
 main.add_command(serve)
 
 
-@main.command()
+@main.command(short_help="Close the open window")
 @STATE
 @click.option("--provider", "address", help="host:port where it serves; default: this folder's own.")
 @click.option("--window", default="", help="Default: the open one.")
@@ -212,11 +214,11 @@ def close(directory: Path, address: str | None, window: str, tls: ClientTls, as_
     tell_result(
         as_json,
         {"window": closed.window, "ledger_index": closed.ledger_index, "records": closed.records},
-        f"window {closed.window} is closed with {closed.records} records",
+        f"window {closed.window} is closed with {counted(closed.records, 'record')}",
     )
 
 
-@main.command()
+@main.command(short_help="Purge the secrets of a closed window")
 @STATE
 @click.argument("window")
 @click.option("--yes", "agreed", is_flag=True, help="Although it was not kept as long as `serve --retain` says.")
@@ -233,23 +235,23 @@ def retire(directory: Path, window: str, agreed: bool, unproven: bool, as_json: 
     tell_result(as_json, told.values, told.text)
 
 
-@main.command()
+@main.command(short_help="Show what is wrong and what goes on")
 @STATE
 @click.option("--check", is_flag=True, help="End with 1 if something is wrong, and with 4 if that could not be seen.")
 @JSON
 def status(directory: Path, check: bool, as_json: bool) -> None:
     """What is wrong with this provider, what it holds, and what its windows cost so far.
 
-    What is wrong stands first, in --json in the list `wrong`. Ends with 4 where nobody can look: the folder is in use
-    by a process that does not serve, or a tool is missing here.
+    What is wrong stands first, in --json in the list `wrong`. Ends with 1 where the folder is too damaged to be
+    opened, and with 4 where nobody can look: a process that does not serve uses it, or a tool is missing here.
     """
     try:
         with administration(directory) as admin:
             told = admin.status()
     except AuditError as error:
-        if not could_not_look(error):
+        if not holds_anything(directory):
             raise
-        told, check = unopened(directory, str(error)), True
+        told, check = unopened(directory, error), True
     tell_result(as_json, told.values, told.text)
     sys.exit(STATUSES[told.values["outcome"]] if check else 0)
 

@@ -10,7 +10,7 @@ The other parts are programs: ``ragseal-provider`` (:mod:`ragseal.prover`), ``ra
 and auditor compute alike, bit for bit), :mod:`ragseal.accounting` (policy to epsilon), :mod:`ragseal.circuits`,
 :mod:`ragseal.groth16`, :mod:`ragseal.backends` (native or Python), :mod:`ragseal.embedder`,
 :mod:`ragseal.generators` (answers in words) and :mod:`ragseal.runtime`.
-SPEC.md numbers the clauses that docstrings cite.
+The files of spec/ number the clauses that docstrings cite.
 
 In a checkout each of these names is a link to the folder of that name beside this one.
 
@@ -19,5 +19,5 @@ Messages carry the protocol's version, and a decoder refuses every other version
 that its ``__all__`` lists stay as they are within a minor version; all others may change in any release.
 """
 
-#: The only place: pyproject.toml reads it here, and tests hold native/Cargo.toml and CITATION.cff against it.
+#: pyproject.toml reads it here; `make release` writes it, here and wherever else a version stands.
 __version__ = "0.3.0"

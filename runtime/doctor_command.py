@@ -62,7 +62,7 @@ def doctor_command(state: Callable[..., Any], parameter: str, peer: str, serves:
         command = click.option("--listen", multiple=True, metavar="HOST:PORT",
                                help="An address on which it is to listen; may be repeated.")(command)  # fmt: skip
     command = click.option(peer, "peers", multiple=True, metavar="HOST:PORT", help="A peer; may be repeated.")(command)
-    made = click.command("doctor")(state(command))
+    made = click.command("doctor", short_help="Look for what keeps calls from arriving")(state(command))
     for option in made.params:
         if option.name == parameter:  # what is wrong with the folder is found below, and not by the option's type
             option.type, option.metavar = click.Path(path_type=Path), "DIRECTORY"

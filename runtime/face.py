@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The face of the three pages: one style sheet, one skeleton, and how times and pseudonyms are written for people."""
+"""The face of the three pages: one style sheet and one skeleton; how people read times, numbers and pseudonyms."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def issued(moment: object) -> str:
     """A time such as ``2026-11-22T08:04:09Z`` as :func:`when` writes it; what is no such time, as it is."""
     text = str(moment)
     return f"{text[:10]} {text[11:16]} UTC" if _MOMENT.fullmatch(text) else text
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """ "1 record", "2 records"; ``many`` where the plural is no s behind ``one``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def when(seconds: object) -> str:

@@ -29,6 +29,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.runtime import texts
 from ragseal.runtime.logs import AS_JSON, FORMATS, PLAIN, log_to_stderr
+from ragseal.runtime.sections import Sectioned
 
 CONFIG, CHECK = "config", "check-config"  #: options that no file sets
 
@@ -49,7 +50,7 @@ class Setting:
     source: str
 
 
-class Configured(click.Command):
+class Configured(Sectioned):
     """A command that serves, and whose options may stand in a file and in the environment.
 
     Adds ``--config FILE``, ``--check-config``, which :func:`only_checked` answers, and ``--log-format``; what it runs

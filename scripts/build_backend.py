@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The build backend: setuptools, but a source distribution is the tree itself, the links in ragseal/ as links.
 
-setuptools follows the links and would pack every part a second time below ragseal/, without SPEC.md, native/, proto/
+setuptools follows the links and would pack every part a second time below ragseal/, without spec/, native/, proto/
 and tests/.  Wheels need no change: there the parts are folders below ragseal/, once.
 """
 

@@ -28,12 +28,19 @@ def mypy(cache: str, *arguments: str) -> list[str]:
     return [str(BIN / "mypy"), "--cache-dir", f".mypy_cache/{cache}", *arguments]
 
 
+#: The native module against its stub, the tree's: names, arguments, classes.  A change of either needs the other.
+STUBTEST = [
+    *("env", "MYPYPATH=native", sys.executable, "-m", "mypy.stubtest", "ragseal_native"),
+    *("--ignore-disjoint-bases", "--allowlist", "native/stubtest-allowlist.txt"),
+]
+
 #: The longest begin, so that none runs alone at the end.
 CHECKS: list[Check] = [
     ("mypy tests", mypy("tests", "--explicit-package-bases", "--implicit-reexport", "tests"), ROOT),
     ("clippy", ["cargo", "clippy", "--release", "--quiet", "--all-targets", "--", "-D", "warnings"], ROOT / "native"),
     ("mypy", mypy("package", "-p", "ragseal"), ROOT),
     ("mypy programs", mypy("programs", "--explicit-package-bases", *PROGRAMS), ROOT),
+    ("the native module's stub", STUBTEST, ROOT),
     ("ruff", [str(BIN / "ruff"), "check", "."], ROOT),
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
@@ -45,6 +52,7 @@ CHECKS: list[Check] = [
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),
     ("generated TypeScript", [sys.executable, "scripts/web_messages.py", "--check"], ROOT),
     ("reference pages", [sys.executable, "scripts/docs.py", "--check"], ROOT),
+    ("generated parts of the specification", [sys.executable, "scripts/spec.py", "--check"], ROOT),
     ("cargo fmt", ["cargo", "fmt", "--check"], ROOT / "native"),
 ]
 

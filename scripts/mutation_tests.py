@@ -207,4 +207,10 @@ TESTS: dict[str, list[str]] = {
     "prover/serving/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
     "prover/base/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
     "accounting/period.py": ["verifier/test_odometer.py"],
+    "accounting/claims/bound.py": ["claims/test_golden.py", "verifier/test_odometer.py"],
+    "accounting/claims/claim.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],
+    "accounting/claims/every_list.py": ["claims/test_golden.py", "verifier/test_report.py"],
+    "accounting/claims/until_delivered.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],
+    "accounting/claims/answers.py": ["claims/test_golden.py", "accounting/test_answers.py"],
+    "accounting/claims/notes.py": ["claims/test_golden.py"],
 }  # fmt: skip

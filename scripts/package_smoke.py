@@ -36,9 +36,9 @@ from tests.simulator.live import live  # noqa: E402
 PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal-client")
 #: What a source distribution must have, beside the folders of the parts.
 SHIPPED = (
-    "SPEC.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile", "native/Cargo.toml",
-    "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/attestation.circom", "examples/one_window.py",
-    "web/verify/package-lock.json", "web/verify/src/verify.ts",
+    "spec/core.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile",
+    "native/Cargo.toml", "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/attestation.circom",
+    "examples/one_window.py", "web/verify/package-lock.json", "web/verify/src/verify.ts",
 )  # fmt: skip
 
 

@@ -152,6 +152,29 @@ def install_programs() -> None:
         print(f"setup: not on the PATH; on Debian: apt-get install {' '.join(missing)}", flush=True)
 
 
+HOOK = """#!/bin/sh
+# ragseal: made by scripts/setup.py, which leaves any other hook alone
+checks="$(git rev-parse --show-toplevel)/scripts/commit_msg.py"
+[ ! -f "$checks" ] || exec python3 "$checks" "$1"
+"""
+
+
+def install_hook(root: Path) -> None:
+    """The commit-msg hook of a checkout, unless another one is there."""
+    command = ["git", "rev-parse", "--path-format=absolute", "--git-path", "hooks/commit-msg"]
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True) if (root / ".git").exists() else None
+    if found is None or found.returncode:
+        return  # an unpacked source distribution
+    hook = Path(found.stdout.rstrip("\n"))
+    if hook.exists() or hook.is_symlink():
+        if hook.is_file() and hook.read_text(errors="replace") != HOOK:
+            print(f"setup: {hook} is another hook: it may call scripts/commit_msg.py FILE itself", flush=True)
+        return
+    hook.parent.mkdir(parents=True, exist_ok=True)
+    hook.write_text(HOOK)
+    hook.chmod(0o755)
+
+
 def _install_the_rest(environment: Environment) -> str:
     """What neither the native module needs nor needs it: the model, what tests and linters need, circom.  Gives npm."""
     environment.install({} if "--run-only" in sys.argv else {"tools": EXTRAS["tools"]})
@@ -178,6 +201,8 @@ def main() -> None:
             "setup: ragseal/ has text files where links should be: this checkout was made without symbolic links. "
             "Run git config core.symlinks true && git checkout -- ragseal (on Windows: in developer mode)"
         )
+    if "--run-only" not in sys.argv:
+        install_hook(ROOT)
     main_environment = Environment(ROOT / ".venv")
     main_environment.install({"run": EXTRAS["run"]})  # maturin among them
     with ThreadPoolExecutor(1) as beside:  # Rust compiles while the rest comes from the network

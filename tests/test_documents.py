@@ -19,13 +19,20 @@ import click
 import pytest
 
 from ragseal.backends.native import available
+from tests.specification import FILES, specification
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}
-TOP = ["README.md", "SPEC.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
-PAGES = [*TOP, "examples/README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+SPEC = [f"spec/{path.name}" for path in FILES]
+PAGES = [
+    *TOP,
+    *SPEC,
+    "examples/README.md",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
+]
 #: In backquotes, with a slash, and no files of this repository.
 NO_FILES = {"cosignature/v1", "ragseal/v1/<tag>"}
 
@@ -49,7 +56,7 @@ def test_links_lead_somewhere(name: str) -> None:
             )
 
 
-@pytest.mark.parametrize("name", TOP)
+@pytest.mark.parametrize("name", [*TOP, *SPEC])
 def test_named_files_exist(name: str) -> None:
     named = set(re.findall(r"`([\w./*-]+/[\w./*-]*)`", text(name))) - NO_FILES
     missing = [
@@ -69,7 +76,7 @@ def test_the_threat_models_tests_exist() -> None:
 
 
 def test_every_clause_of_the_threat_model_exists() -> None:
-    clauses = set(re.findall(r"\*\*([GMABCD]\.\d+)", text("SPEC.md")))
+    clauses = set(re.findall(r"\*\*([GMABCD]\.\d+)", specification()))
     rows = [line for line in text("SECURITY.md").splitlines() if line.startswith("| ")]
     cited = {clause for row in rows for clause in re.findall(r"\b[GMABCD]\.\d+", row)}
     assert cited

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import exact, words
+from scripts import exact, spec, words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -81,6 +81,42 @@ def test_counts_in_prose_are_found(line: str) -> None:
 )
 def test_other_numbers_in_prose_are_left_alone(line: str) -> None:
     assert not list(words.counts(line))
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A specification of which nothing is written yet but its tables of messages."""
+    (tmp_path / "spec").mkdir()
+    path = tmp_path / "spec" / "core.md"
+    path.write_text((ROOT / "spec" / "core.md").read_text())
+    monkeypatch.setattr(spec, "SPEC", path.parent)
+    monkeypatch.setattr("sys.argv", ["spec.py", "--check"])
+    spec.main()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("| `seq` | u64 |", "| `seq` | u32 |", "not current"),
+        (" signed-request record -->", " signed-request -->", "no table, or two: record"),
+        ("generated: messages index-file ", "generated: messages record index-file ", "no table, or two: record"),
+        (" signed-request record -->", " signed-request record nothing -->", "no message is called nothing"),
+    ],
+)
+def test_generated_parts_of_the_specification_are_held(written: Path, was: str, becomes: str, said: str) -> None:
+    assert was in written.read_text()
+    written.write_text(written.read_text().replace(was, becomes, 1))
+    with pytest.raises(SystemExit, match=said):
+        spec.main()
+
+
+def test_a_field_without_a_meaning_has_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = next(kind for kind in spec.all_kinds() if kind.TAG == "record")
+    meanings = spec.comments(kind)
+    monkeypatch.setattr(spec, "comments", lambda _: {**meanings, "seq": ""})
+    with pytest.raises(SystemExit, match="Record says nothing of seq"):
+        spec.message(kind)
 
 
 def test_only_commands_have_more_than_eight_parameters() -> None:

@@ -111,7 +111,7 @@ READERS = {
     "paraphrases": Reader(
         "p.tsv", b"one\tthe same\ntwo\tits like\n", lambda path: read_queries(f"lines:{_two(path)}", path)
     ),
-    "policy": Reader("policy.toml", b'class = "tiny"\nlo = 0.3\n', lambda path: policy_values(policy_bytes(path))),
+    "policy": Reader("policy.toml", b'class = "a"\nlo = 0.3\n', lambda path: policy_values(policy_bytes(path))),
     "accounts": Reader(
         "accounts.toml", f'[alice]\ntenant = "acme"\nkey = "{"ab" * 32}"\n'.encode(), read_accounts
     ),

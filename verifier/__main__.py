@@ -91,7 +91,7 @@ def _target(provider: str, log_key: str, tls: ClientTls) -> Target:
 # --- setting up ------------------------------------------------------------------------------------------------------
 
 
-@main.command()
+@main.command(short_help="Make an auditor's folder and key")
 @STATE
 @JSON
 def init(directory: Path, as_json: bool) -> None:
@@ -104,7 +104,7 @@ def init(directory: Path, as_json: bool) -> None:
     tell_result(as_json, {"state": str(directory), "public_key": key}, f"made {directory}\nauditor key  {key}")
 
 
-@main.command()
+@main.command(short_help="Make keys for a circuit class")
 @STATE
 @click.option("--class", "class_name", required=True, help="Circuit class, such as base; `classes` lists them.")
 @click.option(
@@ -166,7 +166,7 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
 trust_command.register(main, STATE)
 
 
-@main.command()
+@main.command(short_help="List the configured keys")
 @STATE
 @JSON
 def keys(directory: Path, as_json: bool) -> None:
@@ -188,7 +188,7 @@ def keys(directory: Path, as_json: bool) -> None:
     tell_result(as_json, {"keys": values}, text or "no keys yet: `keygen --class NAME` makes one")
 
 
-@main.command()
+@main.command(short_help="List the circuit classes")
 @JSON
 def classes(as_json: bool) -> None:
     """List the circuit classes of this installation."""
@@ -211,7 +211,7 @@ def _maker(line: KeyEntry, own: bytes) -> str:
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-@main.command()
+@main.command(short_help="Take part in a window's beacon")
 @STATE
 @PROVIDER_OPTION
 @LOG_KEY
@@ -248,7 +248,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
     tell_result(as_json, {"window": window, "stage": "opened"}, f"window {window}: the beacon is complete")
 
 
-@main.command(cls=Configured, prefix="RAGSEAL_VERIFIER")
+@main.command(cls=Configured, prefix="RAGSEAL_VERIFIER", short_help="Serve keys and audits to providers")
 @STATE
 @click.option("--listen", default="127.0.0.1:7801", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--provider", "providers", multiple=True, help="host:port of a provider to work with; may be repeated.")
@@ -300,7 +300,7 @@ verdict_commands.register(main, STATE, PROVIDER_OPTION)
 main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 
-@main.command("show")
+@main.command("show", short_help="Print a canonical message as JSON")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 def show_message(file: Path) -> None:
     """Print a canonical message as JSON.

@@ -16,7 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
-from bench.experiment import RESULTS, ROOT, Cell, run
+from bench.experiment import RESULTS, Cell, run
+from bench.measured import code_of
 from bench.mirabel import report
 from bench.mirabel.attacks import generated_questions, read_questions
 from bench.mirabel.corpus import Corpus, Words, called, load
@@ -27,12 +28,6 @@ from ragseal.prover.commitment.guard import Rule
 
 GENERATOR = "generator"  #: of ``--ia``
 SENTENCES = 3  #: of an answer without a model
-
-
-def code() -> str:
-    """What the tables were made by."""
-    files = [*sorted(Path(__file__).parent.glob("*.py")), ROOT / "prover" / "commitment" / "guard.py"]
-    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
 
 
 def generator_of(chat: str | None, model: str | None) -> Generator:
@@ -131,7 +126,7 @@ def tables(wanted: Wanted) -> dict[str, Any]:
         "generator": generator.name,
         "questions": named(wanted.questions),
         "ia": named(ia),
-        "mirabel": code(),
+        "mirabel": code_of("mirabel"),
     }
 
     def one(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:

@@ -7,13 +7,13 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from bench.experiment import Cell, generator
+from bench.measured import code_of
 from bench.saferag.commitments import Served, commit, forged, stream
 from bench.saferag.data import Dataset, Item, Task
 from bench.saferag.filters import FILTERS, Filter, clauses
@@ -83,7 +83,7 @@ class Pipeline:
             "embedder": self.embedder.identity().digest().hex()[:16], "generator": self.generator.name,
             "judge": self.judge.name, "filters": {name: one.name for name, one in self.filters.items()},
             "reranker": self.reranker.name, "mechanism": self.mechanism.describe(), "draws": self.draws,
-            "strength": {name: asdict(one) for name, one in self.strengths.items()}, "sources": sources(),
+            "strength": {name: asdict(one) for name, one in self.strengths.items()}, "sources": code_of("saferag"),
         }  # fmt: skip
 
     def warm(self) -> None:
@@ -198,13 +198,6 @@ def _alone(version: Version, slot: int, text: str) -> TextOpening:
     """An opening that the attacker made up, with the slot's real path."""
     real = version.open_text(slot)
     return TextOpening(SlotText("attack", text, real.content.metadata), bytes(32), real.path)
-
-
-def sources() -> str:
-    """Digest of the code that results depend on: no cell of older code is taken for one of this code."""
-    folder = Path(__file__).resolve().parent
-    files = sorted(p for p in folder.glob("*.py") if p.name not in ("report.py", "__main__.py"))
-    return hashlib.sha256(b"".join(hashlib.sha256(p.read_bytes()).digest() for p in files)).hexdigest()[:16]
 
 
 def _short(x: float | None) -> float | None:

@@ -67,7 +67,7 @@ class Gateway:
         Args:
             tenant: of the account; the only vector store that there is.
             receipts: the kept answers of a window, of every window where it is None.
-            timeout: seconds that one query may take.
+            timeout: seconds that one query may take, beside those that its window's policy puts before an answer.
             folder: the account's; callers are not told where it lies.
         """
         self.asks, self.tenant, self.receipts, self.timeout, self.clock = asks, tenant, receipts, timeout, clock

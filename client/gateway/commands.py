@@ -90,7 +90,7 @@ async def _gateway(where: Where) -> AsyncIterator[Gateway]:
         yield Gateway(asks, await asks.tenant(), receipts, 2 * where.timeout, where.directory)
 
 
-@click.command()
+@click.command(short_help="Serve programs that speak HTTP")
 @click.option("--listen", default="127.0.0.1:7805", show_default=True, metavar="HOST:PORT")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name that this gateway is called by.")
 @server_tls
@@ -153,7 +153,7 @@ async def _serve(
                 await server.serve(sockets=[listener])
 
 
-@click.command()
+@click.command(short_help="Serve agents that speak MCP")
 @connection
 def mcp(as_json: bool, where: Where) -> None:
     """Speak the Model Context Protocol on standard input and output: how agents' hosts start a tool."""
@@ -161,9 +161,10 @@ def mcp(as_json: bool, where: Where) -> None:
     async def run() -> None:
         async with _gateway(where) as serves:
             try:
+                from ragseal.client.gateway.stdio import speak
                 from ragseal.client.gateway.tools import make_tools
             except ImportError as error:
                 raise ConfigurationError(f"{WAY_OUT} ({error})") from None
-            await make_tools(serves).run_stdio_async()
+            await speak(make_tools(serves))
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ from ragseal.client.filters import Filter, noting, parse_filter
 from ragseal.client.result import Opened, Ranked, Result
 from ragseal.kernel.attestation import MAX_QUERY_BYTES
 from ragseal.kernel.errors import EncodingError
+from ragseal.runtime.face import counted
 from ragseal.runtime.metadata import Plain
 
 MOST_RESULTS = 50
@@ -151,7 +152,7 @@ def openai_form(search: Search, results: list[Result]) -> dict[str, Any]:
 
 
 def _lines(noted: Counter[str]) -> list[str]:
-    return [f"{said} ({count} documents)" for said, count in noted.items()]
+    return [f"{said} ({counted(count, 'document')})" for said, count in noted.items()]
 
 
 def _page_row(name: str, text: str, score: float, metadata: Mapping[str, Plain], result: Result) -> dict[str, Any]:

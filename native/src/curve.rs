@@ -1,88 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Compact affine points and batched affine addition: one field inversion serves hundreds of additions.
+//! Batched affine addition: one field inversion serves hundreds of additions.
 
-use crate::ensure;
-use crate::error::Result;
+pub use crate::point::{Pt, G1, G2, OUTSIDE_SUBGROUP};
 #[cfg(lanes)]
-use crate::{additions, coordinates::Lanes, eight::Eight, limbs};
+use crate::simd::{self, fq::Lanes, points, vector::Vector};
 use ark_bn254::{Fq, Fq2, Fr};
-use ark_ec::short_weierstrass::{Affine, Projective, SWCurveConfig};
-use ark_ec::CurveGroup;
+use ark_ec::short_weierstrass::SWCurveConfig;
 use ark_ff::Field;
-
-/// An affine point; (0, 0), which is on neither curve, stands for the identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Pt<F> {
-    pub x: F,
-    pub y: F,
-}
-
-pub const OUTSIDE_SUBGROUP: &str = "a G2 point is outside the subgroup";
-
-pub type G1 = Pt<Fq>;
-pub type G2 = Pt<Fq2>;
-
-impl<F: Field> Pt<F> {
-    pub const IDENTITY: Self = Pt { x: F::ZERO, y: F::ZERO };
-
-    #[inline(always)]
-    pub fn is_identity(&self) -> bool {
-        self.x.is_zero() && self.y.is_zero()
-    }
-
-    #[inline(always)]
-    pub fn neg(&self) -> Self {
-        Pt { x: self.x, y: -self.y }
-    }
-
-    pub fn to_affine<P: SWCurveConfig<BaseField = F>>(self) -> Affine<P> {
-        if self.is_identity() {
-            Affine::identity()
-        } else {
-            Affine::new_unchecked(self.x, self.y)
-        }
-    }
-
-    pub fn from_affine<P: SWCurveConfig<BaseField = F>>(p: &Affine<P>) -> Self {
-        p.xy().map_or(Self::IDENTITY, |(x, y)| Pt { x, y })
-    }
-
-    pub fn from_projective<P: SWCurveConfig<BaseField = F>>(p: &Projective<P>) -> Self {
-        Self::from_affine(&p.into_affine())
-    }
-
-    pub fn normalise<P: SWCurveConfig<BaseField = F>>(points: &[Projective<P>]) -> Vec<Self> {
-        Projective::normalize_batch(points)
-            .iter()
-            .map(Self::from_affine)
-            .collect()
-    }
-}
-
-use ark_ec::AffineRepr;
-
-impl G1 {
-    #[inline]
-    pub fn on_curve(&self) -> bool {
-        self.y.square() == self.x.square() * self.x + <ark_bn254::g1::Config as SWCurveConfig>::COEFF_B
-    }
-}
-
-impl G2 {
-    pub fn on_twist(&self) -> bool {
-        self.y.square() == self.x.square() * self.x + <ark_bn254::g2::Config as SWCurveConfig>::COEFF_B
-    }
-
-    /// On the twist, in the subgroup of prime order, not the identity.
-    pub fn check_g2(&self) -> Result<()> {
-        ensure!(!self.is_identity(), "the G2 identity is refused");
-        let p: Affine<ark_bn254::g2::Config> = self.to_affine();
-        ensure!(p.is_on_curve(), "a G2 point is not on the curve");
-        ensure!(p.is_in_correct_subgroup_assuming_on_curve(), "{OUTSIDE_SUBGROUP}");
-        Ok(())
-    }
-}
 
 /// Additions that are done together, at most.
 pub const BATCH: usize = 1024;
@@ -181,18 +105,18 @@ impl Coordinate for Fq2 {
 }
 
 #[cfg(lanes)]
-fn add_by_eight<'a, V: Eight>(
+fn add_by_eight<'a, V: Vector>(
     left: impl Fn(usize) -> &'a Pt<V::Of> + Copy,
     right: impl Fn(usize) -> &'a Pt<V::Of> + Copy,
     sums: &mut [Pt<V::Of>],
 ) where
     V::Of: 'a,
 {
-    if sums.len() < FEW || !limbs::available() {
+    if sums.len() < FEW || !simd::available() {
         return add_in_turn(left, right, sums);
     }
     // SAFETY: the processor has what it needs.
-    let left_out = unsafe { additions::add::<V>(left, right, sums) };
+    let left_out = unsafe { points::add::<V>(left, right, sums) };
     let mut others = vec![Pt::IDENTITY; left_out.len()];
     add_in_turn(|k| left(left_out[k]), |k| right(left_out[k]), &mut others);
     for (k, sum) in left_out.into_iter().zip(others) {
@@ -201,12 +125,12 @@ fn add_by_eight<'a, V: Eight>(
 }
 
 #[cfg(lanes)]
-fn double_by_eight<V: Eight>(points: &mut [Pt<V::Of>]) {
-    if points.len() < FEW || !limbs::available() {
+fn double_by_eight<V: Vector>(points: &mut [Pt<V::Of>]) {
+    if points.len() < FEW || !simd::available() {
         return double_in_turn(points);
     }
     // SAFETY: the processor has what it needs.
-    unsafe { additions::double::<V>(points) };
+    unsafe { points::double::<V>(points) };
 }
 
 /// Either group: its curve has points over such a field.
@@ -283,6 +207,7 @@ fn double_in_turn<F: Field>(points: &mut [Pt<F>]) {
 mod tests {
     use super::*;
     use ark_bn254::{g1, g2};
+    use ark_ec::short_weierstrass::Projective;
     use ark_ec::PrimeGroup;
     use ark_ff::{AdditiveGroup, UniformRand};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Matrices over the scalar field, and a linear filter in the coordinates in which its state is its last values.
 
-use crate::wide::dot;
+use crate::inner_product::dot;
 use ark_bn254::Fr;
 use ark_ff::{AdditiveGroup, Field};
 

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Native parts of ragseal.  Every byte string and file that comes in is taken as hostile.
 
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
-mod additions;
+#[cfg(all(emulated, not(test)))]
+compile_error!("the feature emulated is for tests: what is built with it is slow");
+
 pub mod columns;
 pub mod consistency;
 mod constants;
 pub mod container;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod coordinates;
 pub mod curve;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod eight;
 pub mod encoding;
 pub mod engine;
 pub mod error;
@@ -22,18 +16,14 @@ mod filter;
 pub mod fixed_base;
 pub mod folding;
 pub mod generators;
-mod grain;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod lanes;
-#[cfg(lanes)]
-#[allow(clippy::incompatible_msrv)]
-mod limbs;
+pub mod inner_product;
 pub mod linear;
 pub mod lottery;
 pub mod miller;
 pub mod msm;
+pub mod point;
 pub mod poseidon;
+mod poseidon_constants;
 pub mod powers;
 pub mod prove;
 mod python;
@@ -43,11 +33,14 @@ pub mod ranked;
 pub mod scalars;
 pub mod scores;
 pub mod setup;
+#[cfg(lanes)]
+#[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
+#[cfg_attr(emulated, allow(unused_unsafe, clippy::redundant_closure))] // only the processor's need it
+mod simd;
 pub mod snarkjs;
 pub mod solver;
 #[cfg(test)]
 mod vectors;
 pub mod verify;
-pub mod wide;
 pub mod witness;
 pub mod zkey;

@@ -9,18 +9,16 @@
 use crate::ensure;
 use crate::error::Result;
 use crate::filter::{apply, column, controller, multiply, solve, Matrix};
-use crate::grain::{cauchy, Grain};
-use crate::wide::{cross, pairs, Row};
+use crate::inner_product::{cross, pairs, Row};
+pub use crate::poseidon_constants::MAX_WIDTH;
+use crate::poseidon_constants::{cauchy, fifth, Grain, FULL_HALF, PARTIAL};
 #[cfg(lanes)]
-use crate::{lanes, limbs};
+use crate::simd;
 use ark_bn254::Fr;
-use ark_ff::{AdditiveGroup, BigInt, Field, PrimeField};
+use ark_ff::{AdditiveGroup, BigInt, PrimeField};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-pub const FULL_HALF: usize = 4;
-const PARTIAL: [usize; 16] = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68];
-pub const MAX_WIDTH: usize = 17;
 const MAX_PARTIAL: usize = 70;
 /// So few blocks are faster one by one than eight at once.
 #[cfg(lanes)]
@@ -46,7 +44,7 @@ pub struct Parameters {
     /// The matrix after the way back.
     leave: Rows,
     #[cfg(lanes)]
-    lanes: OnceLock<lanes::Tables>,
+    lanes: OnceLock<simd::poseidon::Tables>,
 }
 
 type Rows = Vec<Row>;
@@ -177,10 +175,10 @@ impl Parameters {
                 .map(|x| x.into_bigint())
         };
         #[cfg(lanes)]
-        if limbs::available() && xs.len() >= LEAST_LANES {
+        if simd::available() && xs.len() >= LEAST_LANES {
             let tables = self.lanes.get_or_init(|| self.tables());
             return xs
-                .par_chunks(limbs::LANES)
+                .par_chunks(simd::LANES)
                 .flat_map_iter(|part| {
                     if part.len() < LEAST_LANES {
                         return part.iter().flat_map(alone).collect();
@@ -197,9 +195,9 @@ impl Parameters {
     }
 
     #[cfg(lanes)]
-    fn tables(&self) -> lanes::Tables {
+    fn tables(&self) -> simd::poseidon::Tables {
         let plain = |rows: &Rows| rows.iter().map(Row::plain).collect();
-        lanes::Tables::new(&lanes::Parts {
+        simd::poseidon::Tables::new(&simd::poseidon::Parts {
             before: &self.before,
             after: &self.after,
             dense: plain(&self.dense),
@@ -249,11 +247,6 @@ impl Parameters {
 }
 
 #[inline(always)]
-pub fn fifth(x: Fr) -> Fr {
-    x.square().square() * x
-}
-
-#[inline(always)]
 fn full_round(matrix: &Rows, constants: &[Fr], state: &mut [Fr], next: &mut [Fr]) {
     for (x, c) in state.iter_mut().zip(constants) {
         *x = fifth(*x + c);
@@ -275,6 +268,7 @@ pub fn hash(inputs: &[Fr]) -> Result<Fr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ark_ff::Field;
 
     #[test]
     fn circomlib_vector() {

@@ -15,7 +15,7 @@ const MAX_DIMENSION: usize = 1 << 16;
 /// Rows a thread takes at a time.
 const ROWS: usize = 512;
 /// Bytes that are multiplied at once where the processor can.
-#[cfg(lanes)]
+#[cfg(processor)]
 const WIDE: usize = 64;
 
 /// A row-major int8 matrix.
@@ -44,7 +44,7 @@ fn products_avx2(rows: &[i8], e: &[i16], out: &mut [i32]) {
 
 /// Products of bytes, 64 at once, for rows of a multiple of that: those of the instruction are of one byte without and
 /// one with a sign, so (x + 128) e is summed, and 128 e taken off again.  Sums are exact modulo 2^32.
-#[cfg(lanes)]
+#[cfg(processor)]
 #[allow(clippy::incompatible_msrv)] // compiled where the compiler is new enough: build.rs
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn products_vnni(rows: &[i8], e: &[i16], out: &mut [i32]) {
@@ -65,7 +65,7 @@ fn products_vnni(rows: &[i8], e: &[i16], out: &mut [i32]) {
 }
 
 fn products_here(rows: &[i8], e: &[i16], out: &mut [i32]) {
-    #[cfg(lanes)]
+    #[cfg(processor)]
     if e.len() % WIDE == 0
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The repository's vectors/ for what native code computes: points, Poseidon, proofs, and the mechanism.
 //!
-//! An output must come out as it stands there, and what has a reason must be refused.
+//! An output must come out as it stands there, and a failure must be refused.
 
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
@@ -15,47 +15,54 @@ use ark_bn254::{g1::Config, Fr};
 use ark_ff::PrimeField;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 type Operation = fn(&Value) -> Result<Value>;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors")
-}
-
-fn read(name: &str) -> Value {
-    let path = folder().join(name).with_extension("json");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
-}
-
-/// Every vector of one noun by its name, with the whole input of those that state what differs from another.
+/// Every case of one noun by its full name, with the whole input of those that state what differs from another.
 fn noun(noun: &str) -> BTreeMap<String, Value> {
-    let mut out = BTreeMap::new();
-    for entry in std::fs::read_dir(folder().join(noun)).expect("a folder of vectors") {
-        let path = entry.expect("an entry").path();
-        let name = format!("{noun}/{}", path.file_stem().expect("a name").to_string_lossy());
-        let mut page = read(&name);
-        if let Some(base) = page.get("base").and_then(Value::as_str) {
-            let mut input = read(base)["input"].clone();
-            for (at, value) in page["change"].as_object().expect("changes") {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../vectors/{noun}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{noun}: {e}"));
+    let cases = file["cases"].as_array().expect("cases").iter();
+    let mut found: BTreeMap<String, Value> = cases
+        .map(|case| {
+            (
+                format!("{noun}/{}", case["name"].as_str().expect("a name")),
+                case.clone(),
+            )
+        })
+        .collect();
+    let inputs: BTreeMap<String, Value> = found
+        .iter()
+        .map(|(name, case)| (name.clone(), case["input"].clone()))
+        .collect();
+    for case in found.values_mut() {
+        if let Some(base) = case.get("base").and_then(Value::as_str) {
+            let mut input = inputs[base].clone();
+            for (at, value) in case["change"].as_object().expect("changes") {
                 *input.pointer_mut(at).expect("a path of the base") = value.clone();
             }
-            page["input"] = input;
+            case["input"] = input;
         }
-        out.insert(name, page);
     }
-    out
+    found
+}
+
+/// One case.
+fn read(name: &str) -> Value {
+    let (of, _) = name.split_once('/').expect("noun/name");
+    noun(of).remove(name).unwrap_or_else(|| panic!("no case {name}"))
 }
 
 /// Runs the vectors of one operation and says how many gave their output, and how many were refused.
 fn run(nouns: &[&str], operation: &str, compute: Operation) -> (usize, usize) {
     let (mut given, mut refused) = (0, 0);
-    for (name, page) in nouns.iter().flat_map(|one| noun(one)) {
-        if page["operation"] != operation {
+    for (name, case) in nouns.iter().flat_map(|one| noun(one)) {
+        if case["operation"] != operation {
             continue;
         }
-        match (compute(&page["input"]), page.get("output"), page.get("claimed")) {
+        match (compute(&case["input"]), case.get("expected"), case.get("claimed")) {
             (Ok(found), Some(output), _) => {
                 for (key, value) in found.as_object().expect("an object") {
                     assert_eq!(value, &output[key], "{name}: {key}");
@@ -215,7 +222,7 @@ fn keys_and_proofs() {
 
 /// The least value, and F(x - 1) of every value x from there on; the last, F(C), is 2^`width` and left out.
 fn cumulative(law: &str, width: usize) -> (i64, Vec<u128>) {
-    let packed = bytes(&read(&format!("noise-tables/{law}-masses"))["output"]["half"]);
+    let packed = bytes(&read(&format!("noise-tables/{law}-masses"))["expected"]["half"]);
     let half: Vec<u128> = packed
         .chunks_exact(width / 8)
         .map(|b| b.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
@@ -261,7 +268,7 @@ fn scores(input: &Value) -> Vec<i64> {
 
 fn select_ranked(input: &Value) -> Result<Value> {
     let cls = &input["class"];
-    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["output"]["grid"]);
+    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["expected"]["grid"]);
     let [n, k, r, m, q, c] = ["N", "K", "R", "m", "q", "c"].map(|name| small(&cls[name]));
     let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 112);
     let bounds = quantiles(smallest, &before, m, 112).collect();
@@ -277,7 +284,8 @@ fn select_ranked(input: &Value) -> Result<Value> {
 }
 
 fn select(input: &Value) -> Result<Value> {
-    let grid = small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["output"]["grid"]);
+    let grid =
+        small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["expected"]["grid"]);
     let w = scores(input);
     let hmax = input["hmax"].as_i64().expect("H");
     let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;

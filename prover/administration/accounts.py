@@ -10,6 +10,7 @@ from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.serving.committing import Told
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import counted
 
 
 def add(state: State, new: Sequence[Registration]) -> Told:
@@ -18,7 +19,7 @@ def add(state: State, new: Sequence[Registration]) -> Told:
     known = {name for name, _ in index.tenants(state)}
     strangers = sorted({one.tenant for one in new} - known)
     values: dict[str, Any] = {"added": added, "skipped": len(new) - added}
-    said = [f"{added} accounts added, {len(new) - added} were there already"]
+    said = [f"{counted(added, 'account')} added, already there: {len(new) - added}"]
     if len(new) == 1:
         said = [f"account {new[0].name} of tenant {new[0].tenant} is registered"]
         values |= {"account": new[0].name, "tenant": new[0].tenant}

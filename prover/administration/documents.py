@@ -29,6 +29,7 @@ from ragseal.prover.sources import sync as source_sync
 from ragseal.prover.sources.opening import open_source
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import counted
 from ragseal.runtime.progress import Progress
 
 EMBED_BATCH = 16  #: texts between two words to whoever waits
@@ -85,7 +86,7 @@ def put(
 def delete(state: State, embedder: Embedder, tenant: str, names: Sequence[str]) -> Told:
     """Delete documents by id, all or none.  Raises as ``delete`` of the commitment does."""
     done = index_documents.delete(state, tenant, names, secrets.token_bytes, shape_of(state, embedder))
-    return Told({"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {done.deleted} documents deleted")
+    return Told({"tenant": tenant, "deleted": done.deleted}, f"{tenant}: {counted(done.deleted, 'document')} deleted")
 
 
 def listed(state: State, tenant: str) -> Told:
@@ -158,7 +159,7 @@ def _embedding(embedder: Embedder, tenant: str, progress: Progress, lengths: Len
 
 
 def _applied(tenant: str, done: Applied, notes: Sequence[str] = ()) -> Told:
-    told = [f"{done.added} documents added", f"{done.changed} changed", f"{done.deleted} deleted"]
+    told = [f"{counted(done.added, 'document')} added", f"{done.changed} changed", f"{done.deleted} deleted"]
     text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
     if done.erased:
         text += f"; {done.erased} were erased here and stay out, though the source has them"

@@ -18,7 +18,7 @@ from ragseal.prover.storage import retirement
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 
 def erase(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
@@ -29,7 +29,8 @@ def erase(state: State, tenant: str, name: str, reason: str, now: int) -> Told:
     text = f"{tenant}: document {name} is in no version that is committed from now on"
     if waits:
         text += (
-            f"; {waits} windows were committed with it, and it is purged once they are retired (`documents erasures`)"
+            f"; it is purged once {counted(waits, 'window')} committed with it {'is' if waits == 1 else 'are'} retired "
+            "(`documents erasures`)"
         )
     return Told({"tenant": tenant, "erasure": number, "windows": waits}, text)
 

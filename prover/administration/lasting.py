@@ -16,11 +16,12 @@ from ragseal.prover.storage import retirement
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import when
 
-#: Rows of the versions that records may name which are not what the tenant's documents are now.
+#: Rows of the versions that records may name, now or once what is made was entered, which are not what the tenant's
+#: documents are now.
 _FORMER = """
     SELECT v.document, v.tenant, MAX(COALESCE(v.until, ?2 + 1)) FROM version_texts v
     LEFT JOIN documents d ON d.tenant = v.tenant AND d.document = v.document
-    WHERE v.manifest = ?1 AND v.number <= ?2 AND (v.until IS NULL OR v.until > ?3)
+    WHERE v.manifest = ?1 AND (v.until IS NULL OR v.until > ?3)
     AND (d.document IS NULL OR d.text <> v.text OR d.metadata <> v.metadata)
     GROUP BY v.tenant, v.document ORDER BY v.tenant, v.document
 """
@@ -48,8 +49,9 @@ def _of_window(provider: Provider, window: Window, tenant: str, names: set[str])
     is_open = window.stage is Stage.OPEN
     if window.every and not is_open:
         return  # its first version is made when it opens, of the documents that are there then
-    newest = len(window.updates)
-    oldest = max(1, newest - ANSWERING + 1) if window.every else 0
+    entered = len(window.updates)
+    newest = max(entered, _made(provider, window))
+    oldest = max(1, entered - ANSWERING + 1) if window.every else 0
     groups: dict[tuple[str, int], list[str]] = {}
     for document, whose, without in provider.state.rows(_FORMER, (window.digest, newest, oldest)):
         if tenant in ("", whose) and (not names or document in names):
@@ -68,6 +70,15 @@ def _of_window(provider: Provider, window: Window, tenant: str, names: set[str])
             "until": tick if by_tick else window.closes if is_open else None,
             "tick": by_tick,
         }
+
+
+def _made(provider: Provider, window: Window) -> int:
+    """The newest version that is stored.  It may wait for its entry, and whoever changes a document changes it no more.
+
+    0 of a window whose indices stay.
+    """
+    row = provider.state.row("SELECT MAX(number) FROM versions WHERE manifest = ?", (window.digest,))
+    return int(row[0] or 0) if row else 0
 
 
 def lines(found: Sequence[dict[str, Any]]) -> Iterator[str]:

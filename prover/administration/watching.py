@@ -45,6 +45,7 @@ class Watching:
             self._witness_age(),
             tuple(self._missed.values()),
             serving.purge_trouble,
+            serving.attestation.worded.missed.shares(),
         )
 
     async def health(self) -> Health:

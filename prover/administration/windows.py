@@ -8,6 +8,7 @@ from ragseal.prover.provider.provider import Provider
 from ragseal.prover.serving.committing import Told
 from ragseal.prover.serving.retiring import Retiring
 from ragseal.prover.storage.window import Window
+from ragseal.runtime.face import counted
 from ragseal.runtime.progress import Progress
 
 
@@ -42,7 +43,7 @@ def closed(provider: Provider, name: str, index_of_entry: int) -> Told:
         "records": len(window.records),
         "opened": None if opened is None else opened.manifest.window,
     }
-    text = f"window {name} is closed with {len(window.records)} records"
+    text = f"window {name} is closed with {counted(len(window.records), 'record')}"
     return Told(values, text if opened is None else f"{text}; window {opened.manifest.window} is open")
 
 

@@ -50,6 +50,7 @@ from ragseal.prover.storage.journal import Entry, Journal
 from ragseal.prover.storage.retirement import require_kept
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Window
+from ragseal.runtime.face import counted
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.tokenbucket import Throttle, TokenBuckets
 
@@ -269,6 +270,7 @@ class Attestation:
             if not window.manifest.policy.answers:
                 return await self._answer(window, account, message, pending)
             job = await self._job(window, account, message, pending)
+            await self.worded.read(job.version)
             # each for as long as the policy says, so that nobody's turn tells of work
             async with self.worded.places(len(job.version.matrix)):
                 if self._draining:  # it may be one of many, each of which would take as long
@@ -386,7 +388,7 @@ class Attestation:
             raise AttestationError(
                 f"request {request.ctr} of this account was another one, and a number is signed once: the account's "
                 f"folder is an older copy, or two are in use. Go on with the one that has asked "
-                f"{window.counters.get(request.account, 0)} times in this window, or ask in the next window"
+                f"{counted(window.counters.get(request.account, 0), 'time')} in this window, or ask in the next window"
             )
         await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
         opened = await self._opened(window, account)

@@ -6,8 +6,8 @@ period than the policy allows: nothing about any other document decides it, so n
 part is answered alone, and gives its answer's first words of the vocabulary one count each.  So one document more or
 less moves the histogram by its own words, one each, whatever the others say; after the clip by no more.
 
-A generator that fails at a document, or is late, has nothing to say of it: a refusal would tell that the document was
-there.
+A served model that fails at a document, or is late, has nothing to say of it: a refusal would tell that the document
+was there.  The generator of sentences does neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragseal.generators import Generator
+from ragseal.generators import Generator, Sentences, chosen_sentence
 from ragseal.generators.interface import MAX_QUESTION, check_asked
 from ragseal.kernel.attestation import MAX_ANSWER_BYTES
 from ragseal.kernel.errors import AuditError, TransportError
@@ -40,6 +40,7 @@ log = logging.getLogger("ragseal.provider")
 class Found:
     """A document of an index, and how near it is to a query."""
 
+    place: int  #: among the documents of its version
     name: str
     text: str
     score: int  #: the largest of its slots, in units of y
@@ -48,14 +49,11 @@ class Found:
 def near_documents(version: Version, e: Sequence[int], similarity: int) -> list[Found]:
     """The documents that reach ``similarity``, by id; one that fills several slots is one document."""
     scores = version.in_force.scored.scores(e)
-    slots: dict[str, list[int]] = {}
-    for slot, content in version.texts.items():
-        slots.setdefault(content.id, []).append(slot)
     near = []
-    for name, own in sorted(slots.items()):
+    for place, (name, own) in enumerate(version.documents.items()):
         best = max(int(scores[slot]) for slot in own)
         if best >= similarity:
-            near.append(Found(name, "\n".join(version.texts[slot].text for slot in sorted(own)), best))
+            near.append(Found(place, name, version.document_text(own), best))
     return near
 
 
@@ -72,8 +70,22 @@ class Voting:
 
     def of(self, document: str) -> frozenset[int]:
         """The slots of the keywords that one document's answer begins with.  Raises what the generator raises."""
-        said = self._generator.answer(self._question, [document])[:MAX_ANSWER_BYTES]
-        found = keywords_of(said, self._stopped, self._slots, self._policy.words_max)
+        return self._slots_of(self._generator.answer(self._question, [document]))
+
+    def of_read(self, sentences: Sentences, documents: Iterable[tuple[int, str]]) -> list[frozenset[int]]:
+        """The same of several documents of an index that was read before, where no generator is asked.
+
+        The question is compared with every sentence of the index, whichever documents are given: no clock decides what
+        one of them counts for, and no other document does.
+
+        Args:
+            documents: their places in the index, and their texts.
+        """
+        chosen = sentences.chosen(self._question)
+        return [self._slots_of(chosen_sentence(text, chosen[place])) for place, text in documents]
+
+    def _slots_of(self, said: str) -> frozenset[int]:
+        found = keywords_of(said[:MAX_ANSWER_BYTES], self._stopped, self._slots, self._policy.words_max)
         return frozenset(self._slots[word] for word in found)
 
     def counts(self, votes: Iterable[frozenset[int]]) -> bytes:

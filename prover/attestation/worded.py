@@ -15,18 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ragseal.generators import SentenceGenerator
 from ragseal.generators.interface import within
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.answers.final import zero_shot
 from ragseal.prover.answers.lanes import Lanes
+from ragseal.prover.answers.missed import Missed
 from ragseal.prover.answers.schedule import LANES, Schedule, at_once, schedule_of
 from ragseal.prover.attestation.answer_secrets import MAX_ANSWERED, AnswerJob, Row, kept_secrets, store_secrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
 from ragseal.prover.base.limits import WORDED_AT_ONCE
+from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.participations import Participations, allowed, counted, counting
@@ -42,6 +45,7 @@ class TakingPart:
     """The documents of one answer."""
 
     documents: tuple[bytes, ...]  #: as they are counted
+    places: tuple[int, ...]  #: among the documents of the version
     texts: tuple[str, ...]
 
 
@@ -62,6 +66,8 @@ class WordedSecrets:
         self._participations = Participations(state, tools.draw)
         self._lanes = Lanes(tools.timer)
         self._places: asyncio.Semaphore | None = None
+        self._reading = asyncio.Lock()
+        self.missed = Missed(tools.clock)
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
         self._counting: Batches[tuple[AnswerJob, bytes], QuerySecrets] = Batches(self._count_all, MAX_ANSWERED)
@@ -106,7 +112,7 @@ class WordedSecrets:
         try:
             await tool.timer.until(began + at.documents)
             voting = Voting(within(generator, at.turn), words, policy, question)
-            votes = await self._votes(voting, part.texts, at, began)
+            votes = await self._votes(voting, job.version, part, at, began)
             draft = await self._counting.submit((job, voting.counts(votes)))
             speaks = within(generator, at.text - at.votes)
             last = partial(written, speaks, words, question, draft.returned, without)
@@ -118,15 +124,32 @@ class WordedSecrets:
             raise
         return kept
 
-    async def _votes(self, voting: Voting, texts: Sequence[str], at: Schedule, began: float) -> list[frozenset[int]]:
-        """What each document counts for; nothing where its call failed or was late."""
+    async def read(self, version: Version) -> None:
+        """Make an index ready for the generator of sentences, before a request's own time: it takes all texts."""
+        if isinstance(self._tools.generator, SentenceGenerator):
+            async with self._reading:
+                await asyncio.to_thread(lambda: version.sentences)
+
+    async def _votes(
+        self, voting: Voting, version: Version, part: TakingPart, at: Schedule, began: float
+    ) -> list[frozenset[int]]:
+        """What each document counts for.  A served model is asked about it; a call that fails or is late is nothing."""
+        if isinstance(self._tools.generator, SentenceGenerator):
+            documents = list(zip(part.places, part.texts, strict=True))
+            votes = await asyncio.to_thread(voting.of_read, version.sentences, documents)
+        else:
+            votes = await self._asked(voting, part.texts, at, began)
+        await self._tools.timer.until(began + at.votes)
+        return votes
+
+    async def _asked(self, voting: Voting, texts: Sequence[str], at: Schedule, began: float) -> list[frozenset[int]]:
         votes: list[frozenset[int]] = []
         for first in range(0, len(texts), LANES):
             turn = texts[first : first + LANES]
             end = began + at.turn_of(first) + at.turn
             said = await self._lanes.ended_by(end, [partial(voting.of, text) for text in turn])
+            self.missed.note(said)
             votes += [frozenset() if isinstance(one, BaseException) else one for one in said]
-        await self._tools.timer.until(began + at.votes)
         return votes
 
     # --- who takes part ---
@@ -134,11 +157,15 @@ class WordedSecrets:
     def _reserve(self, job: AnswerJob, policy: Policy) -> TakingPart:
         """The documents that take part, which nobody else's answer may count beyond the policy's filter meanwhile."""
         near = near_documents(job.version, decode_embedding(job.pending.embedding), policy.similarity)
-        named = [(self._participations.document(job.version.tenant, one.name), one.text) for one in near]
+        named = [(self._participations.document(job.version.tenant, one.name), one) for one in near]
         with self._filter:
             counts = counted(self._state, counting(list(self._history.windows.values()), policy)) + self._reserved
-            part = [(name, text) for name, text in named if allowed(counts, name, policy.participations)]
-            found = TakingPart(tuple(name for name, _ in part), tuple(text for _, text in part))
+            part = [(name, one) for name, one in named if allowed(counts, name, policy.participations)]
+            found = TakingPart(
+                tuple(name for name, _ in part),
+                tuple(one.place for _, one in part),
+                tuple(one.text for _, one in part),
+            )
             self._reserved.update(found.documents)
         return found
 

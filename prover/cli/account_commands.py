@@ -29,12 +29,12 @@ FORM = (
 MEMBERS = ("tenant", "key")
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Add, remove, load and list accounts")
 def accounts() -> None:
     """Who may ask.  A change holds from the next window on, or from the next version of one with ticks."""
 
 
-@accounts.command("add")
+@accounts.command("add", short_help="Register one account")
 @STATE
 @click.argument("name")
 @click.option("--tenant", required=True, help="Whose documents the account may search.")
@@ -50,7 +50,7 @@ def add_account(directory: Path, name: str, tenant: str, key: str, agreed: bool,
     tell_result(as_json, told.values, told.text)
 
 
-@accounts.command("remove")
+@accounts.command("remove", short_help="Take an account out of later windows")
 @STATE
 @click.argument("name")
 @JSON
@@ -64,7 +64,7 @@ def remove_account(directory: Path, name: str, as_json: bool) -> None:
     tell_result(as_json, told.values, told.text)
 
 
-@accounts.command("load")
+@accounts.command("load", short_help="Register the accounts of a TOML file")
 @STATE
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @NEW_TENANT
@@ -123,7 +123,7 @@ def _dotted(name: str, values: Mapping[str, Any]) -> str | None:
     return None
 
 
-@accounts.command("list")
+@accounts.command("list", short_help="List the registered accounts by name")
 @STATE
 @JSON
 def list_accounts(directory: Path, as_json: bool) -> None:

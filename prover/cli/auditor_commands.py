@@ -12,12 +12,12 @@ from ragseal.prover.cli.options import STATE, hexadecimal
 from ragseal.runtime.terminal import JSON, Teaching, tell_result
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Admit auditors that have no seat")
 def auditors() -> None:
     """Auditors without a seat in a window's beacon: later ones, or another firm.  (Seats: `commit --auditor`.)"""
 
 
-@auditors.command("admit")
+@auditors.command("admit", short_help="Let an auditor ask for names and proofs")
 @STATE
 @click.argument("name")
 @click.option("--key", required=True, help="Its key, 64 hexadecimal digits (`ragseal-verifier init` printed it).")
@@ -29,7 +29,7 @@ def admit(directory: Path, name: str, key: str, as_json: bool) -> None:
     tell_result(as_json, told.values, told.text)
 
 
-@auditors.command("remove")
+@auditors.command("remove", short_help="End what an auditor may ask for")
 @STATE
 @click.argument("name")
 @JSON
@@ -40,7 +40,7 @@ def remove(directory: Path, name: str, as_json: bool) -> None:
     tell_result(as_json, told.values, told.text)
 
 
-@auditors.command("list")
+@auditors.command("list", short_help="List the admitted auditors by name")
 @STATE
 @JSON
 def list_(directory: Path, as_json: bool) -> None:

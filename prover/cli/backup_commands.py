@@ -17,7 +17,7 @@ from ragseal.runtime.terminal import JSON, named_bars, tell_result
 MAX_NOTE = 1 << 16
 
 
-@click.command()
+@click.command(short_help="Copy everything the provider keeps")
 @STATE
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="A folder that is not there yet.")
 @click.option("--keys", type=click.Path(path_type=Path, dir_okay=False),
@@ -37,7 +37,7 @@ def backup(directory: Path, folder: Path, keys: Path | None, serving: bool, as_j
     tell_result(as_json, told.values, told.text)
 
 
-@click.command()
+@click.command(short_help="Put a backup in the place of a lost folder")
 @STATE
 @click.option("--from", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True,
               help="The folder that `backup` made.")  # fmt: skip

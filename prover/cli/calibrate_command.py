@@ -58,7 +58,7 @@ def _text(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@click.command()
+@click.command(short_help="Find theta for the coalition estimate")
 @click.option(
     "--queries", required=True,
     help="beir:FOLDER, jsonl:FILE or lines:FILE: public queries, or queries whose owners were paid.",

@@ -20,7 +20,7 @@ from ragseal.prover.storage.state import State
 from ragseal.runtime.terminal import JSON, named_bars, tell_result
 
 
-@click.command()
+@click.command(short_help="Take another class, or another embedder")
 @STATE
 @click.option("--class", "class_name", help="Circuit class from now on; else as it is.")
 @click.option("--shards", type=int, help="Of a class whose name begins sharded-, from now on; else as it is.")

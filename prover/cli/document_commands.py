@@ -32,6 +32,7 @@ from ragseal.prover.sources.interface import Installable
 from ragseal.prover.sources.vectors import VectorRule
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 EMBED_BATCH = 256  #: texts between two updates of the progress bar
@@ -44,7 +45,7 @@ METADATA = click.option(
 )
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Put, delete, list and sync documents")
 def documents() -> None:
     """What the next committed window will find: documents are put, changed, deleted.
 
@@ -52,7 +53,7 @@ def documents() -> None:
     """
 
 
-@documents.command("put")
+@documents.command("put", short_help="Put documents into a tenant's index")
 @STATE
 @TENANT
 @click.option("--corpus", required=True, help=f"{KINDS}.")
@@ -101,7 +102,7 @@ def put_documents(
     tell_result(as_json, {**told.values, "notes": [*told.values["notes"], *notes.lines()]}, told.text + noted)
 
 
-@documents.command("delete")
+@documents.command("delete", short_help="Delete documents from the next version on")
 @STATE
 @TENANT
 @click.option("--id", "names", required=True, multiple=True, help="A document's id. Repeatable; all of them or none.")
@@ -118,7 +119,7 @@ def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_js
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("erase")
+@documents.command("erase", short_help="Delete a document and purge it everywhere")
 @STATE
 @TENANT
 @click.option("--id", "name", required=True, help="The document's id.")
@@ -135,7 +136,7 @@ def erase_document(directory: Path, tenant: str, name: str, reason: str, as_json
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("erasures")
+@documents.command("erasures", short_help="List erasures and what is left of each")
 @STATE
 @click.option("--tenant", default="", help="Of this tenant only.")
 @click.option("--id", "name", default="", help="Of this document only, also once its id is forgotten.")
@@ -147,7 +148,7 @@ def list_erasures(directory: Path, tenant: str, name: str, as_json: bool) -> Non
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("list")
+@documents.command("list", short_help="List a tenant's documents by id")
 @STATE
 @TENANT
 @JSON
@@ -158,7 +159,7 @@ def list_documents(directory: Path, tenant: str, as_json: bool) -> None:
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("sync")
+@documents.command("sync", short_help="Follow a database, a vector store or files")
 @STATE
 @TENANT
 @click.option("--source", "spec", required=True, help=f"{opening.KINDS}; see below.")
@@ -235,7 +236,7 @@ def sync_documents(
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("new-period")
+@documents.command("new-period", short_help="Give all of a tenant's documents new places")
 @STATE
 @TENANT
 @JSON
@@ -255,7 +256,7 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
         shape = shape_of(state, load_embedder(state.settings.embedder))
         place_afresh(state, tenant, shape, secrets.token_bytes)
         count = len(document_rows.listed(state, tenant))
-    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: {count} documents are placed afresh")
+    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: placed afresh: {counted(count, 'document')}")
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------

@@ -12,24 +12,26 @@ import click
 from ragseal.prover.base.check_report import NOT_CHECKED, OK, STATUSES, WRONG, Report
 from ragseal.prover.cli.options import STATE
 from ragseal.prover.fsck.fsck import examine_folder
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, named_bars
 
 
 def in_words(report: Report) -> str:
     """The report for a person."""
-    lines = [f"checked: {', '.join(f'{number} {what}' for what, number in report.checked.items())}"]
+    lines = [f"checked: {', '.join(f'{what} {number}' for what, number in report.checked.items())}"]
     lines += [f"note: {note}" for note in report.notes]
     lines += [f"NOT CHECKED: {what}" for what in report.unchecked]
     lines += [f"WRONG: {problem}" for problem in report.findings]
     verdict = {
         OK: "all is well",
-        WRONG: f"{len(report.findings)} problems: do not serve this state",
-        NOT_CHECKED: f"nothing is wrong as far as it was checked; {len(report.unchecked)} things were not",
+        WRONG: f"{counted(len(report.findings), 'problem')}: do not serve this state",
+        NOT_CHECKED: "nothing is wrong as far as it was checked, and "
+        f"{counted(len(report.unchecked), 'thing')} could not be",
     }[report.outcome]
     return "\n".join([*lines, f"{verdict} ({report.seconds:.1f} s)"])
 
 
-@click.command()
+@click.command(short_help="Check every file against the log")
 @STATE
 @click.option("--quick", is_flag=True, help="Only what every start of `serve` checks.")
 @JSON

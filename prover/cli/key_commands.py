@@ -25,7 +25,7 @@ from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.waiting import WAIT, patiently
 
 
-@click.command("fetch-keys")
+@click.command("fetch-keys", short_help="Get and check the auditor's proving keys")
 @STATE
 @click.option("--verifier", required=True, help="host:port of the auditor's service.")
 @click.option("--class", "class_name", help="Circuit class; must be this provider's (default).")
@@ -113,7 +113,7 @@ def fetch_keys(
     )
 
 
-@click.command("release-key")
+@click.command("release-key", short_help="Allow a stopped proving key again")
 @STATE
 @click.argument("digest")
 @JSON

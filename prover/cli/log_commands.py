@@ -19,12 +19,12 @@ from ragseal.runtime.token_key import FORM, load_token_key
 OVERLAP = 1024  #: entries; so that who follows by old software, or as a witness, has time to learn the new key
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Turn the key that signs the log")
 def log() -> None:
     """The log's signing key."""
 
 
-@log.command()
+@log.command(short_help="Sign the log with a new key from now on")
 @STATE
 @click.option("--overlap", type=click.IntRange(0, MAX_OVERLAP), default=OVERLAP, show_default=True,
               help="For so many entries more every note is signed by the old key as well.")  # fmt: skip

@@ -13,7 +13,9 @@ from typing import Any
 
 import click
 
+from ragseal.accounting.claims import CLAIMS, planned
 from ragseal.circuits.circuit import one_index_classes
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
@@ -33,12 +35,24 @@ from ragseal.prover.planning.plan import (
     make_plan,
 )
 from ragseal.prover.planning.recommendation import Target
+from ragseal.runtime.sections import Sectioned
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
 
+#: Headings of the help.
+SECTIONS = {
+    "Documents and questions": (
+        "corpus", "split", "pseudo-queries", "embedder", "public", "window", "queries", "cache",
+    ),
+    "Claim and target": ("claim", "epsilon", "unseen", "return", "ndcg", "delta"),
+    "Accounts and answers": ("law", "returned", "n-max", "k-max", "tenants", "no-ticks"),
+    "Answers in words": ("accounts", "participations", "words-max", "words"),
+    "The plan": ("quick", "out", "json", "help"),
+}  # fmt: skip
 
-@click.command()
+
+@click.command(cls=Sectioned, sections=SECTIONS, short_help="Show what a policy costs in answers")
 @click.option(
     "--corpus", help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER; answers take none."
 )
@@ -126,7 +140,7 @@ def plan(
     """
     _check_targets(claim, epsilon, returned_at_most)
     share: Fraction = rational(delta, "--delta")
-    if claim == ANSWERS:
+    if claim in CLAIMS and CLAIMS[claim].planned is None:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
         found = answers.plan_answers(wish, one_index_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
         click.echo(json.dumps(found) if as_json else answers.in_words(found))
@@ -161,19 +175,19 @@ def plan(
 
 def _check_targets(claim: str, epsilon: float | None, returned: float | None) -> None:
     """Raises UsageError: a target that the claim does not have."""
-    if epsilon is not None and claim == UNTIL_DELIVERED:
-        raise click.UsageError(
-            f"epsilon of the claim {UNTIL_DELIVERED} is unseen, whatever is answered: give --unseen, and --return for "
-            "how often a slot's id may come back"
-        )
-    if returned is not None and claim in (EVERY_LIST, ANSWERS):
-        raise click.UsageError(f"the claim {claim} has no return: give --epsilon")
+    refused = CLAIMS[claim].target_refused(epsilon, returned) if claim in CLAIMS else ""
+    if refused:
+        raise click.UsageError(refused)
 
 
 def _budgets(claim: str, unseen: float, n_max: Sequence[int], k_max: Sequence[int], delta: Fraction) -> list[Budget]:
-    """One under until-delivered, whose epsilon no number of queries changes; all pairs under every-list."""
-    out = [] if claim == EVERY_LIST else [Budget(n_max[0], k_max[0], delta, unseen)]
-    return out + ([] if claim == UNTIL_DELIVERED else [Budget(n, k, delta) for n in n_max for k in k_max])
+    """Of the claim, or of both; the first is the one that the recommendation is for."""
+    names = [claim] if claim in CLAIMS else [UNTIL_DELIVERED, EVERY_LIST]
+    return [
+        Budget(n, k, delta, unseen if form_of(name).coin else None)
+        for name in names
+        for n, k in planned(name).pairs(n_max, k_max)
+    ]
 
 
 def _for_people(made: dict[str, Any], files: Sequence[Path]) -> str:

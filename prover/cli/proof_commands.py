@@ -12,12 +12,12 @@ from ragseal.prover.cli.options import STATE
 from ragseal.runtime.terminal import JSON, Teaching, named_bars, tell_result
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Export the proofs of closed windows")
 def proofs() -> None:
     """Proofs of closed windows, for everybody."""
 
 
-@proofs.command()
+@proofs.command(short_help="Write a closed window's proofs as files")
 @STATE
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--window", default="", help="By default the newest that was closed.")

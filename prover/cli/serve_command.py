@@ -43,7 +43,23 @@ TICK = 0.1  #: seconds: which answers leave at multiples of unless the operator 
 log = logging.getLogger("ragseal.provider")
 
 
-@click.command(cls=Configured, prefix="RAGSEAL_PROVIDER")
+#: Headings of the help.
+SECTIONS = {
+    "Addresses and TLS": ("state", "listen", "tls-cert", "tls-key", "tls-clients", "listen-plain", "public"),
+    "Windows": ("next", "every", "name", "yes-epsilon-is", "auditor", "retain", "retire-on-pass", "verdicts"),
+    "Beacon and witnesses": (
+        "participants", "beacon-wait", "observer", "witness", "witness-policy", "witness-every",
+    ),
+    "Proofs": ("proofs", "prove", "worker-key"),
+    "Answers": ("tick", "generator", "generator-key", "generator-alone", "account-rate", "peer-rate"),
+    "What an operator sees": ("metrics", "metrics-plain", "traces", "reflection", "json", "log-format"),
+    "Settings": ("config", "check-config", "help"),
+}  # fmt: skip
+
+
+@click.command(
+    cls=Configured, prefix="RAGSEAL_PROVIDER", sections=SECTIONS, short_help="Serve windows: beacon, answers, proofs"
+)
 @STATE
 @click.option("--listen", default="127.0.0.1:7800", show_default=True, help="host:port; port 0 takes a free one.")
 @click.option("--participants", type=click.IntRange(1, 63), default=1, show_default=True,
@@ -62,6 +78,8 @@ log = logging.getLogger("ragseal.provider")
 @click.option("--generator", default=EXTRACTIVE, show_default=True, metavar="NAME", help="What answers in words are "
               'written by: "extractive", or chat:MODEL@URL, which is asked over the network.')  # fmt: skip
 @click.option("--generator-key", metavar="VARIABLE", help="The environment variable with that model's key.")
+@click.option("--generator-alone", metavar="NAME", help="A second chat:MODEL@URL, with the same key, for what is asked "
+              "without documents: those of other requests cannot hold it up.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
               help="A beacon participant that has a place kept free, and its key in hexadecimal. "
               "Repeatable.")  # fmt: skip
@@ -113,6 +131,7 @@ def serve(
     tick: float,
     generator: str,
     generator_key: str | None,
+    generator_alone: str | None,
     observers: tuple[str, ...],
     witnesses: tuple[str, ...],
     witness_policy: Path | None,
@@ -182,7 +201,7 @@ def serve(
         exporting() if traces else nullcontext() as spans,
         _running(directory, _tell_people if logs_for_people() else log.info) as provider,
     ):
-        provider.write_with(named_generator(generator, provider.backends.apart(), generator_key, quotes=False))
+        provider.write_with(named_generator(generator, generator_key, alone=generator_alone, quotes=False))
         if retain is not None:
             set_retain(provider.state, int(seconds_of(retain)), secrets.token_bytes(32))
         with named_bars() if logs_for_people() else nothing_told() as progress:

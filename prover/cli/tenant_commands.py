@@ -18,6 +18,7 @@ from ragseal.prover.commitment.documents import check_name
 from ragseal.prover.commitment.tenants import near, remove
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, Teaching, tell_result
 
 NEW_TENANT = click.option(
@@ -25,12 +26,12 @@ NEW_TENANT = click.option(
 )
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="List and remove tenants")
 def tenants() -> None:
     """Whose documents there are.  A tenant begins with its first documents or its first account."""
 
 
-@tenants.command("list")
+@tenants.command("list", short_help="List every tenant with its documents")
 @STATE
 @JSON
 def list_tenants(directory: Path, as_json: bool) -> None:
@@ -38,11 +39,11 @@ def list_tenants(directory: Path, as_json: bool) -> None:
     with administration(directory) as admin:
         found = _known(admin)
     values = [{"tenant": name, "documents": d, "accounts": a} for name, (d, a) in sorted(found.items())]
-    lines = "\n".join(f"{one['tenant']}  {one['documents']} documents  {one['accounts']} accounts" for one in values)
-    tell_result(as_json, {"tenants": values}, lines or "no tenants")
+    lines = [f"{name}  {counted(d, 'document')}  {counted(a, 'account')}" for name, (d, a) in sorted(found.items())]
+    tell_result(as_json, {"tenants": values}, "\n".join(lines) or "no tenants")
 
 
-@tenants.command("remove")
+@tenants.command("remove", short_help="Remove a tenant that has no documents")
 @STATE
 @click.argument("name")
 @JSON

@@ -23,7 +23,7 @@ from ragseal.runtime.terminal import JSON, Teaching, tell_result
 NAME_BYTES = 8  #: of chance in a worker's name
 
 
-@click.group(cls=Teaching)
+@click.group(cls=Teaching, short_help="Make proofs on other machines")
 def worker() -> None:
     """Make a provider's proofs on other machines.
 
@@ -31,7 +31,7 @@ def worker() -> None:
     """
 
 
-@worker.command()
+@worker.command(short_help="Make the key shared with workers")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @JSON
 def key(file: Path, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def key(file: Path, as_json: bool) -> None:
     tell_result(as_json, {"key_file": str(file)}, f"made {file}: copy it to each worker's machine, mode 0600")
 
 
-@worker.command()
+@worker.command(short_help="Prove what lies in a database")
 @click.argument("database")
 @click.option("--key", "key_file", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE",
               help="The key that this worker and its provider share (`worker key`).")  # fmt: skip

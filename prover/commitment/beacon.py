@@ -175,7 +175,7 @@ class Beacon:
         """Whether a window could open now, were none open: the beacon is complete, indices are thinned, it is time."""
         policy = window.manifest.policy
         complete = window.stage is Stage.SEALED and not window.missing()
-        thinned = window.thinning is not None or not policy.coined
+        thinned = window.thinning is not None or not window.manifest.coins
         return complete and thinned and policy.opens <= self._clock() <= policy.opens_by
 
     async def run(self) -> None:
@@ -216,7 +216,7 @@ class Beacon:
         while not await self._until(lambda: not window.missing(), self._patience(), window):
             self._check_time(window)
             log.warning("beacon: waiting for %s to open", ", ".join(window.missing()))
-        if window.manifest.policy.coined and window.thinning is None:
+        if window.manifest.coins and window.thinning is None:
             thinning = await asyncio.to_thread(self._thin, window)
             await self._append(lambda: thinning)
             await asyncio.to_thread(self._secrets.get, window.digest)  # thinned, before anybody asks

@@ -99,7 +99,6 @@ def _spelling(names: list[str], wanted: list[str]) -> str:
     def bare(name: str) -> str:
         return "".join(one for one in name if one.isprintable() and not one.isspace()).casefold()
 
-    known = {bare(one) for one in wanted} - set(wanted)
-    known |= {one.casefold() for one in wanted}
+    known = {bare(one) for one in wanted} | {one.casefold() for one in wanted}
     near = [name for name in names if name not in wanted and bare(name) in known]
     return f"it has {near[0]!r}: write the name alone, without blanks, in small letters" if near else ""

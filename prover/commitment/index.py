@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import io
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.scores import ScoreMatrix, score_matrix
+from ragseal.generators.sentences import Sentences
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
@@ -145,6 +146,23 @@ class Version:
         if self.thinned is None:
             raise CommitmentError(f"the index of tenant {self.tenant!r} is not thinned yet: the window is not open")
         return Columns(thin(self.matrix, self.thinned.hidden), self.thinned.blinders, self.thinned.public.columns)
+
+    @cached_property
+    def documents(self) -> dict[str, tuple[int, ...]]:
+        """Slots by document, in order of ids; one that fills several slots is one document."""
+        found: dict[str, list[int]] = {}
+        for slot, content in self.texts.items():
+            found.setdefault(content.id, []).append(slot)
+        return {name: tuple(sorted(own)) for name, own in sorted(found.items())}
+
+    def document_text(self, own: Sequence[int]) -> str:
+        """What the document in these slots says."""
+        return "\n".join(self.texts[slot].text for slot in own)
+
+    @cached_property
+    def sentences(self) -> Sentences:
+        """The documents' sentences made ready for questions, once; in the order of ``documents``."""
+        return Sentences(map(self.document_text, self.documents.values()))
 
     @cached_property
     def tree(self) -> MerkleTree:

@@ -20,6 +20,7 @@ from ragseal.ledger.log import Log
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.base.check_report import Report
 from ragseal.prover.fsck.files_check import check_files, check_matrices, holds_anything
+from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.fsck.window_check import check_links, check_unknown_windows, check_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.provider.backends import Backends
@@ -68,6 +69,8 @@ def examine(provider: Provider, whole: bool, progress: Progress = nothing) -> Re
     with report.guard(DATABASE):
         check_database(state, whole, report)
     check_ledger(state, provider.ledger, report, progress)
+    if whole:
+        check_keys(state.keys_directory, report, progress)
     with report.guard(DATABASE):
         check_unknown_windows(state, journal, report)
     for window in journal.history.windows.values():
@@ -119,7 +122,7 @@ def examine_folder(
         return broken
     try:
         tools = assemble(state, lambda _: None)
-    except AuditError as error:  # of what computes, which is no part of the folder
+    except AuditError as error:  # what computes is away, or the settings name what there is not
         return _without_tools(state, whole, broken, error)
     try:
         provider = Provider(state, tools)
@@ -139,6 +142,6 @@ def _without_tools(state: State, whole: bool, report: Report, missing: AuditErro
     with report.guard(DATABASE):
         check_database(state, whole, report)
     if missing is not None:
-        report.missed(f"ledger and windows: {missing}")
+        report.failed("ledger and windows", missing)
     state.close()
     return report

@@ -40,7 +40,7 @@ from ragseal.prover.storage.rollback import refuse_rollback
 from ragseal.prover.storage.schema import schema_of_another
 from ragseal.prover.storage.state import COPY, LEDGER, SETTINGS, Settings, State
 from ragseal.runtime.edges.databases import why_database
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 from ragseal.runtime.progress import nothing
 
 LEVELS = 8  #: of folders in a backup; one of ours has three
@@ -110,7 +110,10 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
         return told
     windows, documents = purged
     values = {**told.values, "windows_purged": windows, "documents_purged": documents}
-    return Told(values, f"{told.text}; {windows} windows and {documents} documents of it have no key any more: purged")
+    return Told(
+        values,
+        f"{told.text}; purged, since no key is left: {counted(windows, 'window')} and {counted(documents, 'document')}",
+    )
 
 
 def _let_go_on(target: Path, left: Remains | None, attempt: str, secret: bool) -> None:
@@ -265,7 +268,7 @@ def _put_back(made: Path, target: Path, known: Known, left: Remains | None, now:
             text += "; later entries were signed by a key that it does not know, and are lost: nobody knows how many"
         elif lost:
             text += f"; {lost} later entries were signed and are lost"
-    text += f"; {unproven} records have no proof yet, which audits ask for" if unproven else ""
+    text += f"; without a proof yet, which audits ask for: {counted(unproven, 'record')}" if unproven else ""
     return Told(values, f"{text}. Accounts, documents, auditors and erasures are those of the moment of the copy")
 
 
@@ -275,7 +278,9 @@ def _held(ledger: Log, history: History) -> str:
     said = f"ends with entry {ledger.size}" if ledger.size else "has an empty log"
     if windows:
         last = windows[-1]
-        said += f", in window {last.manifest.window} ({last.stage.name.lower()}, {len(last.records)} records)"
+        said += (
+            f", in window {last.manifest.window} ({last.stage.name.lower()}, {counted(len(last.records), 'record')})"
+        )
         if last.time:
             said += f", at {when(last.time)}"
     return said

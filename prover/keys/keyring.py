@@ -27,6 +27,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.prover.keys.sums import keep_sum
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
 from ragseal.runtime.durable import place_durably
 from ragseal.runtime.edges.filesystem import why
@@ -168,6 +169,7 @@ class KeyRing(Generic[V, A]):
         incoming = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._directory))
         try:
             made = install_key(zkey, self.cls, incoming)
+            keep_sum(made.directory)
             if made.digest != announced:
                 raise ProofError(f"the key received is {made.digest.hex()}, announced was {announced.hex()}")
             self._check(made.zkey, powers)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.answers import Answering, AnswersReport, answers_period
+from ragseal.accounting.answers import AnswersReport, answers_period
+from ragseal.accounting.claims import claim_of
 from ragseal.accounting.rounding import upward
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
@@ -105,8 +107,8 @@ def choice(cls: AttestationClass, gain: int, wish: Wish) -> Choice:
     )  # fmt: skip
     check_policy(policy, cls, policy.class_digest)
     every = wish.n_max * wish.accounts
-    found = answers_period([Answering("", policy, cls, every, every)], wish.delta)
-    alone = answers_period([Answering("", policy, cls, wish.n_max, wish.n_max)], wish.delta).plain.epsilon
+    found = answers_period([Spent("", policy, cls, wish.n_max, b"", wish.accounts, every)], wish.delta)
+    alone = claim_of(policy).alone(policy, cls, wish.accounts).epsilon
     return Choice(cls, policy, found, alone, documents_for(cls, gain, HALF), documents_for(cls, gain, MOST))
 
 

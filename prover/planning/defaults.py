@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.accounting.delivered import Delivered
+from ragseal.accounting.delivered_words import hidden_in_words
 from ragseal.accounting.guess import presence_odds, times
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
@@ -21,7 +22,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy, max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, hidden_in_words, least_gain
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, least_gain
 from ragseal.prover.planning.candidates import Window
 from ragseal.prover.planning.chance import at
 from ragseal.prover.planning.lottery import up_to_one, whole_gain

@@ -17,13 +17,14 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import ONE_SIDED
-from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy, max_gain
+from ragseal.kernel.policy import Policy, check_policy, max_gain
 from ragseal.prover.commitment.policy_file import cosine_text
-from ragseal.prover.planning.budgets import Budget, Cost, bound_name, cost, least_gain
+from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.dial import Dial, dial_of_lottery, dial_of_noise
 from ragseal.prover.planning.lottery import spread, up_to_one, whole_gain
@@ -58,7 +59,7 @@ class Point:
     @property
     def bound_in_words(self) -> str:
         """The same with its name."""
-        return f"{bound_name(self.budget)} {upward(self.bound)}"
+        return f"{self.budget.planned.bound} {upward(self.bound)}"
 
     @property
     def cls(self) -> AttestationClass:
@@ -115,7 +116,7 @@ class Point:
     def policy_file(self, version_every: int = 0) -> str:
         """policy.toml of this point, for `commit`; ``version_every``: seconds between versions of a live index."""
         chosen, budget = self.candidate, self.budget
-        coin = "" if budget.unseen is None else f'unseen = {budget.unseen!r}\nestimate = "report"\n'
+        coin = budget.planned.policy_lines(budget.unseen)
         return (
             f'class = "{self.cls.name}"\nclaim = "{budget.claim}"\n{coin}'
             f"lo = {cosine_text(chosen.window.lo)}\nhi = {cosine_text(chosen.window.hi)}\ngain = {chosen.gain}\n"
@@ -188,7 +189,7 @@ class Planner:
             epsilon_account="1",
             theta="9/10",
             tau=1,
-            gate=budget.claim == EVERY_LIST,
+            gate=form_of(budget.claim).counted,
             unit="slot",
             chunks_max=1,
             period_start=0,
@@ -277,7 +278,7 @@ class Planner:
 
     def _within(self, target: float, dial: Dial) -> int:
         """The largest place whose bound is at most ``target``; 0 if none."""
-        if dial.budget.unseen is not None:
+        if dial.budget.planned.direct:
             place = dial.of_return(target)
             return place if place >= dial.least else 0
         low, high = dial.least - 1, dial.most + 1

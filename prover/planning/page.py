@@ -9,15 +9,14 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragseal.accounting.guess import STRONG, absence_in_words, best_guess, presence_odds, return_in_words
-from ragseal.accounting.rounding import for_people, per_cent, upward
+from ragseal.accounting.claims import planned
+from ragseal.accounting.guess import STRONG
+from ragseal.accounting.rounding import for_people
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.runtime import face
 from ragseal.runtime.edges.filesystem import why
 
@@ -52,8 +51,8 @@ def cell(row: Mapping[str, Any], name: str) -> str:
     value = row[name]
     if value is None:
         return "-"
-    if name == "k_max" and row["claim"] == UNTIL_DELIVERED:
-        return "any"
+    if name == "k_max":
+        return planned(row["claim"]).accounts(row)
     if name in ("hidden_share", "listed_by_chance"):
         return f"{value:.1%}"
     if name == "window":
@@ -99,19 +98,19 @@ def _drawn(plan: Mapping[str, Any], lines: Mapping[tuple[Any, ...], list[Mapping
 
     figure, axes = plt.subplots(figsize=(9, 5.5))
     for (claim, law, K, lo, hi, n_max, k_max), rows in lines.items():
-        delivered = claim == UNTIL_DELIVERED
-        rows.sort(key=_traded)
+        how = planned(claim)
+        rows.sort(key=how.traded)
         axes.errorbar(
-            [_traded(row) for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
-            marker="o", markersize=3, capsize=2, linewidth=1, linestyle="-" if delivered else "--",
-            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {'any accounts' if delivered else f'{k_max} x {n_max}'}",
+            [how.traded(row) for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
+            marker="o", markersize=3, capsize=2, linewidth=1, linestyle=how.line,
+            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {how.label(n_max, k_max)}",
         )  # fmt: skip
     axes.axhline(plan["noise_free"]["ndcg10"], color="grey", linestyle=":")
     best = plan["recommended"] or plan["nearest"]
     if best:
         name = "recommended" if plan["recommended"] else "nearest"
         ink = plt.rcParams["text.color"]
-        axes.plot([_traded(best)], [best["ndcg10"]], "*", markersize=16, color=ink, label=name)
+        axes.plot([planned(best["claim"]).traded(best)], [best["ndcg10"]], "*", markersize=16, color=ink, label=name)
     axes.set(
         xscale="log", xlabel="until delivered: return; every list: epsilon, as an audit reports it", ylabel="nDCG@10",
         title="Privacy against answers (full: until delivered; dashed: every list; dotted: without noise)",
@@ -122,28 +121,6 @@ def _drawn(plan: Mapping[str, Any], lines: Mapping[tuple[Any, ...], list[Mapping
     figure.savefig(out, format="png", dpi=120, bbox_inches="tight")
     plt.close(figure)
     return out.getvalue()
-
-
-def _traded(row: Mapping[str, Any]) -> float:
-    """What a row gives for its answers: the return, as epsilon is unseen whatever is answered, or epsilon."""
-    return float(row["return"] if row["claim"] == UNTIL_DELIVERED else row["epsilon"])
-
-
-def headline(row: Mapping[str, Any]) -> str:
-    """What a row's policy promises, in one sentence for the banner."""
-    if row["claim"] == UNTIL_DELIVERED:
-        return f"Any number of accounts {absence_in_words(row['unseen'])} (unseen {upward(row['unseen'])})."
-    return f"The attacker's best guess from even odds: up to {guess(row)} (epsilon {upward(row['epsilon'])})."
-
-
-def guess(row: Mapping[str, Any]) -> str:
-    """How often somebody guesses right at most, from even odds, under a row's policy.
-
-    Under until-delivered: whether a document is there that was not handed to anybody of the coalition.
-    """
-    if row["claim"] == UNTIL_DELIVERED:
-        return f"{presence_odds(row['unseen'])[0]:g} %"
-    return per_cent(best_guess(row["epsilon"], float(Fraction(row["delta"]))))
 
 
 def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
@@ -159,31 +136,13 @@ def sentences(plan: Mapping[str, Any], now: float) -> list[str]:
         return [*out, "Nothing would be bounded: no policy was found.", "The reasons are below."]
     quality = f"answers reach nDCG@10 {shown['ndcg10']:.3f} of {plan['noise_free']['ndcg10']:.3f} without noise."
     which = "recommended" if best else "nearest to the target"
-    if shown["claim"] == UNTIL_DELIVERED:
-        return [
-            *out,
-            f"Bounded would be what any accounts learn about any one document until it is delivered to them: unseen "
-            f"{upward(shown['unseen'])} at delta {shown['delta']}, under the policy that is {which}; beside it stands "
-            f"{return_in_words(shown['return'])}.",
-            f"Any number of accounts {absence_in_words(shown['unseen'])}; {shown['hidden_share']:.1%} of the documents "
-            f"are found by nobody; {quality}",
-        ]
-    row = f"{shown['k_max']} {'account' if shown['k_max'] == 1 else 'accounts'} with {shown['n_max']} questions each"
-    weak = "little" if shown["epsilon"] > STRONG else "something"
-    return [
-        *out,
-        f"Bounded would be what {row} learn about any one document: epsilon {_bound(shown['epsilon'])} at delta "
-        f"{shown['delta']}, under the policy that is {which}.",
-        f"That promises {weak}: from even odds they may guess right in up to {guess(shown)} of all cases; {quality}",
-    ]
-
-
-def _bound(value: Any) -> str:
-    return for_people(value, bound=True)
+    return [*out, *planned(shown["claim"]).sentences(shown, which, quality)]
 
 
 def _shown(row: Mapping[str, Any], name: str) -> str:
-    return guess(row) if name == "guess" else cell(row, name).replace(" +- ", "\u00a0\u00b1\u00a0")
+    return (
+        planned(row["claim"]).guess(row) if name == "guess" else cell(row, name).replace(" +- ", "\u00a0\u00b1\u00a0")
+    )
 
 
 def _image(picture: bytes | None, night: bytes | None) -> str:
@@ -231,9 +190,9 @@ def page(plan: Mapping[str, Any], picture: bytes | None, now: float, night: byte
     best = plan["recommended"]
     shown = best or plan["nearest"]
     head = "Recommended policy" if best else "The target cannot be met; the nearest policy"
-    bound = 0.0 if not best else best["unseen"] if best["claim"] == UNTIL_DELIVERED else best["epsilon"]
+    bound = planned(best["claim"]).protects(best) if best else 0.0
     tone = "mid" if bound > STRONG else "good" if best else "bad"
-    strength = f'<p class="guess">{escape(headline(shown))}</p>' if shown else ""
+    strength = f'<p class="guess">{escape(planned(shown["claim"]).headline(shown))}</p>' if shown else ""
     marked = [shown] if shown else []
     file = f"<h2>{head}</h2><pre>{escape(shown['policy'])}</pre>" if shown else ""
     body = (

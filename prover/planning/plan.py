@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import one_index_classes
 from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.noise import one_sided
 from ragseal.kernel.params import ONE_SIDED
-from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Window, left_out, ready, shapes
@@ -27,14 +27,12 @@ from ragseal.prover.planning.workload import load_workload
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 #: By the kind of noise, in units of its scale.
 SCALES = {
-    "gaussian": (1.0, 2.0, 4.0, 6.0, 8.0),
+    "gaussian": (0.25, 0.5, 1.0, 2.0, 4.0),
     "geometric": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
     "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
-QUICK_SCALES = {"gaussian": (1.0, 4.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
+QUICK_SCALES = {"gaussian": (0.5, 2.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
-#: K where none is given, as far as there are classes: the lottery's have 32 and 50.
-RETURNED = {UNTIL_DELIVERED: (10, 32, 50), EVERY_LIST: (10, 50)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -130,7 +128,7 @@ def make_plan(
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
     used = {}
     for claim in claims:
-        found = shapes(classes, _laws(claim, laws), returned or RETURNED[claim], work.documents)
+        found = shapes(classes, _laws(claim, laws), returned or planned(claim).returned, work.documents)
         used[claim] = found if returned else ready(found)
     planner = Planner(work, model.dimension, trial.draws, progress=progress)
     points, advices = [], {}
@@ -151,27 +149,13 @@ def make_plan(
         )
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
-    if claims[0] == UNTIL_DELIVERED:
-        if not returned:
-            reasons.append(
-                f"returning more slots costs no epsilon under this claim and gives better answers: --returned {MORE} "
-                "says what a class for it would reach"
-            )
-        reasons.append(
-            "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
-            "(another unseen or auditor, or --new-coins) adds unseen again"
-        )
-    if EVERY_LIST in claims:
-        reasons.append(
-            f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
-            "windows of the period"
-        )
+    reasons += [one for claim in claims for one in planned(claim).reasons(0 if returned else MORE)]
     every = 0
     best = advice.recommended or advice.nearest
     if best is not None and live is not None:
         progress("measuring a version of the index", 0, 0)
         cls = best.cls
-        cost = live.cost_of(cls, model.dimension, best.budget.unseen is not None)
+        cost = live.cost_of(cls, model.dimension, best.budget.hidden > 0)
         every, said = tick_costs.advice(cls, cost, live.tenants)
         reasons.append(said)
     return {
@@ -188,12 +172,12 @@ def make_plan(
 
 
 def _laws(claim: str, laws: Sequence[str]) -> list[str]:
-    """Those that bound anything under a claim: one-sided noise and the lottery say nothing about every list.
+    """Those that bound anything under a claim.
 
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if claim == UNTIL_DELIVERED or not (one_sided(law) or law == LOTTERY)]
+    found = [law for law in laws if planned(claim).bounds(law)]
     if not found:
         alone = f"{ONE_SIDED} noise has" if any(map(one_sided, laws)) else "the lottery has"
         raise ConfigurationError(

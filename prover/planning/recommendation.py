@@ -6,22 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragseal.accounting.delivered_words import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning import lottery
-from ragseal.prover.planning.budgets import (
-    ACCOUNTS,
-    RETURN,
-    Budget,
-    bound_name,
-    chance_in_words,
-    hidden_in_words,
-    return_in_words,
-    unseen_in_words,
-)
+from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Shape, Window
 from ragseal.prover.planning.frontier import Planner, Point
+from ragseal.prover.planning.levels import few_levels
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given under claim every-list
 CONFIRMED = 3  #: candidates that are measured again before one is recommended
@@ -38,7 +31,7 @@ class Target:
 
     def limit(self, budget: Budget) -> float | None:
         """Of the bound that the claim's dial changes."""
-        return self.epsilon if budget.unseen is None else self.returned
+        return {"epsilon": self.epsilon, "return": self.returned}[budget.planned.bound]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,8 @@ def advise(
     """The best policy for a target: the least epsilon (of until-delivered, return) for an nDCG@10, or the best answers
     within one."""
     ceiling = planner.noise_free(max(shape.cls.K for shape in used)).ndcg10
-    reasons = [f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; {_against(budget)}"]
+    against = budget.planned.against(budget.n_max, budget.k_max, budget.delta)
+    reasons = [f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; {against}"]
     if target.limit(budget) is None and target.ndcg10 is None:
         target, why = _default(budget, ceiling)
         reasons.append(f"no target was given: {why} is taken")
@@ -76,25 +70,13 @@ def advise(
     return _reaching(planner, target.ndcg10, used, windows, budget, ceiling, reasons)
 
 
-def _against(budget: Budget) -> str:
-    """Whom the guarantee holds against."""
-    if budget.unseen is None:
-        return (
-            f"the coalition is {budget.k_max} accounts of {budget.n_max} queries each, {budget.queries} in all, at "
-            f"delta {budget.delta}"
-        )
-    return (
-        f"the claim {budget.claim} holds against any accounts and queries, at delta {budget.delta} for {ACCOUNTS} "
-        f"accounts of {budget.n_max} queries; its epsilon is unseen, which depends on neither number and on no answer"
-    )
-
-
 def _default(budget: Budget, ceiling: float) -> tuple[Target, str]:
     """What is aimed at without a target, and how it is said."""
-    if budget.unseen is None:
+    usual = budget.planned.usual
+    if usual is None:
         wanted = DEFAULT_SHARE * ceiling
         return Target(ndcg10=wanted), f"{DEFAULT_SHARE:.0%} of the noise-free nDCG@10, {wanted:.3f},"
-    return Target(returned=RETURN), f"return {RETURN:g} beside unseen {budget.unseen:g}"
+    return Target(returned=usual), f"{budget.planned.bound} {usual:g} beside unseen {budget.unseen:g}"
 
 
 def _reaching(
@@ -132,7 +114,7 @@ def _within(
     planner: Planner, target: Target, used: Sequence[Shape], windows: Sequence[Window], budget: Budget, ceiling: float,
     reasons: list[str],
 ) -> Advice:  # fmt: skip
-    limit, name = target.limit(budget), bound_name(budget)
+    limit, name = target.limit(budget), budget.planned.bound
     assert limit is not None
     found = planner.for_bound(limit, used, windows, budget)
     if not found:
@@ -170,7 +152,7 @@ def _drawn(one: Shape | Point) -> bool:
 
 def _both_kinds(used: Sequence[Shape], budget: Budget) -> bool:
     """Whether laws with noise and the lottery were compared, under a claim that holds for both."""
-    return budget.unseen is not None and len(set(map(_drawn, used))) == 2
+    return budget.planned.bounds(LOTTERY) and len(set(map(_drawn, used))) == 2
 
 
 def _otherwise_within(planner: Planner, best: Point, found: Sequence[Point], limit: float) -> str:
@@ -178,10 +160,10 @@ def _otherwise_within(planner: Planner, best: Point, found: Sequence[Point], lim
     kind = "law with noise" if _drawn(best) else "lottery"
     other = next((point for point in found if _drawn(point) != _drawn(best)), None)
     if other is None:
-        return f"no {kind} stays within {bound_name(best.budget)} {limit:g} in what was compared"
+        return f"no {kind} stays within {best.budget.planned.bound} {limit:g} in what was compared"
     q = planner.again(other).quality
     return (
-        f"the best {kind} within the same {bound_name(best.budget)} reaches nDCG@10 {q.ndcg10:.3f} +- "
+        f"the best {kind} within the same {best.budget.planned.bound} reaches nDCG@10 {q.ndcg10:.3f} +- "
         f"{q.ndcg10_se:.3f}, measured under the same draws of coins: {describe(other)}"
     )
 
@@ -220,9 +202,14 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     ]
     if q.ndcg10 < USELESS_SHARE * ceiling:
         reasons.append(
-            f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; {_cheaper(point)}"
-            f"allow a larger {bound_name(point.budget)}, or plan with --ndcg to see what useful answers cost"
+            f"these answers are of little use: {q.ndcg10 / ceiling:.0%} of the noise-free nDCG@10; "
+            f"{point.budget.planned.cheaper}allow a larger {point.budget.planned.bound}, or plan with --ndcg to see "
+            "what useful answers cost"
         )
+    chosen = point.candidate
+    few = few_levels(chosen.cls, chosen.window.lo, chosen.window.hi, chosen.gain)
+    if few is not None:
+        reasons.append(few.in_words)
     if not point.candidate.shape.available:
         cls = point.cls
         reasons.append(
@@ -239,15 +226,11 @@ def _file_of(cls: AttestationClass) -> str:
     return "ranked_classes.toml" if isinstance(cls, RankedClass) else "classes.toml"
 
 
-def _cheaper(point: Point) -> str:
-    return "ask fewer queries, " if point.delivered is None else "return more (--returned), "
-
-
 def describe(point: Point) -> str:
     """A policy in one line."""
     cls, chosen = point.cls, point.candidate
     lo, hi = chosen.window.cosines
-    coin = "" if point.budget.unseen is None else f"unseen {point.budget.unseen:g}, "
+    coin = point.budget.planned.described(point.budget.unseen)
     own = f"prizes {chosen.prizes} of {1 << cls.m:,}" if point.scale is None else f"scale {point.scale:.3g}"
     return (
         f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain "

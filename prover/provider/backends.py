@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ragseal.backends.mechanism import Engine
 from ragseal.embedder import Embedder
-from ragseal.generators import ExtractiveGenerator, Generator
+from ragseal.generators import Generator, SentenceGenerator
 from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.base.randomness import Draw
@@ -39,12 +39,8 @@ class Backends:
     estimate_keys: Sequence[BlockKeys] = ()
     thinning_keys: ThinningKeys | None = None  #: needed by windows whose claim has a coin
     documents: Callable[[], Embedder] | None = None  #: makes one of documents' own: texts of one embedder queue up
-    generator: Generator | None = None  #: of answers in words; None: sentences of the texts, chosen by the embedder
+    generator: Generator | None = None  #: of answers in words; None: sentences of the texts
 
     def writer(self) -> Generator:
         """What answers in words are written by."""
-        return self.generator or ExtractiveGenerator(self.apart())
-
-    def apart(self) -> Embedder:
-        """An embedder that queries do not wait for: while documents are read, accounts would see how many they are."""
-        return self.embedder if self.documents is None else self.documents()
+        return self.generator or SentenceGenerator()

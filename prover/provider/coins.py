@@ -67,7 +67,7 @@ class Coins:
 
     def load_key(self, window: Window) -> None:
         """Load what thins a window, if its claim has a coin.  Raises UnavailableError: no key."""
-        if window.manifest.policy.coined:
+        if window.manifest.coins:
             load = self.keys().backend if self.workers is None else self.keys().check_held
             load(window.manifest.coin.key_digest)
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ragseal.accounting.claims import claim_of
 from ragseal.generators import Generator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
@@ -105,7 +106,7 @@ class Provider:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
-        return load_update(self.state, window.updates[number - 1][1], window.manifest.policy.coined)
+        return load_update(self.state, window.updates[number - 1][1], bool(window.manifest.coins))
 
     def _load_enrolments(self, key: bytes) -> OpenEnrolments:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
@@ -214,7 +215,7 @@ class Provider:
                 progress,
             )
             self.journal.history.check_manifest(made.signed)
-            if agreed is not None and (policy.coined or policy.answers):  # all accounts' queries count for delta
+            if agreed is not None and claim_of(policy).all_accounts_count:
                 agreed.check_accounts(places(made.signed.manifest))
             window_secrets.store_window(self.state, made)
         return made.signed

@@ -18,7 +18,7 @@ from ragseal.prover.commitment import registry
 from ragseal.prover.commitment.room import RESERVE
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.window import Stage, Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 CLOCK_SKEW = 120  #: seconds that the clock may lie behind the newest entry of the ledger
 OPENS_AFTER = 300  #: seconds from its policy's opening time in which a window opens where nothing is wrong
@@ -29,13 +29,14 @@ WHATS = (
     "ledger", "disk", "proofs", "workers", "keys", "window", "ticks", "next", "clock", "witness", "sync", "purge",
     "auditor", "accounts",
 )  # fmt: skip
+DAMAGED = "damaged"  #: a folder that cannot be opened, of which nothing else is known
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
     """One thing that is wrong, for people and by name."""
 
-    what: str  #: of WHATS
+    what: str  #: of WHATS, or DAMAGED
     text: str
 
 
@@ -49,6 +50,9 @@ class Running:
     witness_age: int | None = None  #: seconds since the newest cosignature of a named witness; -1: none came yet
     syncs: Sequence[str] = ()  #: sources that are followed and cannot be read now, and why
     purge: str = ""  #: why what is to be purged is not purged
+    #: Of answers in words, as :meth:`ragseal.prover.answers.missed.Missed.shares` has it.  Nothing of WHATS: metrics
+    #: tell those, and who reads them would learn of documents.
+    missed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -114,8 +118,8 @@ def _proofs(provider: Provider, proving: dict[str, Any] | None) -> Iterator[Wron
     if proving is None:
         return
     if proving["failing"]:
-        causes = "; ".join(f"{number} records: {cause}" for cause, number in proving["causes"].items())
-        yield Wrong("proofs", f"proofs of {proving['failing']} records fail and are tried again ({causes})")
+        causes = "; ".join(f"{counted(number, 'record')}: {cause}" for cause, number in proving["causes"].items())
+        yield Wrong("proofs", f"proofs of {counted(proving['failing'], 'record')} fail and are tried again ({causes})")
     if proving["trouble"]:
         yield Wrong("workers", f"no proofs are made by workers: {proving['trouble']}")
 

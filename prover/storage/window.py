@@ -216,7 +216,7 @@ class Window:
 
     def add_thinning(self, message: Thinning) -> None:
         """Raises CommitmentError: no coin, twice, before the beacon is complete, or not of the manifest's tenants."""
-        if not self.manifest.policy.coined:
+        if not self.manifest.coins:
             raise CommitmentError(f"the window's claim {self.manifest.policy.claim} has no coin: nothing is thinned")
         if self.stage is not Stage.SEALED or self.missing() or self.thinning is not None:
             raise CommitmentError("indices are thinned once, after the beacon's last opening")
@@ -228,7 +228,7 @@ class Window:
         """Raises CommitmentError: opened twice, not thinned, or with another beacon than the openings give."""
         if self.stage is not Stage.SEALED:
             raise CommitmentError("a window opens once, after its beacon is sealed")
-        if self.manifest.policy.coined and self.thinning is None:
+        if self.manifest.coins and self.thinning is None:
             raise CommitmentError("a window whose claim has a coin opens after its indices are thinned")
         if message.beacon != self.seal_value():
             raise CommitmentError("the window opens with a beacon different from what its openings give")
@@ -247,7 +247,7 @@ class Window:
             raise CommitmentError("the window's closing time has passed")
         if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
             raise CommitmentError("the update is not of the manifest's tenants")
-        if any(bool(one.proof_digests) != self.manifest.policy.coined for one in message.tenants):
+        if any(bool(one.proof_digests) != bool(self.manifest.coins) for one in message.tenants):
             raise CommitmentError("an update has proofs about hidden slots if the claim has a coin, and only then")
         self.updates.append((index, message))
         self.numbers |= {message.index_digest(one.tenant): message.number for one in message.tenants}

@@ -17,14 +17,15 @@ from ragseal.accounting.answers import (
     COMPOSED,
     MOST_COMPOSED,
     PURE,
-    Answering,
     OneAnswer,
     answers_period,
     composed,
     one_answer,
     tail_ratio,
 )
-from ragseal.accounting.period import Spent, account_period
+from ragseal.accounting.claims import named
+from ragseal.accounting.period import account_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
@@ -249,7 +250,7 @@ def policy(**changes: object) -> Policy:
 
 
 def test_a_period_counts_every_answer_and_the_filter_only_those_of_one_document() -> None:
-    windows = [Answering("w1", policy(), CLS, 60, 12), Answering("w2", policy(participations=7), CLS, 60, 30)]
+    windows = [Spent("w1", policy(), CLS, 60, answered=12), Spent("w2", policy(participations=7), CLS, 60, answered=30)]
     found = answers_period(windows, DELTA)
     one = one_answer(CLS, build_table(CLS.law), 4, 2)
     assert found.plain.answers == 42
@@ -257,19 +258,19 @@ def test_a_period_counts_every_answer_and_the_filter_only_those_of_one_document(
     assert found.filtered.answers == found.participations == 7
     assert found.filtered.pure == pytest.approx(7 * one.absent)
     assert found.plain.epsilon <= found.plain.pure
-    more = answers_period([*windows, Answering("w3", policy(gain=8), CLS, 60, 0)], DELTA)
+    more = answers_period([*windows, Spent("w3", policy(gain=8), CLS, 60, answered=0)], DELTA)
     assert more.plain.pure > found.plain.pure  # every answer is charged as the worst window's
-    rows = answers.answers_odometer(windows, DELTA)
-    assert [row.answered for row in rows] == [12, 42]
-    assert rows[0].epsilon < rows[1].epsilon
+    rows = named(ANSWERS).odometer(windows, DELTA)
+    assert [row["answered"] for row in rows] == [12, 42]
+    assert rows[0]["epsilon"] < rows[1]["epsilon"]
 
 
 def test_filters_of_several_periods_add_up() -> None:
     """An auditor that looks further back than the policies do meets filters that began to count anew."""
     windows = [
-        Answering("w1", policy(participations=3), CLS, 60, 1),
-        Answering("w2", policy(participations=2, period_start=60, opens=60, closes=120), CLS, 60, 1),
-        Answering("w3", policy(participations=4, period_start=60, opens=60, closes=120), CLS, 60, 1),
+        Spent("w1", policy(participations=3), CLS, 60, answered=1),
+        Spent("w2", policy(participations=2, period_start=60, opens=60, closes=120), CLS, 60, answered=1),
+        Spent("w3", policy(participations=4, period_start=60, opens=60, closes=120), CLS, 60, answered=1),
     ]
     assert answers_period(windows, DELTA).participations == 3 + 4
     assert answers_period(windows[1:], DELTA).participations == 4
@@ -283,23 +284,30 @@ def test_windows_of_answers_have_no_epsilon_of_lists() -> None:
 
 
 def test_what_is_no_period_of_answers() -> None:
-    with pytest.raises(PolicyError, match="other claims"):
+    with pytest.raises(PolicyError, match="at least one window"):
         answers_period([], DELTA)
+    lists = replace(policy(), claim=EVERY_LIST, hi=5600, vocabulary=NO_VOCABULARY, words_max=0, participations=0)
+    with pytest.raises(PolicyError, match=r"make a claim other than answers, .*: w2; begin a new period"):
+        answers_period([Spent("w1", policy(), CLS, 4), Spent("w2", lists, CLS, 4)], DELTA)
     with pytest.raises(PolicyError, match="have probability"):
-        answers_period([Answering("w1", policy(), CLS, 60, 12)], Fraction(1, 1 << 80))
+        answers_period([Spent("w1", policy(), CLS, 60, answered=12)], Fraction(1, 1 << 80))
     with pytest.raises(PolicyError, match="smaller gain"):
         one_answer(CLS, build_table(CLS.law), 5000, 2)
     with pytest.raises(PolicyError, match="at least 1"):
         one_answer(CLS, build_table(CLS.law), 0, 2)
+    with pytest.raises(PolicyError, match="words_max must be at least 1"):
+        one_answer(CLS, build_table(CLS.law), 4, 0)
     with pytest.raises(PolicyError, match="whole steps"):
         one_answer(CLS, build_table("gaussian"), 4, 2)
+    with pytest.raises(PolicyError, match="geometric noise"):
+        one_answer(CLS, build_table("gaussian-128"), 4, 2)
 
 
 def test_the_order_of_windows_changes_no_number() -> None:
     """Of windows that share a filter the largest counts, and of documents the one of the most parts."""
     windows = [
-        Answering("w1", policy(participations=4, chunks_max=2), CLS, 60, 1),
-        Answering("w2", policy(participations=2), CLS, 60, 1),
+        Spent("w1", policy(participations=4, chunks_max=2), CLS, 60, answered=1),
+        Spent("w2", policy(participations=2), CLS, 60, answered=1),
     ]
     one, other = (answers_period(order, DELTA) for order in (windows, windows[::-1]))
     assert one == other
@@ -308,17 +316,17 @@ def test_the_order_of_windows_changes_no_number() -> None:
 
 def test_delta_is_spent_on_what_may_be_asked_and_what_was_answered() -> None:
     """Where the log shows more answers than accounts may ask for, all of them can be refused or end in a tail."""
-    few, many = (answers_period([Answering("w1", policy(), CLS, 60, n)], DELTA) for n in (60, 600))
+    few, many = (answers_period([Spent("w1", policy(), CLS, 60, answered=n)], DELTA) for n in (60, 600))
     assert many.items["refusals and tails"] == pytest.approx(10 * few.items["refusals and tails"])
     for found, most in ((few, 60), (many, 600)):
         left = DELTA - most * found.alone.lost
         assert found.plain.composed == composed(found.alone, most, left)
         assert found.items["composed loss"] == float(left)
     with pytest.raises(PolicyError, match="refusals and tails of 60 answers have probability"):
-        answers_period([Answering("w1", policy(), CLS, 60, 60)], 60 * few.alone.lost)
+        answers_period([Spent("w1", policy(), CLS, 60, answered=60)], 60 * few.alone.lost)
 
 
 def test_nobody_takes_part_in_more_answers_than_there_are() -> None:
-    found = answers_period([Answering("w1", policy(participations=50), CLS, 60, 3)], DELTA)
+    found = answers_period([Spent("w1", policy(participations=50), CLS, 60, answered=3)], DELTA)
     assert found.participations == 50
     assert found.filtered == found.plain

@@ -17,13 +17,13 @@ import pytest
 
 from ragseal.accounting.answers import (
     PURE,
-    Answering,
     OneAnswer,
     answers_period,
     composed,
     filtered_bound,
     one_answer,
 )
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import build_table
 from tests.accounting.test_answers import policy
@@ -191,9 +191,7 @@ def test_the_period_counts_parts() -> None:
     assert 3 * whole.part >= whole.absent
     delta = Fraction(1, 10**6)
     one, three = (
-        answers_period(
-            [Answering("w1", policy(), cls, 60, 12), Answering("w2", policy(chunks_max=parts), cls, 60, 12)], delta
-        )
+        answers_period([Spent(f"w{n}", policy(chunks_max=n), cls, 60, answered=12) for n in (1, parts)], delta)
         for parts in (1, 3)
     )
     assert (one.parts, three.parts) == (1, 3)
@@ -205,5 +203,5 @@ def test_the_period_counts_parts() -> None:
 
 def test_a_filter_that_lets_more_through_than_was_asked_adds_nothing() -> None:
     cls = load_classes()["ranked-tiny-one"]
-    found = answers_period([Answering("w1", policy(participations=100), cls, 60, 2)], Fraction(1, 10**6))
+    found = answers_period([Spent("w1", policy(participations=100), cls, 60, answered=2)], Fraction(1, 10**6))
     assert found.filtered == found.plain

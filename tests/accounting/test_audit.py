@@ -36,6 +36,7 @@ GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)
 RANKED = load_classes()["ranked-tiny-two"]
 RANKED_ONE = load_classes()["ranked-tiny-one"]
+STEPS = load_classes()["ranked-small-gaussian-10"]  # Gaussian noise in whole steps
 
 
 def audit(
@@ -116,7 +117,7 @@ def test_a_million_queries() -> None:
 
 @pytest.mark.parametrize("exponent", [4, 9, 20])
 @pytest.mark.parametrize(("shift", "n"), [(1, 100), (16, 1000), (256, 100), (700, 3)])
-@pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC, replace(RANKED, N=7488, K=10)], ids=lambda cls: cls.law)
+@pytest.mark.parametrize("cls", [GAUSSIAN, STEPS, GEOMETRIC, replace(RANKED, N=7488, K=10)], ids=lambda cls: cls.law)
 def test_routes_agree(cls: AttestationClass, shift: int, n: int, exponent: int) -> None:
     table, delta = build_table(cls.law), 10.0**-exponent
     # Straight at the routes: the named failures of n queries may exceed the smallest of these deltas.
@@ -172,6 +173,26 @@ def test_second_implementation_geometric(cls: AttestationClass, scale: int, shif
         1 / scale, sensitivity=shift, value_discretization_interval=1e-3, use_connect_dots=True
     ).self_compose(100)
     assert full(shift, 100, cls=cls).certified == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
+
+
+@pytest.mark.parametrize(("shift", "n"), [(16, 100), (64, 10), (256, 30)])
+def test_second_implementation_of_the_gaussian_in_whole_steps(shift: int, n: int) -> None:
+    module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    other = module.from_discrete_gaussian_mechanism(
+        128, sensitivity=shift, value_discretization_interval=1e-3 if shift > 100 else 1e-4, use_connect_dots=True
+    ).self_compose(n)
+    assert full(shift, n, cls=STEPS).epsilon == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
+
+
+def test_half_the_steps_of_half_the_sigma_cost_the_same() -> None:
+    """A shift of mu sigma costs what mu says, whichever table has the sigma; a fraction of a step is free."""
+    assert full(32, 100, cls=STEPS).epsilon == pytest.approx(full(64, 100).epsilon, rel=1e-3)
+    assert audit(32, 100, cls=STEPS).mu == audit(64, 100).mu == 2.5
+    width = (17 << STEPS.step_bits) - 1  # all but one unit of a seventeenth step
+    one = accounting.epsilon_audit(
+        STEPS, build_table(STEPS.law), scores=ScorePolicy(gain=1, lo=0, hi=width), k_max=1, n_max=30, delta=DELTA
+    )
+    assert one.shift == 16
 
 
 def test_shift_is_rounded_up() -> None:
@@ -337,7 +358,7 @@ def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
 
 def test_epsilon_grows_with_the_shift() -> None:
     """What lets windows of different gains be accounted at the largest shift among them."""
-    for cls in (GAUSSIAN, GEOMETRIC, RANKED):
+    for cls in (GAUSSIAN, STEPS, GEOMETRIC, RANKED):
         reports = [audit(shift, 50, cls=cls) for shift in (32, 33, 129)]
         for name in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
             found = [report.bound(name).epsilon for report in reports]

@@ -164,12 +164,22 @@ def test_bits_that_are_not_uniform_touch_one_query() -> None:
 
 
 @pytest.mark.parametrize("budget", [1e-3, 1e-8, 1e-14])
-@pytest.mark.parametrize(("law", "shift"), [("geometric", 64), ("geometric", 192), ("gaussian", 64), ("gaussian", 192)])
+@pytest.mark.parametrize(
+    ("law", "shift"),
+    [
+        ("geometric", 64),
+        ("geometric", 192),
+        ("gaussian", 64),
+        ("gaussian", 192),
+        ("gaussian-128", 32),
+        ("gaussian-128", 96),
+    ],
+)
 def test_second_implementation(law: str, shift: int, budget: float) -> None:
     module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     make = (
         (module.from_discrete_laplace_mechanism, 1 / 32) if law == "geometric"
-        else (module.from_discrete_gaussian_mechanism, 256)
+        else (module.from_discrete_gaussian_mechanism, 128 if law == "gaussian-128" else 256)
     )  # fmt: skip
     other = make[0](make[1], sensitivity=shift, value_discretization_interval=1e-4, use_connect_dots=True)
     R, _ = certified_return(build_table(law), shift, Fraction(budget), Fraction(0))

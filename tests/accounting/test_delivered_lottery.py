@@ -12,8 +12,9 @@ import pytest
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit, field_bias
 from ragseal.accounting.delivered import CoinThrows
 from ragseal.accounting.delivered_lottery import certified_return, ideal_return, lottery_delivered
-from ragseal.accounting.delivered_period import Coined, delivered_period, delivered_window
+from ragseal.accounting.delivered_period import delivered_period, delivered_window
 from ragseal.accounting.failures import every_list
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import usual_table
 from ragseal.kernel.errors import PolicyError
@@ -38,8 +39,8 @@ def policy(cls: LotteryClass = TINY, prizes: int = 0, **changes: object) -> Poli
     return simulator.policy(**{**own, **changes})
 
 
-def coined(name: str, queries: int, coins: bytes, cls: object = TINY, **changes: object) -> Coined:
-    return Coined(name, policy(**changes), cls, queries, coins)  # type: ignore[arg-type]
+def coined(name: str, queries: int, coins: bytes, cls: object = TINY, **changes: object) -> Spent:
+    return Spent(name, policy(**changes), cls, queries, coins)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 7, 5184])
@@ -111,7 +112,7 @@ def test_a_period_has_the_return_of_its_fewest_prizes_and_every_throw_of_coins()
 
 def test_windows_of_noise_and_of_the_lottery_share_a_period() -> None:
     noisy = simulator.policy(claim=UNTIL_DELIVERED, hidden=13, gate=False)
-    other = Coined("w2", noisy, simulator.CLS, 9, b"b")
+    other = Spent("w2", noisy, simulator.CLS, 9, b"b")
     found = delivered_period([coined("w1", 9, b"a"), other], DELTA)
     assert found.returned == max(delivered_period([one], DELTA / 2).returned for one in (coined("w1", 9, b"a"), other))
 

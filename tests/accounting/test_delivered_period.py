@@ -10,9 +10,12 @@ from fractions import Fraction
 
 import pytest
 
+from ragseal.accounting.claims import named
+from ragseal.accounting.claims.claim import MOST_ROWS, one_claim
 from ragseal.accounting.delivered import CoinThrows, together, until_delivered
-from ragseal.accounting.delivered_period import Coined, delivered_odometer, delivered_period
-from ragseal.accounting.period import MOST_ROWS, Spent, account_period, odometer
+from ragseal.accounting.delivered_period import delivered_period
+from ragseal.accounting.period import account_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
@@ -53,8 +56,8 @@ def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks
     )
 
 
-def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Coined:
-    return Coined(name, policy(cls, shift, **terms), cls, queries, next(THROWS))
+def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Spent:
+    return Spent(name, policy(cls, shift, **terms), cls, queries, next(THROWS))
 
 
 def test_one_window_is_what_the_accountant_says_of_it() -> None:
@@ -106,20 +109,20 @@ def test_different_coins_share_one_delta() -> None:
 
 def test_windows_that_share_a_throw_count_its_coins_once() -> None:
     first = coined("a")
-    later = [replace(coined(name), coin_period=first.coin_period) for name in ("b", "c")]
+    later = [replace(coined(name), coins=first.coins) for name in ("b", "c")]
     found = delivered_period([first, *later], DELTA)
     alone = delivered_period([first], DELTA)
     assert (found.periods, found.unseen) == (1, alone.unseen)
     assert found.listed_by_chance > alone.listed_by_chance
-    rows = delivered_odometer([first, later[0], coined("new"), later[1]], DELTA)
-    assert [row.periods for row in rows] == [1, 1, 2, 2]
+    rows = named(UNTIL_DELIVERED).odometer([first, later[0], coined("new"), later[1]], DELTA)
+    assert [row["periods"] for row in rows] == [1, 1, 2, 2]
 
 
 def test_a_throw_counts_once_over_classes_and_again_where_another_share_is_hidden() -> None:
     first = coined("a")
-    larger = replace(coined("b", LARGE), coin_period=first.coin_period)
+    larger = replace(coined("b", LARGE), coins=first.coins)
     assert delivered_period([first, larger], DELTA).unseen == delivered_period([first], DELTA).unseen
-    other = replace(coined("c", hidden=26), coin_period=first.coin_period)
+    other = replace(coined("c", hidden=26), coins=first.coins)
     found = delivered_period([first, other], DELTA)
     assert found.unseen == pytest.approx(math.log(256 / 13) + math.log(256 / 26))
 
@@ -133,9 +136,12 @@ def test_the_largest_document_counts_in_every_window() -> None:
 def test_a_period_does_not_mix_claims() -> None:
     every = replace(policy(), claim=EVERY_LIST, hidden=0, gate=True)
     with pytest.raises(PolicyError, match="mixes the claims every-list and until-delivered: begin a new period"):
-        delivered_period([coined(), Coined("b", every, SMALL, 1, b"")], DELTA)
+        one_claim([policy(), every])
+    assert one_claim([policy(), policy()]) == UNTIL_DELIVERED
+    with pytest.raises(PolicyError, match=r"make a claim other than until-delivered .*: b; begin a new period"):
+        delivered_period([coined(), Spent("b", every, SMALL, 1, b"")], DELTA)
     with pytest.raises(PolicyError, match="have no coin"):
-        delivered_period([Coined("b", every, SMALL, 1, b"")], DELTA)
+        delivered_period([Spent("b", every, SMALL, 1, b"")], DELTA)
     with pytest.raises(PolicyError, match="at least one window"):
         delivered_period([], DELTA)
 
@@ -162,28 +168,30 @@ def test_epsilon_is_unseen_and_nothing_where_no_return_follows() -> None:
 
 def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> None:
     windows = [coined(f"w{i}") for i in range(MOST_ROWS + 3)]
-    rows = delivered_odometer(windows, DELTA)
-    assert [row.window for row in rows] == ["(3 windows)", *(f"w{i}" for i in range(3, MOST_ROWS + 3))]
+    rows = named(UNTIL_DELIVERED).odometer(windows, DELTA)
+    assert [row["window"] for row in rows] == ["(3 windows)", *(f"w{i}" for i in range(3, MOST_ROWS + 3))]
     whole = delivered_period(windows, DELTA)
-    assert (rows[-1].unseen, rows[-1].returned, rows[-1].epsilon) == (whole.unseen, whole.returned, whole.epsilon)
-    assert [row.periods for row in rows] == list(range(3, MOST_ROWS + 4))
-    assert rows[0].queries == 300
-    assert [row.window for row in delivered_odometer([coined("a"), coined("b")], DELTA)] == ["a", "b"]
+    last = [rows[-1][name] for name in ("unseen", "returned", "epsilon")]
+    assert last == [whole.unseen, whole.returned, whole.epsilon]
+    assert [row["periods"] for row in rows] == list(range(3, MOST_ROWS + 4))
+    assert rows[0]["queries"] == 300
+    two = named(UNTIL_DELIVERED).odometer([coined("a"), coined("b")], DELTA)
+    assert [row["window"] for row in two] == ["a", "b"]
 
 
 def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
     """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
     ranked = load_classes()["ranked-mini-one-50"]
     odd, good = (
-        Coined(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
+        Spent(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
         for name, gain in (("odd", 1), ("good", 90))
     )
     assert (odd.policy.hmax(ranked), odd.policy.shift(ranked)) == (0, 1)
-    rows = delivered_odometer([odd, good], DELTA)
-    assert [math.isfinite(row.epsilon) for row in rows] == [True, True]
-    assert rows[0].returned < rows[1].returned
-    assert delivered_period([odd, good], DELTA).returned == rows[1].returned
+    rows = named(UNTIL_DELIVERED).odometer([odd, good], DELTA)
+    assert [math.isfinite(row["epsilon"]) for row in rows] == [True, True]
+    assert rows[0]["returned"] < rows[1]["returned"]
+    assert delivered_period([odd, good], DELTA).returned == rows[1]["returned"]
     two = load_classes()["ranked-mini-two-10"]
     spent = [Spent(one.window, replace(one.policy, claim=EVERY_LIST, hidden=0), two, 10) for one in (odd, good)]
     assert account_period(spent[:1], DELTA, 1).epsilon < account_period(spent, DELTA, 1).epsilon
-    assert len(odometer(spent, DELTA)) == 2
+    assert len(named(EVERY_LIST).odometer(spent, DELTA)) == 2

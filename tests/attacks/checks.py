@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting import answers
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.client import history
@@ -49,7 +50,6 @@ from ragseal.verifier.audit import findings, verification
 from ragseal.verifier.folder import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
-    answers,
     beacon,
     epsilon,
     estimate,
@@ -167,7 +167,7 @@ OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries befo
 CLAIM_OF_OPENINGS = Check(attestation.Openings, "check_claim")
 KEYWORDS_ALONE = Check(attestation, "check_keywords")
 READ_FROM = Check(Policy, "read_from", lambda self, root: root)
-ANSWERS_ALONE = Guard(answers, "_account", "make a claim other than")
+ANSWERS_ALONE = Guard(answers, "answers_period", "make a claim other than")
 
 # --- step 2: the window ----------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ TEXTS_COMMITTED = Guard(receipts, "_openings", "verify_inclusion")
 
 # --- step 11: epsilon ------------------------------------------------------------------------------------------------
 
-EPSILON_FINITE = Guard(epsilon, "check_period", "no finite epsilon follows")
+EPSILON_FINITE = Guard(epsilon, "check_period", "found.boundless")
 ADVERTISED = Guard(epsilon, "check_advertised", "advertises epsilon")
 
 # --- what a provider refuses of its accounts -------------------------------------------------------------------------
@@ -305,7 +305,7 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: in one of that auditor": ENTERED_BY_ITS_AUDITOR,
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "key: points that are multiples of each other": KEY_POINTS_RELATED,
-    "key: points that are equal or opposite": KEY_POINTS_ALIKE,
+    "key: points of G1 that are multiples of each other": KEY_POINTS_ALIKE,
     "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting import period
 from ragseal.accounting.audit import EpsilonReport, epsilon_audit
-from ragseal.verifier.steps import epsilon
 from tests.attacks import world
 from tests.attacks.checks import CHECKS
 from tests.web.second_reader import reading
@@ -32,7 +32,7 @@ def _once(cls: Any, table: Any, **terms: Any) -> EpsilonReport:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epsilon, "epsilon_audit", _once)
+    monkeypatch.setattr(period, "epsilon_audit", _once)
     name = os.environ.get(REMOVED)
     if name:
         CHECKS[name].remove(monkeypatch)

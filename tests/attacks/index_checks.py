@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragseal.accounting import delivered_period
 from ragseal.client import commitment as client_commitment
 from ragseal.client import history
 from ragseal.client import versions as client_versions
@@ -24,7 +25,7 @@ from ragseal.verifier.audit import findings, verification
 from ragseal.verifier.steps import (
     beacon,
     coins,
-    delivered,
+    epsilon,
     manifest,
     period,
     records,
@@ -129,9 +130,8 @@ SHARE_OF_THE_CLAIM = Guard(Policy, "_validate_claim", "needs a coin that hides")
 NO_COIN_NO_SHARE = Guard(Policy, "_validate_claim", "hidden must be 0")
 EVERY_LIST_GATES = Guard(Policy, "_validate_claim", "must gate the verdict")
 ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), (), ()))
-ONE_CLAIM = Guard(delivered, "_account", "make a claim other")
-PLACES_OF_THE_PERIOD = Guard(delivered, "known_class", "places are not proven enough")
-DELIVERED_ADVERTISED = Guard(delivered, "check_delivered_advertised", "advertises epsilon")
+ONE_CLAIM = Guard(delivered_period, "delivered_period", "make a claim other")
+PLACES_OF_THE_PERIOD = Guard(epsilon, "known_class", "places are not proven enough")
 
 PROVIDER_NO_COIN_NO_THINNING = Guard(Window, "add_thinning", "nothing is thinned")
 PROVIDER_THINNED_ONCE = Guard(Window, "add_thinning", "thinned once, after")
@@ -204,7 +204,6 @@ INDEX_CHECKS: dict[str, Removable] = {
     "coin: the estimate gates every-list": EVERY_LIST_GATES,
     "coin: abandoned windows count": ABANDONED_COUNT,
     "coin: one claim a period": ONE_CLAIM,
-    "coin: advertised epsilon": DELIVERED_ADVERTISED,
     "coin: places of the period's classes": PLACES_OF_THE_PERIOD,
     "provider: no thinning without a coin": PROVIDER_NO_COIN_NO_THINNING,
     "provider: thinned once, in time": PROVIDER_THINNED_ONCE,

@@ -24,9 +24,8 @@ from ragseal.groth16.snarkjs import proof_bytes
 from ragseal.kernel import commitment, noise, statement
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.ranked_class import RankedClass
 from tests import simulator
-from tests.circuits.drafts import Draft as Draft
+from tests.classes import TINY
 from tests.simulator.keys import KEYS as KEYS
 from tests.simulator.keys import ROOT as ROOT
 from tests.simulator.keys import keys_of
@@ -106,8 +105,8 @@ def open_machine(cls: AttestationClass, paths: KeyPaths, built: BuiltCircuit) ->
 
 
 @cache
-def machine(name: str = "tiny", keys: Path = KEYS) -> Machine:
-    """Class tiny, compiled and keyed; built once and kept under var/."""
+def machine(name: str = TINY.name, keys: Path = KEYS) -> Machine:
+    """Class TINY, compiled and keyed; built once and kept under var/."""
     cls = load_classes()[name]
     return open_machine(cls, keys_of(cls, keys), build(cls))
 
@@ -128,6 +127,4 @@ def policy(tools: Machine | None = None, **changes: Any) -> Policy:
     on = tools or machine()
     table = noise.build_table(on.cls.law)
     own: dict[str, Any] = {"class_name": on.cls.name, "class_digest": on.digest, "table_digest": table.digest()}
-    if isinstance(on.cls, RankedClass):
-        own["gain"] = 40  # 15 steps: a step has 2^11 units
     return simulator.policy(**{**own, "dimension": DIMENSION, **changes})

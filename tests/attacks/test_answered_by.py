@@ -460,14 +460,14 @@ def test_a_window_closes_behind_what_it_admitted(world: Callable[[str], World]) 
 
 def test_versions_that_come_meanwhile_refuse_nothing(tmp_path: Path) -> None:
     """A request over the older of two versions is admitted; the next version is entered, the one behind it waits."""
-    live = AnsweringLive(tmp_path, version_every=60)
+    live = AnsweringLive(tmp_path, version_every=120)
     generator = Meets()
     try:
         serving, window, instants = live.server.serving, live.window, live.instants
         serving.attestation._tools.generator.real = generator  # type: ignore[union-attr]
-        live.clock.now += 60
+        live.clock.now += 120
         live.call(serving.ticks.step())
-        live.clock.now += 50
+        live.clock.now += 110
         assert len(window.updates) == 2
         pause, seen = instants.timer.pause, list[int]()
 
@@ -477,7 +477,7 @@ def test_versions_that_come_meanwhile_refuse_nothing(tmp_path: Path) -> None:
                 await serving.ticks.step()
                 seen.append(len(window.updates))
                 assert droppable(serving.provider.state, window) == []  # a record is about to name the first of them
-                live.clock.now += 60
+                live.clock.now += 120
                 await serving.ticks.step()
                 seen.append(len(window.updates))
             await pause(seconds)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragseal.accounting.answers import one_answer
+from ragseal.accounting.answers import AnswersReport, one_answer
+from ragseal.accounting.claims.answers import AnswersBound
 from ragseal.client import attestation as client
 from ragseal.kernel.attestation import Openings, Record, SlotOpening, TextOpening, check_keywords
 from ragseal.kernel.errors import AttestationError, PolicyError
@@ -20,6 +21,7 @@ from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
 from ragseal.kernel.slot_text import NO_METADATA, NO_SALT, Metadata, SlotText, keyword
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.vocabulary import Vocabulary
+from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report.document import build
 from tests.attacks.answered import COUNTS, NAME, AnsweredWorld, Lie, answers_policy, window, words
 from tests.attacks.checks import (
@@ -41,6 +43,13 @@ from tests.verifier.test_report_pages import SPELLINGS, visible
 pytestmark = pytest.mark.slow
 
 
+def report_of(verdict: Verdict) -> AnswersReport:
+    """What step 11 found of answers."""
+    assert verdict.budget is not None
+    assert isinstance(verdict.budget.bound, AnswersBound)
+    return verdict.budget.bound.report
+
+
 def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     world = window()
     verdict = accepted(world, receipts=world.receipts())
@@ -48,13 +57,12 @@ def test_an_honest_window_passes_and_says_whose_word_is_whose() -> None:
     assert "claim=answers coalition=any queries=any delta=" in line
     assert "filter=provider histograms=provider texts=provider vocabulary=provider answers=2 epsilon_filtered=" in line
     assert " participations=2 " in line
-    budget = verdict.budget
+    budget, found = verdict.budget, report_of(verdict)
     assert budget is not None
-    assert budget.answers is not None
     one = one_answer(world.cls, build_table(world.cls.law), 12, 2)
-    assert budget.answers.plain.pure == pytest.approx(2 * one.absent)
+    assert found.plain.pure == pytest.approx(2 * one.absent)
     assert budget.epsilon <= 2 * one.pure * 1.000001
-    assert budget.answers.filtered.epsilon <= budget.epsilon
+    assert found.filtered.epsilon <= budget.epsilon
     assert not SPELLINGS.search(visible(build(verdict)))
 
 
@@ -75,13 +83,13 @@ def test_a_document_in_the_answer_s_text_passes_as_the_provider_s_word() -> None
 
 def test_a_document_of_several_parts_is_counted_whole() -> None:
     """Files that are split take part by their parts: a line that says 3 slots has three times the epsilon."""
-    one, three = (accepted(window(chunks_max=parts, epsilon_account="200", delta="1/1000")).budget for parts in (1, 3))
-    assert one is not None and one.answers is not None  # noqa: PT018
-    assert three is not None and three.answers is not None  # noqa: PT018
-    assert three.slots == three.answers.parts == 3
-    assert three.answers.plain.pure == pytest.approx(3 * one.answers.plain.pure)
-    assert three.answers.filtered.pure == pytest.approx(3 * one.answers.filtered.pure)
-    assert three.epsilon > 2 * one.epsilon
+    audits = [accepted(window(chunks_max=parts, epsilon_account="200", delta="1/1000")) for parts in (1, 3)]
+    one, three = map(report_of, audits)
+    assert audits[1].budget is not None
+    assert audits[1].budget.slots == three.parts == 3
+    assert three.plain.pure == pytest.approx(3 * one.plain.pure)
+    assert three.filtered.pure == pytest.approx(3 * one.filtered.pure)
+    assert three.plain.epsilon > 2 * one.plain.epsilon
 
 
 # --- the commitment to the histogram ---------------------------------------------------------------------------------
@@ -293,19 +301,15 @@ def test_an_account_checks_its_claim_too() -> None:
 
 def test_every_record_of_the_period_counts() -> None:
     world = window()
-    first = accepted(world).budget
+    first = report_of(accepted(world))
     world.seed, world.later = (7 << 100, 5 << 90), 660
     world.commit("w2", policy_=answers_policy(world.tools))
     world.ask("alice")
     world.close()
-    both = accepted(world).budget
-    assert first is not None
-    assert both is not None
-    assert first.answers is not None
-    assert both.answers is not None
-    assert (first.answers.plain.answers, both.answers.plain.answers) == (2, 3)
-    assert both.epsilon > first.epsilon
-    assert both.answers.filtered.epsilon == pytest.approx(first.answers.filtered.epsilon)
+    both = report_of(accepted(world))
+    assert (first.plain.answers, both.plain.answers) == (2, 3)
+    assert both.plain.epsilon > first.plain.epsilon
+    assert both.filtered.epsilon == pytest.approx(first.filtered.epsilon)
 
 
 def test_a_window_of_documents_in_the_period_of_answers() -> None:
@@ -365,7 +369,7 @@ EVERY: dict[str, Any] = {
         ({"similarity": 0}, "needs a vocabulary"),
         ({"answered_by": 0}, "from 1 to 300 s, not 0: the nearest is answered_by = 1"),
         ({"answered_by": 301}, "the nearest is answered_by = 300"),
-        ({"answered_by": 61, "version_every": 60}, "the nearest is answered_by = 60"),
+        ({"answered_by": 61, "version_every": 120}, "the nearest is answered_by = 60"),
         ({"answered_by": 61, "closes": OPENS + 60}, "no request could be answered"),
         ({**EVERY, "answered_by": 30}, "answered_by are of the claim answers"),
         ({"claim": EVERY_LIST, "gate": True}, "are of the claim answers"),
@@ -383,4 +387,11 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
 def test_a_class_that_does_not_count_in_whole_steps() -> None:
     tools = machine("tiny")
     with pytest.raises(PolicyError, match="counts in whole steps"):
+        check_policy(answers_policy(tools), tools.cls, tools.digest)
+
+
+def test_noise_without_a_geometric_tail() -> None:
+    """What one answer costs rests on a ratio that the Gaussian's tail has at no count."""
+    tools = machine("ranked-tiny-gaussian")
+    with pytest.raises(PolicyError, match="needs geometric noise"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)

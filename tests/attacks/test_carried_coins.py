@@ -69,7 +69,7 @@ def test_windows_that_carry_on_coins_count_them_once_and_say_so() -> None:
     assert epsilon["late"] == "unproven"
     assert [one["holds"] for one in epsilon["conditions"] if "known already" in one["condition"]] == [None]
     assert verdict.budget is not None
-    assert [row.periods for row in verdict.budget.rows] == [1, 1, 1]  # type: ignore[union-attr]
+    assert [row["periods"] for row in verdict.budget.rows] == [1, 1, 1]
 
 
 def test_records_of_a_window_that_carries_on_coins_are_proven_over_its_own_thinned_columns() -> None:

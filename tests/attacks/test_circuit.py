@@ -20,11 +20,12 @@ from tests.attacks import forgeries
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.machine import Machine
 from tests.attacks.test_batches import rerandomised
-from tests.attacks.world import ROOT, AttackWorld, Cheat, Draft, accepted, queried, refused
+from tests.attacks.world import ROOT, AttackWorld, Cheat, accepted, queried, refused
+from tests.circuits.ranked_drafts import RankedDraft
 
 pytestmark = pytest.mark.slow
 
-FORGERIES: dict[str, Callable[[Draft], None]] = {
+FORGERIES: dict[str, Callable[[RankedDraft], bool]] = {
     forge.__name__: forge
     for forge in (
         forgeries.noise_of_another_request,
@@ -87,4 +88,4 @@ def test_false_statement_through_a_prover_without_self_check(tmp_path: Path) -> 
         return tools.prove_unchecked(assignment, tmp_path)
 
     refused(queried(Cheat(forge=forgeries.noise_of_zero, prover=prover)), 8, "the proof of record 1 does not hold")
-    accepted(queried(Cheat(forge=lambda draft: None, prover=lambda t, a: t.prove_unchecked(a, tmp_path))))
+    accepted(queried(Cheat(forge=lambda draft: True, prover=lambda t, a: t.prove_unchecked(a, tmp_path))))

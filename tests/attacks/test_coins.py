@@ -38,6 +38,7 @@ from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
 from tests.simulator.coined import CoinedWorld, policy, seed_of
 from tests.simulator.keys import thinning_backend as backend
+from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
 HOUR = 3600
@@ -47,7 +48,7 @@ def test_an_honest_window_passes_and_says_what_it_claims() -> None:
     world = CoinedWorld.honest()
     verdict = accepted(world, receipts=world.receipts())
     assert verdict.line().startswith(
-        "PASS epsilon_audit=1.45084 claim=until-delivered coalition=any queries=any unseen=1.45084 return=0.904406 "
+        "PASS epsilon_audit=1.45084 claim=until-delivered coalition=any queries=any unseen=1.45084 return=0.6875 "
         "delta=1e-06 period_from=2027-01-14T04:13Z left_out=0 periods=1 chance=0 mode=full keys=auditor "
         "records=7 window=w1@"
     ), verdict.line()
@@ -140,7 +141,7 @@ def test_a_window_without_a_coin_is_not_thinned() -> None:
     world = told(lie, policy_=simulator.policy())
     refused(world, 5, "although the claim every-list has no coin")
     with without(checks.NO_COIN_NO_THINNING):
-        assert accepted(world).budget.claim == "every-list"  # type: ignore[union-attr]
+        assert accepted(world).budget.claim.name == "every-list"  # type: ignore[union-attr]
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
@@ -258,17 +259,18 @@ def test_what_is_withheld_hides_no_lie_about_the_coin(call: str) -> None:
 def test_less_advertised_than_the_coin_gives_is_refused() -> None:
     world = CoinedWorld.honest(policy_=policy(epsilon_account="1"))
     refused(world, 11, "the policy advertises epsilon 1, its coin gives 1.45084")
-    with without(checks.DELIVERED_ADVERTISED):
+    with without(checks.ADVERTISED):
         accepted(world)
 
 
 def test_a_return_above_what_is_advertised_is_printed_and_no_lie() -> None:
     """It follows from the manifest, is no part of epsilon and has a name of its own in the line."""
-    verdict = accepted(CoinedWorld.honest(policy_=policy(gain=2, hidden=250, epsilon_account="1")))
+    verdict = accepted(CoinedWorld.honest(policy_=policy(gain=60, hidden=250, epsilon_account="1")))
     assert verdict.budget is not None
-    assert verdict.budget.delivered is not None
-    assert verdict.budget.delivered.returned > 1 > verdict.budget.epsilon
-    assert f" return={upward(verdict.budget.delivered.returned)} " in verdict.line()
+    returned = verdict.budget.bound.returned
+    assert returned is not None
+    assert returned > 1 > verdict.budget.epsilon
+    assert f" return={upward(returned)} " in verdict.line()
 
 
 def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:
@@ -278,6 +280,6 @@ def test_what_is_advertised_is_for_documents_of_all_their_slots() -> None:
 
 
 def test_a_noise_without_a_finite_return_is_refused() -> None:
-    world = CoinedWorld.honest(policy_=policy(gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000"))
+    world = CoinedWorld.honest(policy_=policy(**LOUD, n_max=10**9, epsilon_account="1000000", delta="1/10000000"))
     verdict = refused(world, 11, "no finite return follows")
     assert "inf" not in verdict.line()

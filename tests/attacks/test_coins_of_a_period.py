@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.claims.until_delivered import CoinBound
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, signature
 from ragseal.kernel.attestation import Record
@@ -20,7 +21,6 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
-from ragseal.kernel.noise import TOTAL
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.planning.spending import spending
@@ -33,6 +33,7 @@ from tests.attacks.test_thinning_order import replayed
 from tests.attacks.world import accepted, refused, undecided
 from tests.simulator import CLS, NOW, OPENS, key_of
 from tests.simulator.coined import CoinedWorld, policy
+from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
 
@@ -61,9 +62,9 @@ def audited(world: CoinedWorld, **options: Any) -> Verdict:
 def coins_of(verdict: Verdict) -> tuple[int, float, list[str]]:
     """Coin periods and unseen of a verdict, and which windows it says never opened."""
     assert verdict.budget is not None
-    assert verdict.budget.delivered is not None
-    assert f"periods={verdict.budget.delivered.periods} " in verdict.line()
-    found = verdict.budget.delivered
+    assert isinstance(verdict.budget.bound, CoinBound)
+    found = verdict.budget.bound.promise
+    assert f"periods={found.periods} " in verdict.line()
     return found.periods, round(found.unseen, 4), [one.window for one in verdict.budget.period.abandoned]
 
 
@@ -293,7 +294,7 @@ def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
     own = replace(world.auditor(), since=OPENS)
     undecided(world, 11, "make a claim other", auditor=own, now=NOW + 100 * HOUR)
     loud = CoinedWorld()
-    window(loud, 0, gain=24, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
+    window(loud, 0, **LOUD, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
     window(loud, 1, period_start=OPENS + HOUR)
     assert coins_of(audited(loud)) == ONCE
     own = replace(loud.auditor(), since=OPENS)
@@ -302,13 +303,13 @@ def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
 
 def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     """An abandoned window of another share takes half of delta: here that leaves nothing for the noise."""
-    table, gain = noise.build_table(CLS.law), 24
-    shift = policy(gain=gain).shift(CLS)
+    table = noise.build_table(CLS.law)
+    shift = policy(**LOUD).shift(CLS)
     queries = policy().n_max * len(CoinedWorld().registry)
-    delta = Fraction(3 * queries * table.tail(table.cut - shift), 2 * TOTAL).limit_denominator(10**20)
+    delta = Fraction(3 * queries * table.tail(table.cut - shift), 2 * table.total).limit_denominator(10**20)
     world = begun(opened=False, policy_=policy(hidden=61))
     first = world.digest
-    window(world, 1, gain=gain, epsilon_account="1000000", delta=str(delta))
+    window(world, 1, **LOUD, epsilon_account="1000000", delta=str(delta))
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
     nonce = world.nonces.pop(first)
     del world.released[first]
@@ -323,7 +324,7 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
     world.commit("w0", policy_=kind(class_name="few"))
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
     window(world, 1, claim=kind().claim)
-    few = replace(CLS, name="few", R=CLS.R - 1)
+    few = replace(CLS, name="few", R=CLS.R - 2)
     known = replace(world.auditor(), classes={**world.auditor().classes, "few": (few, simulator.CLASS_DIGEST)})
     undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
     with without(checks.PLACES_OF_THE_PERIOD):

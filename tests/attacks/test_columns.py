@@ -12,10 +12,11 @@ from ragseal.kernel.params import R
 from tests.attacks.checks import COLUMNS, predictable, without
 from tests.attacks.machine import honest_tenants, machine, make_tenant
 from tests.attacks.world import AttackWorld, Cheat, Extra, accepted, queried, refused
+from tests.simulator.parties import GAIN
 
 pytestmark = pytest.mark.slow
 
-SHIFT = 1 << 77
+SHIFT = 1 << 77  #: of a score; C_w has GAIN times that
 
 
 def _world(cheat: Cheat, extra: Mapping[int, Extra]) -> AttackWorld:
@@ -25,19 +26,19 @@ def _world(cheat: Cheat, extra: Mapping[int, Extra]) -> AttackWorld:
 
 def test_column_with_a_component_along_a_clear_input() -> None:
     """The provider knows e before the request is signed, hence by how much ctx will be off."""
-    cheat = Cheat(proven=lambda s, e: replace(s, ctx=(s.ctx + e[0] * SHIFT) % R))
+    cheat = Cheat(proven=lambda s, e: replace(s, ctx=(s.ctx + GAIN * e[0] * SHIFT) % R))
     world = _world(cheat, {0: ((machine().base("ctx"), SHIFT),)})
     refused(world, 4, "the columns opening does not hold")
     with without(COLUMNS):
         accepted(world)
 
 
-@pytest.mark.parametrize("name", ["u", "vs"])
+@pytest.mark.parametrize("name", ["slot", "threshold"])
 def test_column_with_a_component_along_a_hint_base(name: str) -> None:
     """A hint that is committed in C_w instead of C_h."""
     key = machine().key
     at = key.layout.by_name[name].offset
-    cheat = Cheat(h_in_scores=lambda e: {at: e[0] * SHIFT})
+    cheat = Cheat(h_in_scores=lambda e: {at: GAIN * e[0] * SHIFT})
     world = _world(cheat, {0: ((key.hints[64 * at : 64 * at + 64], SHIFT),)})
     refused(world, 4, "the columns opening does not hold")
     with without(COLUMNS):
@@ -48,7 +49,7 @@ def test_columns_fixed_after_chi() -> None:
     """With chi known first, the components of two columns cancel in the fold; chi hashes all columns."""
     chi = 7
     base, other = machine().base("ctx"), -SHIFT * pow(chi, -1, R) % R
-    cheat = Cheat(proven=lambda s, e: replace(s, ctx=(s.ctx + e[0] * SHIFT + e[1] * other) % R))
+    cheat = Cheat(proven=lambda s, e: replace(s, ctx=(s.ctx + GAIN * (e[0] * SHIFT + e[1] * other)) % R))
     extra = {0: ((base, SHIFT),), 1: ((base, other),)}
     refused(_world(cheat, extra), 4, "the columns opening does not hold")
     with predictable("columns", chi):

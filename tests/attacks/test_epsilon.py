@@ -14,19 +14,23 @@ import pytest
 
 from ragseal.accounting import audit
 from ragseal.accounting.audit import ScorePolicy
+from ragseal.accounting.claims import named
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.verifier.outcome.outcome import Verdict
-from ragseal.verifier.report import claim, document, page
+from ragseal.verifier.report import document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
 from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.world import AttackWorld, refused
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
+from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
 
 #: one account is bounded, a coalition of 2,000 is not: the table ends before their 6,000 queries do
-BOUNDLESS = {"lo": 0, "hi": 4000, "gain": 6, "k_max": 2000, "epsilon_account": "1000000"}
+BOUNDLESS = {**LOUD, "k_max": 2000, "epsilon_account": "1000000"}
 
 
 def _world(**changes: Any) -> AttackWorld:
@@ -65,11 +69,10 @@ def _nowhere_a_number(verdict: Verdict) -> dict[str, Any]:
 
 
 def test_one_sided_noise_proves_its_records_and_has_no_epsilon_about_every_list() -> None:
-    """Class tiny-one from key to verdict: every proof holds, and no number is given for what is not bounded."""
-    tools = machine("tiny-one")
+    """From key to verdict: every proof holds, and no number is given for what is not bounded."""
+    tools = machine(ONE_SIDED.name)
     world = AttackWorld(tools, {name: make_tenant(name, on=tools) for name in ("north", "south")})
-    digest = build_table("one-sided").digest()
-    world.commit(policy_=policy(tools, class_name="tiny-one", table_digest=digest))
+    world.commit(policy_=policy(tools))
     world.ask("alice")
     world.ask("carol")
     world.close()
@@ -85,8 +88,9 @@ def test_coalition_without_a_finite_epsilon() -> None:
     assert values["epsilon_audit"] is None
     evidence = next(step for step in values["steps"] if step["number"] == 11)["evidence"]
     assert evidence["epsilon_audit"] == "inf"
-    assert evidence["epsilon_by_loss_distribution[tiny]"] == evidence["epsilon_by_curve[tiny]"] == "inf"
-    assert isinstance(evidence["largest_finite_n[tiny]"], int), "how many queries would be bounded is said"
+    assert evidence[f"epsilon_by_loss_distribution[{TINY.name}]"] == "inf"
+    assert evidence[f"epsilon_by_curve[{TINY.name}]"] == "inf"
+    assert isinstance(evidence[f"largest_finite_n[{TINY.name}]"], int), "how many queries would be bounded is said"
 
     with without(EPSILON_FINITE):
         world = _world(**BOUNDLESS)
@@ -124,14 +128,13 @@ def test_less_is_advertised_than_the_noise_gives() -> None:
         assert _world(**changes).audit().verdict == "PASS"
 
 
-@pytest.mark.parametrize(("law", "shift"), [("tiny", 1500), ("tiny-geo", 1900)])
-def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str, shift: int) -> None:
+@pytest.mark.parametrize(("cls", "shift"), [(TINY, 850), (GAUSSIAN, 700)])
+def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: RankedClass, shift: int) -> None:
     """From the largest n that is called finite on every epsilon is inf; up to it none is."""
-    cls: CircuitClass = machine(law).cls
     table = build_table(cls.law)
 
     def at(n: int) -> audit.EpsilonReport:
-        hi = shift << cls.s
+        hi = shift << cls.step_bits
         return audit.epsilon_audit(
             cls, table, scores=ScorePolicy(gain=1, lo=0, hi=hi), k_max=1, n_max=n, delta=Fraction(1, 10**6)
         )
@@ -149,4 +152,4 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(law: str,
 def test_printed_as_inf(value: float) -> None:
     assert upward(value) == "inf"
     assert document.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
-    assert "epsilon" in claim.CLAIM
+    assert "epsilon" in named(EVERY_LIST).text()

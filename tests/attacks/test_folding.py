@@ -6,7 +6,7 @@ A challenge u that does not hash its round's L and R lets anyone "open" what nob
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -75,23 +75,26 @@ def test_opening_of_another_shape(part: str, check: Check, what: str) -> None:
         accepted(world)
 
 
-def without_witness(use: str, context: bytes, relation: Relation, size: int) -> Opening:
+def without_witness(use: str, context: bytes, relations: Sequence[Relation], size: int) -> Opening:
     """An opening of commitments that have none: everything is made up, and the last L is what the equation lacks.
 
     It solves for L after the last u is known, so it holds exactly where u does not depend on L.
     """
-    rounds = len(folding.lengths(size, 1)) - 1
-    points = GROUP.hash_to_curve(b"made up", 2 * rounds + 1)
-    announcement, *folds = (points[i : i + 64] for i in range(0, len(points), 64))
-    final = tuple(range(1, folding.lengths(size, 1)[-1] + 1))
-    weights = field.pack(opening.powers(opening.batching_challenge(use, context), len(relation.commitments)))
-    statement = GROUP.msm(b"".join(relation.commitments), weights)
-    transcript, c = opening._transcript(use, context, size, [statement], [announcement])
-    s, w = folding.unfold(GROUP, use, transcript, size, 1, folds, field.pack(final))
-    others = relation.bases + announcement + statement + b"".join(folds[:-2]) + folds[-1]
+    count = len(relations)
+    rounds = len(folding.lengths(size, count)) - 1
+    points = GROUP.hash_to_curve(b"made up", count * (2 * rounds + 1))
+    split = [points[i : i + 64] for i in range(0, len(points), 64)]
+    announcements, folds = split[:count], split[count:]
+    final = tuple(range(1, folding.lengths(size, count)[-1] + 1))
+    statements = opening._combined(GROUP, relations, opening.batching_challenge(use, context))
+    transcript, c = opening._transcript(use, context, size, statements, announcements)
+    s, w = folding.unfold(GROUP, use, transcript, size, count, folds, field.pack(final))
     by = field.pack(-x % R for x in (w[0], w[0] * c, *w[1:-2], w[-1]))
-    folds[-2] = GROUP.msm(others, relation.pick(GROUP, s) + by)
-    return Opening((announcement,), tuple(folds), final)
+    for k, relation in enumerate(relations):
+        own = folds[k::count]
+        others = relation.bases + announcements[k] + statements[k] + b"".join(own[:-2]) + own[-1]
+        folds[k - 2 * count] = GROUP.msm(others, relation.pick(GROUP, s) + by)
+    return Opening(tuple(announcements), tuple(folds), final)
 
 
 def test_opening_of_what_nobody_can_open() -> None:
@@ -99,8 +102,9 @@ def test_opening_of_what_nobody_can_open() -> None:
 
     def solved(world: AttackWorld) -> None:
         def open_hints(context: bytes, items: list[BatchItem]) -> Opening:
-            (relation,) = world.key.hint_bases.relations([item.entry.c_h for item in items])
-            return without_witness("hints", context, relation, world.key.layout.size + 1)
+            bases = world.key.hint_bases
+            relations = bases.relations([item.entry.c_h for item in items])
+            return without_witness("hints", context, relations, bases.size)
 
         world.open_hints = open_hints  # type: ignore[method-assign,assignment]
 

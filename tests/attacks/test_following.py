@@ -107,6 +107,17 @@ def test_a_window_whose_beacon_never_completes_is_no_fault_of_the_open_one() -> 
         accepted(two.live("w3").of("w3"), window="w3")
 
 
+def test_a_manifest_right_behind_the_opening_passes_nobody_over() -> None:
+    two = Two()
+    two.begin()
+    two.close()
+    two.open("w2")
+    before = len(two.world.messages)
+    two.prepare("w3")
+    del two.world.messages[before + 1 :]
+    accepted(two.live("w2").of("w2"), window="w2")
+
+
 def opened_before_the_other_is_closed() -> Two:
     """Both take queries: whoever may choose where an account asks chooses between two noises."""
     two = Two()
@@ -140,6 +151,18 @@ def taken_after_a_newer_one() -> Two:
     return two.live("w2")
 
 
+def taken_behind_the_manifest_of_a_newer_one() -> Two:
+    """The newer one is no more than a manifest yet, in the entry right before the opening."""
+    two = Two()
+    two.begin()
+    two.close()
+    before = len(two.world.messages)
+    two.prepare("w3")
+    del two.world.messages[before + 1 :]
+    two.open("w2")
+    return two.live("w2")
+
+
 def sealed_again_beside_an_open_window() -> Two:
     """With the auditor's nonce in hand the provider leaves the observer out, for a beacon that it likes better."""
     two = Two()
@@ -159,6 +182,7 @@ CHEATS: dict[Callable[[], Two], tuple[str, int, str, Removable]] = {
     opened_before_the_other_is_closed: ("w2", 2, "overlaps another one", NO_OVERLAP),
     closed_before_it_took_its_last_query: ("w1", 6, "outside", RECORDS_INSIDE),
     taken_after_a_newer_one: ("w2", 2, "although a newer one had been committed", NOT_PASSED_OVER),
+    taken_behind_the_manifest_of_a_newer_one: ("w2", 2, "although a newer one had been committed", NOT_PASSED_OVER),
     sealed_again_beside_an_open_window: (
         "w2",
         5,

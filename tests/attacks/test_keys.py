@@ -24,6 +24,7 @@ from ragseal.groth16.keys import VKEY, load_key
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import View
 from ragseal.kernel import field
+from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.params import P, R
 from ragseal.verifier.__main__ import main as verifier
@@ -31,6 +32,7 @@ from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.machine import machine
 from tests.attacks.world import outside_subgroup
+from tests.classes import TINY
 from tests.web.published import NODE
 from vectors.source.trapdoor import GROUP, Trapdoor, g2
 
@@ -92,7 +94,7 @@ def two_bases_are_opposite(data: bytes) -> bytes:
 KEYS: dict[Callable[[bytes], bytes], str] = {
     gamma_is_delta: "gamma equals delta",
     delta_is_minus_gamma: "small multiples of each other",
-    two_bases_are_opposite: "equal or opposite",
+    two_bases_are_opposite: "holds for other statements",
     beta_outside_the_subgroup: "subgroup",
     delta_is_the_identity: "identity",
     a_base_is_the_identity: "identity",
@@ -113,7 +115,7 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
         load_key(tmp_path, tools.cls)
     # the auditor's command line, told the very digest of the bad key
     assert CliRunner().invoke(verifier, ["init", "--state", str(tmp_path / "v")]).exit_code == 0
-    arguments = ["trust", "--state", str(tmp_path / "v"), "--class", "tiny", "--file", str(tmp_path / VKEY)]
+    arguments = ["trust", "--state", str(tmp_path / "v"), "--class", TINY.name, "--file", str(tmp_path / VKEY)]
     told = CliRunner().invoke(
         verifier, [*arguments, "--key-digest", hashlib.sha256(bad).hexdigest(), "--made-by", "provider"]
     )
@@ -211,18 +213,45 @@ def test_a_made_up_statement_holds_under_related_points(relation: tuple[int, int
                 view(kind, Trapdoor("related", len(CLEAR)).key).verify_points(CLEAR, b"", proof)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_proof_under_equal_or_opposite_bases_holds_for_other_statements(sign: int) -> None:
+#: a, b of a IC_1 = b IC_2
+ALIGNED = [(1, 1), (1, -1), (1, 2), (2, 1), (-1, 3), (3, 2), (16, 1), (-1, 16), (15, -16)]
+
+
+def aligned(a: int, b: int) -> Trapdoor:
+    """A key whose maker is known and with a IC_1 = b IC_2."""
     made = Trapdoor("bases", len(CLEAR))
-    made.ic = made.ic[:128] + combined(made.ic[64:128], sign) + made.ic[192:]
-    key = made.key[:IC] + made.ic
-    proof, other = made.prove(CLEAR, b""), [CLEAR[0] + 1, CLEAR[1] - sign, *CLEAR[2:]]
+    made.ic = made.ic[:128] + combined(made.ic[64:128], a * pow(b, -1, R)) + made.ic[192:]
+    made.key = made.key[:IC] + made.ic
+    return made
+
+
+@pytest.mark.parametrize(("a", "b"), ALIGNED)
+def test_a_proof_under_bases_that_are_multiples_holds_for_other_statements(a: int, b: int) -> None:
+    made = aligned(a, b)
+    proof, other = made.prove(CLEAR, b""), [CLEAR[0] + a, CLEAR[1] - b, *CLEAR[2:]]
     for kind in kinds():
-        with pytest.raises(ProofError, match="equal or opposite"):
-            view(kind, key)
+        with pytest.raises(ProofError, match="holds for other statements"):
+            view(kind, made.key)
         with without(checks.KEY_POINTS_ALIKE):
-            view(kind, key).verify_points(CLEAR, b"", proof)
-            view(kind, key).verify_points(other, b"", proof)
+            view(kind, made.key).verify_points(CLEAR, b"", proof)
+            view(kind, made.key).verify_points([x % R for x in other], b"", proof)
+
+
+@pytest.mark.parametrize(("at", "times"), [(0, 1), (0, -2), (1, 2), (4, 16)])
+def test_alpha_along_a_base_is_refused(at: int, times: int) -> None:
+    made = Trapdoor("alpha", len(CLEAR))
+    key = _put(made.key, IC + G1 * at, combined(made.key[:G1], times))
+    for kind in kinds():
+        with pytest.raises(ProofError, match="holds for other statements"):
+            view(kind, key)
+
+
+def test_a_plain_python_reader_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relations, "default_group", PurePythonGroup)
+    for a, b in ALIGNED:
+        with pytest.raises(ProofError, match="holds for other statements"):
+            view(VerifyingKey, aligned(a, b).key)
+    view(VerifyingKey, aligned(17, 1).key)
 
 
 def test_alpha_among_the_bases_gives_one_statement_for_nothing() -> None:
@@ -233,7 +262,7 @@ def test_alpha_among_the_bases_gives_one_statement_for_nothing() -> None:
     total = normalize(add(add(points[0], points[1]), points[2]))
     b = b"".join(int(x).to_bytes(32, "big") for pair in total for x in pair.coeffs[::-1])
     for kind in kinds():
-        with pytest.raises(ProofError, match="equal or opposite"):
+        with pytest.raises(ProofError, match="holds for other statements"):
             view(kind, key)
         with without(checks.KEY_POINTS_ALIKE):
             view(kind, key).verify_points([0] * len(CLEAR), b"", key[:BETA] + b + key[:BETA])
@@ -244,6 +273,9 @@ def test_keys_beside_related_ones_are_taken() -> None:
     for relation in ((0, 17, 1), (1, 0, 17), (17, 1, 1)):
         for kind in kinds():
             view(kind, related(*relation))
+    for a, b in ((17, 1), (1, 17), (17, -16)):
+        for kind in kinds():
+            view(kind, aligned(a, b).key)
     assert relations.MOST == 16
 
 
@@ -251,8 +283,10 @@ def test_keys_beside_related_ones_are_taken() -> None:
 def test_the_page_draws_the_same_line() -> None:
     bad = [related(*one) for one in RELATIONS]
     good = [Trapdoor("related", len(CLEAR)).key, *(related(*one) for one in ((0, 17, 1), (1, 0, 17), (17, 1, 1)))]
+    good += [aligned(17, 1).key, aligned(17, -16).key]
     data = good[0]
     alike = [_put(data, IC + G1, data[IC : IC + G1]), two_bases_are_opposite(data), _put(data, IC, data[:BETA])]
+    alike += [aligned(a, b).key for a, b in ALIGNED]
     script = """
         const { Refusal, internals } = require(process.argv[1]);
         for (const line of require("node:fs").readFileSync(0, "ascii").trim().split("\\n")) {
@@ -266,5 +300,5 @@ def test_the_page_draws_the_same_line() -> None:
     assert said[: len(good)] == ["taken"] * len(good)
     for line in said[len(good) : len(good) + len(bad)]:
         assert "small multiples of each other" in line or "gamma equals delta" in line
-    assert all("equal or opposite" in line for line in said[len(good) + len(bad) :])
+    assert all("holds for other statements" in line for line in said[len(good) + len(bad) :])
     assert len(said) == len(good) + len(bad) + len(alike)

@@ -11,12 +11,13 @@ from ragseal.kernel.params import R
 from tests.attacks.checks import LINK, without
 from tests.attacks.machine import machine
 from tests.attacks.world import Cheat, accepted, queried, refused
+from tests.simulator.parties import GAIN
 
 pytestmark = pytest.mark.slow
 
 
 def _raise_first(w: list[int]) -> list[int]:
-    return [w[0] + 9000, *w[1:]]
+    return [w[0] + 9000 * GAIN, *w[1:]]
 
 
 VARIANTS = {
@@ -25,10 +26,10 @@ VARIANTS = {
     "one_entry_of_e_off_by_one": lambda: Cheat(e_of_scores=lambda e: [e[0] + 1, *e[1:]]),
     "component_along_a_score_base": lambda: Cheat(y_extra=((machine().key.scores.y[:64], 9000),), scores=_raise_first),
     "component_along_ctx": lambda: Cheat(
-        y_extra=((machine().base("ctx"), 5),), proven=lambda s, e: replace(s, ctx=(s.ctx + 5) % R)
+        y_extra=((machine().base("ctx"), 5),), proven=lambda s, e: replace(s, ctx=(s.ctx + 5 * GAIN) % R)
     ),
     "component_along_a_hint_base": lambda: Cheat(
-        y_extra=((machine().key.hints[:64], 5),), h_in_scores=lambda e: {0: 5}
+        y_extra=((machine().key.hints[:64], 5),), h_in_scores=lambda e: {0: 5 * GAIN}
     ),
 }
 

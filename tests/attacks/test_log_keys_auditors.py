@@ -22,6 +22,7 @@ from ragseal.verifier.steps.turns import read_log
 from tests.attacks import turn_checks as checks
 from tests.attacks.checks import without
 from tests.attacks.test_log_keys import beside, fork_of_the_first, note_of, proof_of, says
+from tests.simulator.evidence import SimulatedEvidence
 from tests.simulator.turning import Turning
 from tests.simulator.world import ORIGIN
 from tests.verifier.beacon_scene import participant
@@ -136,6 +137,19 @@ def test_a_known_turn_that_is_not_in_the_log_convicts_its_provider() -> None:
     assert verdict.failure.number == 1
     with without(checks.KNOWN_TURN_STANDS):
         assert other.audit(auditor=auditor).verdict == "PASS"
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_known_turn_is_missed_from_the_first_size_at_which_it_has_to_be_there(behind: int) -> None:
+    """The newest entry of the log stands in its place; one entry less, and nobody can have entered it yet."""
+    world = Turning.turned()
+    other, known = without_its_turn(world), world.log_signer.log
+    at = known.turns[0].index
+    del other.messages[at + 1 + behind :]
+    with pytest.raises(Refused, match="does not hold the turn of its key at entry 11"):
+        read_log(SimulatedEvidence(other), known)
+    del other.messages[at:]
+    assert read_log(SimulatedEvidence(other), known).size == at
 
 
 def test_a_participant_takes_no_part_in_a_log_without_a_turn_that_it_knows(tmp_path: Path) -> None:

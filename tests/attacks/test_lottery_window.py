@@ -21,8 +21,8 @@ from ragseal.kernel.statement import Returned
 from ragseal.prover.attestation import statements
 from ragseal.verifier.steps import manifest
 from tests.attacks.checks import PRIZES, without
+from tests.classes import LOTTERY
 from tests.simulator import provider as scene
-from tests.simulator.keys import LOTTERY
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from ragseal.kernel.params import P, R
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.verifier.steps import proofs
 from tests.attacks.checks import POINTS_ON_THE_CURVE, RESPONSES_CANONICAL, without
-from tests.attacks.machine import DIMENSION, machine
+from tests.attacks.machine import DIMENSION, GROUP, machine
 from tests.attacks.removal import Check
 from tests.attacks.world import AttackWorld, Cheat, accepted, outside_subgroup, queried, refused
 
@@ -88,10 +88,11 @@ POINTS: dict[str, Callable[[bytes], bytes]] = {
 def test_hint_commitment_that_is_no_point(case: str) -> None:
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    entry = replace(batch.entries[1], c_h=POINTS[case](batch.entries[1].c_h))
+    good = batch.entries[1].c_h
+    entry = replace(batch.entries[1], c_h=POINTS[case](good[:64]) + good[64:])
     entries = (batch.entries[0], entry, batch.entries[2])
     if case in ("identity", "ones"):  # refused where it is decoded
-        world.tamper_batch = lambda _: raw(batch.encode().replace(batch.entries[1].c_h, entry.c_h))
+        world.tamper_batch = lambda _: raw(batch.encode().replace(good, entry.c_h))
     else:
         world.tamper_batch = lambda _: replace(batch, entries=entries)
     verdict = refused(world, 8, "proofs of records 0..2")
@@ -144,8 +145,8 @@ def test_clear_input_above_the_modulus() -> None:
     world = queried()
     item = world.item(world.records()[1])
     clear = world.assignment(item.record, world.kept[world.digest, 1]).clear
-    points = item.c_w + item.entry.c_h
     key = machine().key
+    points = item.c_w + GROUP.msm(item.entry.c_h, field.pack([1, clear[-1]]))
     key.vk.verify(item.entry.proof, field.pack(clear), points)
     for position in range(len(clear)):
         with pytest.raises(ValueError, match=r"canonical|below|modulus|>= r"):

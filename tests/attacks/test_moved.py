@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.circuit import load_classes
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
@@ -20,6 +19,7 @@ from ragseal.verifier.evidence.evidence import ConfiguredKey
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.machine import Machine, machine, make_tenant
 from tests.attacks.world import KEYS, AttackWorld, Cheat, accepted, queried, refused, undecided
+from tests.classes import ONE_SIDED, TINY
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_proof_moved_to_another_record() -> None:
     world = queried()
     first, second = (world.kept[world.digest, seq] for seq in (0, 1))
     _deliver(world, 1, world.entry(world.records()[0]))
-    second.hints, second.rho_hint = first.hints, first.rho_hint
+    second.hints, second.rho_hint, second.rho_bounds = first.hints, first.rho_hint, first.rho_bounds
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)
@@ -101,7 +101,7 @@ def test_batch_of_another_window() -> None:
 
 def test_proof_under_another_key() -> None:
     """The provider has its own key of the same class; one record is proven under it."""
-    other = machine("tiny", KEYS / "attacks")
+    other = machine(TINY.name, KEYS / "attacks")
     assert other.key.digest != machine().key.digest
     world = queried(Cheat(prover=lambda _, assignment: other.prove(assignment)))
     refused(world, 8, "the proof of record 1 does not hold")
@@ -111,7 +111,7 @@ def test_proof_under_another_key() -> None:
 
 def test_window_under_the_providers_key() -> None:
     """Who makes keys can forge: neither an unknown key nor one that is known to be the provider's gives a verdict."""
-    world = _all_under(machine("tiny", KEYS / "attacks"))
+    world = _all_under(machine(TINY.name, KEYS / "attacks"))
     stranger = replace(world.auditor(), keys={})
     undecided(world, 3, "not in this auditor's configuration", auditor=stranger)
     world.made_by = "provider"
@@ -126,29 +126,29 @@ def _all_under(tools: Machine, **changes: Any) -> AttackWorld:
 
 
 def test_window_under_a_key_of_another_class() -> None:
-    """Class tiny-geo draws other noise over as many slots; its key must not pass for one of class tiny.
+    """A class of the one-sided law draws other noise over as many slots; its key must not pass for one of another.
 
     The configuration says which class a key was made for.  Were that wrong as well, the number of public inputs
     differs; with both checks gone every proof holds and epsilon is computed for a noise that was never drawn.
     """
-    geo, tiny = machine("tiny-geo"), machine()
-    world = _all_under(replace(geo, cls=tiny.cls, digest=tiny.digest, engine=geo.engine))
+    other, tiny = machine(ONE_SIDED.name), machine()
+    world = _all_under(replace(other, cls=tiny.cls, digest=tiny.digest, engine=other.engine))
 
     def configured(name: str, digest: bytes, load: Callable[[], Any]) -> Any:
-        key = ConfiguredKey(geo.key.digest, name, digest, "auditor", load)
-        return replace(world.auditor(), keys={geo.key.digest: key})
+        key = ConfiguredKey(other.key.digest, name, digest, "auditor", load)
+        return replace(world.auditor(), keys={other.key.digest: key})
 
     undecided(
         world,
         3,
         "made for another circuit class",
-        auditor=configured("tiny-geo", geo.digest, lambda: geo.key),
+        auditor=configured(ONE_SIDED.name, other.digest, lambda: other.key),
     )
-    as_tiny = configured("tiny", tiny.digest, lambda: KeyView(load_classes()["tiny"], geo.key.vk))
+    as_tiny = configured(TINY.name, tiny.digest, lambda: KeyView(TINY, other.key.vk))
     undecided(world, 3, "keys never cross circuit classes", auditor=as_tiny)
     with pytest.raises(ProofError, match="keys never cross circuit classes"):
-        KeyView(tiny.cls, geo.key.vk)
-    accepted(world, auditor=configured("tiny", tiny.digest, lambda: geo.key))
+        KeyView(tiny.cls, other.key.vk)
+    accepted(world, auditor=configured(TINY.name, tiny.digest, lambda: other.key))
 
 
 def test_a_request_logged_twice() -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who is given what, with bytes from the public ledger and a signature of one's own.  SPEC G.8.
 
-The table stands in SPEC.md and is read from there: every cell is tried on a live provider, and a call that the services
-offer and the table does not name fails the test.  The callers hold all that is public; their keys set them apart.
+The table stands in the specification and is read from there: every cell is tried on a live provider, and a call that
+the services offer and the table does not name fails the test.  The callers hold all that is public; their keys set them
+apart.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from tests.simulator import provider as scene
 from tests.simulator.claims import claimed
 from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live, live
+from tests.specification import specification
 
-SPEC = Path(__file__).parents[2] / "SPEC.md"
 CALLERS = (
     "anybody",
     "the account itself",
@@ -61,7 +62,7 @@ NAMES = (b"alice", b"bob", b"carol")
 
 def table() -> dict[str, dict[str, bool]]:
     """SPEC's table: call -> caller -> whether it is given anything."""
-    text = SPEC.read_text("utf-8")
+    text = specification()
     head = re.search(r"^ *\| call \|(.+)\|$", text, re.M)
     assert head is not None, "SPEC G.8 has no table"
     callers = [cell.strip() for cell in head[1].split("|")][:-1]
@@ -129,7 +130,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with live(tmp_path_factory.mktemp("stage"), coins=True) as made:
+    with live(tmp_path_factory.mktemp("stage"), coins=True, gain=60) as made:
         for name in ("alice", "bob", "carol", "alice"):
             with made.client(name=name) as client:
                 client.ask(f"{name} asks about report number 5")

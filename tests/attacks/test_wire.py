@@ -41,6 +41,7 @@ from ragseal.verifier.folder.state import State
 from ragseal.verifier.service.service import VerifierServicer
 from tests.attacks.machine import machine
 from tests.attacks.proxy import Method, Proxy, methods
+from tests.classes import TINY
 from tests.simulator import World, key_of
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -55,11 +56,11 @@ REQUESTS = 40  #: of each method
 
 @pytest.fixture(scope="module")
 def auditor(tmp_path_factory: pytest.TempPathFactory) -> State:
-    """An auditor that holds class tiny's real key."""
+    """An auditor that holds class TINY's real key."""
     tools = machine()
     state = State.create(tmp_path_factory.mktemp("auditor") / "v", Ed25519PrivateKey.generate())
     digest = class_digest(tools.cls).hex()
-    state.add_key(KeyEntry(tools.key.digest.hex(), "tiny", digest, "auditor", str(tools.paths.directory.resolve())))
+    state.add_key(KeyEntry(tools.key.digest.hex(), TINY.name, digest, "auditor", str(tools.paths.directory.resolve())))
     return state
 
 

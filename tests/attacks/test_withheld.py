@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.rounding import upward
 from ragseal.kernel.beacon import BeaconSeal
 from ragseal.kernel.commitment import (
     WindowClose,
@@ -29,6 +30,7 @@ from tests import simulator
 from tests.attacks import test_receipts
 from tests.attacks.test_outsiders import ASKED, Between
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
+from tests.simulator.parties import LOUD
 
 Shown = list[ReceiptFile]
 
@@ -332,14 +334,16 @@ def test_no_epsilon_is_shown_while_a_step_is_open(call: str) -> None:
     """It stood there as "ok", under a NO VERDICT."""
     world = World.honest()
     passed = audit(SimulatedEvidence(world))
-    assert "1.75161" in page.render(document.build(passed))
+    assert passed.budget is not None
+    shown = upward(passed.budget.epsilon)
+    assert shown in page.render(document.build(passed))
     assert "epsilon_account" not in passed.steps[10].evidence, "labelled as what is advertised; this one is computed"
     assert "epsilon_of_one_account" in passed.steps[10].evidence
     verdict = audit(Silent(world, call))
     assert verdict.verdict == "NO VERDICT"
     assert [key for step in verdict.steps for key in step.evidence if key.startswith("epsilon")] == []
     assert {one.number: one.status for one in verdict.steps}[11] == "not reached"
-    assert "1.75161" not in page.render(document.build(verdict))
+    assert shown not in page.render(document.build(verdict))
 
 
 def test_a_failure_says_how_many_answers_the_log_has_though_the_registry_is_withheld() -> None:
@@ -402,7 +406,7 @@ def test_an_unknown_class_of_another_window_hides_no_false_epsilon_of_this_one()
     assert verdict.line().startswith("FAIL step=11 epsilon: the policy advertises epsilon 1/2"), verdict.line()
     verdict = after_another_class()
     assert verdict.line().startswith("NO VERDICT step=11 epsilon: window 'w0' of the period"), verdict.line()
-    boundless = {"gain": 12, "lo": 0, "hi": 4000, "n_max": 3000, "epsilon_account": "1000000", "delta": "1/10000000"}
+    boundless = {**LOUD, "n_max": 3000, "epsilon_account": "1000000", "delta": "1/10000000"}
     verdict = after_another_class(**boundless, k_max=200)
     assert verdict.line().startswith("FAIL step=11 epsilon: "), verdict.line()
 

@@ -14,7 +14,8 @@ from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.making import ProvingKeys
 from tests.attacks.checks import STOPPED_MEANWHILE, WORKER_OPENING, WORKER_PROOF, without
-from tests.simulator.keys import TINY, keys_of
+from tests.classes import TINY
+from tests.simulator.keys import keys_of
 from tests.simulator.provider import Asker, newest, window_on
 from tests.simulator.ticking import ticking
 from tests.workers.scene import Scripted

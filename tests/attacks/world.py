@@ -19,22 +19,19 @@ import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
 from ragseal.groth16.assignments import Assignment, RankedAssignment, assign_attestation
-from ragseal.kernel import attestation, commitment, mechanism, proofs, signature, statement
+from ragseal.kernel import attestation, commitment, proofs, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.params import TAG_COARSE, TAG_FINE, CircuitClass, P, R
+from ragseal.kernel.params import TAG_COARSE, TAG_FINE, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
 from ragseal.verifier.outcome.outcome import Verdict
 from tests import simulator
 from tests.attacks.machine import DIMENSION, GROUP, Machine, honest_tenants, machine, policy
-from tests.circuits.drafts import Draft as Draft
-from tests.circuits.drafts import Setting
 from tests.circuits.ranked_drafts import RankedDraft, finish
 from tests.simulator.keys import KEYS as KEYS
 from tests.simulator.keys import ROOT as ROOT
@@ -56,9 +53,9 @@ class Cheat:
     scores: Callable[[list[int]], list[int]] = lambda w: w  #: the scores that the proof is really for
     released: Callable[[list[Returned]], list[Returned]] = lambda returned: returned  #: T of the record
     compensate: bool = False  #: put what is proven and not stated into C_h
-    forge: Callable[[Draft], None] | None = None  #: edit the hints' draft; the winners it names are released
-    forge_ranked: Callable[[RankedDraft], list[str] | None] | None = None  #: of a ranked class; None: not this request
-    h_of: Callable[[Draft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints, alpha and beta known
+    forge: Callable[[RankedDraft], bool] | None = None  #: edit the hints' draft, whose winners are released
+    true_bounds: bool = False  #: C_1 holds the bounds that stood in the draft before it was edited
+    h_of: Callable[[RankedDraft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints
     h_in_scores: Callable[[list[int]], dict[int, int]] = lambda e: {}  #: what of h is committed in C_w instead of C_h
     chosen: Callable[[AttackWorld, Record, Query], Sequence[int]] | None = None  #: alpha and beta not as hashed
     prover: Callable[[Machine, Assignment], bytes] = Machine.prove
@@ -75,7 +72,7 @@ class Query(simulator.Kept):
     assignment: Assignment  #: with alpha and beta still missing
     statement: Statement  #: as the ledger has it
     cheat: Cheat
-    draft: Draft | None = None
+    draft: RankedDraft | None = None
     bounds: tuple[int, ...] = ()  #: what C_1 commits to where it is not what the hints say
     chosen: tuple[int, ...] = ()
     entry: ProofEntry | None = None
@@ -134,23 +131,15 @@ class AttackWorld(simulator.World):
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
         blind = proofs.total_blinder(policy_.gain, scored, used.blinders, rho, rho_hint)
         draft, bounds = None, ()
-        if plan.forge_ranked is not None:
-            forged = self._ranked_draft(proven, w)
-            bounds = tuple(forged.b)
-            plan.forge_ranked(forged)
-            returned, h = forged.returned(), scalars.pack(x % R for x in forged.hints())
-        elif plan.forge is None or not isinstance(cls, CircuitClass):
+        if plan.forge is None:
             scores = np.array(w, dtype=np.int64)
             returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
             h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
         else:
-            draft = Draft(cls, seed, proven.beacon, proven.ctx, proven.hmax, salt, 0, 0, blind, list(w), [])
-            draft.elements = mechanism.coarse_elements(cls, draft.key)
-            draft.read_coarse()
-            setting().choose(draft)
-            draft.settle()
+            draft = self._draft(proven, w, salt)
+            bounds = tuple(draft.b) if plan.true_bounds else ()
             plan.forge(draft)
-            returned, w, h = draft.returned(), draft.w, scalars.pack(draft.hints())
+            returned, h = draft.returned(), scalars.pack(x % R for x in draft.hints())
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)
         entry = self.record(signed, c_y, places_commitment(cls, salt, shown), **plan.record)
@@ -183,7 +172,7 @@ class AttackWorld(simulator.World):
         return self.enter(account, entry, query, shown)
 
     def _fitting_request(self, account: str, c_e: bytes, e: list[int], plan: Cheat) -> Request:
-        """A request whose honest answer has places with a text and places without, and that a ranked forgery fits.
+        """A request whose honest answer has places with a text and places without, and that a forgery fits.
 
         The noise hangs on the beacon and so on the key, which is another in every fresh clone.
         """
@@ -196,20 +185,15 @@ class AttackWorld(simulator.World):
             stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(self.cls), 0)
             key = noise_key(self.seed, stated.beacon, stated.ctx)
             answer = self.tools.engine.answer(key, np.array(w, dtype=np.int64), stated.hmax)
-            if len({one.flag for one in answer}) == 2 and (
-                plan.forge_ranked is None or plan.forge_ranked(self._ranked_draft(stated, w)) is not None
-            ):
+            if len({one.flag for one in answer}) == 2 and (plan.forge is None or plan.forge(self._draft(stated, w))):
                 break
         return request
 
-    def _ranked_draft(self, stated: Statement, w: Sequence[int]) -> RankedDraft:
+    def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> RankedDraft:
         """An honest one."""
         cls = self.tools.cls
-        assert isinstance(cls, RankedClass)
-        low = (1 << cls.c) - 1
-        draft = RankedDraft(
-            cls, self.seed, stated.beacon, stated.ctx, stated.hmax, 0, 0, 0, 0, list(w), remainder=[x & low for x in w]
-        )
+        low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, stated.hmax)
+        draft = RankedDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
         draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements)
         draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements)
         draft.read_elements()
@@ -251,7 +235,7 @@ class AttackWorld(simulator.World):
             values[at] = (values[at] - shift) % R
         return scalars.pack(values) if shifts else h
 
-    def _forge(self, record: Record, query: Query, draft: Draft) -> None:
+    def _forge(self, record: Record, query: Query, draft: RankedDraft) -> None:
         """Finish a forged draft: alpha and beta are known where the cheat has its own."""
         if query.cheat.chosen is not None:
             query.chosen = tuple(query.cheat.chosen(self, record, query))
@@ -284,13 +268,6 @@ class BoundsApart(RankedAssignment):
 
     def _scaled(self) -> Sequence[int]:
         return [self.clear[-1] * b % R for b in self.committed]
-
-
-@cache
-def setting() -> Setting:
-    """What drafts need of a class to choose its places."""
-    none: Any = None
-    return Setting(machine().cls, none)
 
 
 def queried(cheat: Cheat | None = None, account: str = "carol", **world: Any) -> AttackWorld:

@@ -18,12 +18,14 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import TENANTS, demo_queries
 from ragseal.demo.policy import MINILM
 from ragseal.demo.scenario import smallest_class
+from ragseal.kernel.noise import scale_of
 from ragseal.prover.planning.budgets import UNSEEN, Budget, cost
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.workload import Workload
+from tests.classes import TINY
 
-SHAPE = Shape(load_classes()["tiny-geo"], True)
+SHAPE = Shape(TINY, True)
 WINDOW = Window(0, 2000)
 
 
@@ -36,7 +38,7 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
     works = [work(20, 1), work(60, 2)]
     costs = ((0.7, 6.0), (None, 6.0))
     with_coin, without = claims.measure("what", works, [SHAPE], [WINDOW], costs, 2, lambda *_: None)
-    gain = (192 << SHAPE.cls.s) // 2000
+    gain = SHAPE.cls.widest(6 * scale_of(SHAPE.cls.law)) // 2000
     assert with_coin["gain"] == without["gain"] == gain
     budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
     assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon == pytest.approx(math.log(2))

@@ -28,10 +28,10 @@ from bench.coalitions import (
     tail,
 )
 from bench.experiment import RESULTS
+from ragseal.accounting.claims.notes import EVASION
 from ragseal.embedder import quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import components, find_links, link_threshold
-from ragseal.verifier.report.claim import EVASION
 
 pytestmark = pytest.mark.slow
 

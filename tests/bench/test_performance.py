@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from bench import performance
 from ragseal.circuits import stats
+from tests.classes import TINY
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ def test_exactly_the_promised_keys(result: dict[str, Any]) -> None:
 def test_numbers(result: dict[str, Any]) -> None:
     for name in NUMBERS:
         assert result[name] > 0, name
-    line = stats.read()["tiny"]
+    line = stats.read()[TINY.name]
     assert f"{result['rows_per_slot']:.3f}" == line["rows_per_slot"]
     assert result["fixed_rows"] == int(line["fixed_rows"])
     assert result["prove_vs_snarkjs"] > 1

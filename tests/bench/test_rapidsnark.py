@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import ragseal_native as native
 from bench.rapidsnark import main
+from tests.classes import TINY
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from bench.rapidsnark import main
 )
 def test_what_cannot_be_compared(tmp_path: Path, content: bytes, more: tuple[str, ...], said: str) -> None:
     (tmp_path / "library.so").write_bytes(content)
-    command = ["--library", str(tmp_path / "library.so"), "--class", "tiny", "--out", str(tmp_path / "out"), *more]
+    command = ["--library", str(tmp_path / "library.so"), "--class", TINY.name, "--out", str(tmp_path / "out"), *more]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 1
     assert said in done.output
@@ -30,7 +31,7 @@ def test_what_cannot_be_compared(tmp_path: Path, content: bytes, more: tuple[str
 
 def test_another_library_is_named(tmp_path: Path) -> None:
     """Our own native module has no ``groth16_prover``."""
-    command = ["--library", native.__file__, "--class", "tiny", "--out", str(tmp_path / "out")]
+    command = ["--library", native.__file__, "--class", TINY.name, "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 1
     assert "is not rapidsnark's library" in done.output

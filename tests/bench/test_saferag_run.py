@@ -23,17 +23,17 @@ from bench.saferag.injection import DEFAULT, STAGES, Strength
 from bench.saferag.judge import TextJudge
 from bench.saferag.pipeline import COMMITTED, RETRIEVERS, SEALED, Pipeline
 from bench.saferag.retrievers import PUBLIC, SentenceReranker
-from ragseal.circuits.circuit import load_classes
 from ragseal.generators import ExtractiveGenerator, Generator
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.merkle import verify_inclusion
+from tests.classes import TINY
 from tests.generators.chat_server import chatting
 from tests.simulator.provider import TRIGRAMS
 
 pytest.importorskip("bm25s")
 pytestmark = pytest.mark.slow
 
-TINY = sealed.Mechanism(load_classes()["tiny-geo"], 3000, 12000, 40, 0, math.inf)
+MECHANISM = sealed.Mechanism(TINY, 3000, 12000, 40, 0, math.inf)
 SHIPPED = data.load()
 SMALL = replace(SHIPPED, tasks=tuple(replace(task.first(2), base=task.base[:24]) for task in SHIPPED.tasks))
 EMBEDDER = Remembering(TRIGRAMS)
@@ -42,7 +42,7 @@ EMBEDDER = Remembering(TRIGRAMS)
 def bench(generator: Generator | None = None, found: data.Dataset = SMALL, **changes: Any) -> Pipeline:
     made = Pipeline(
         found, EMBEDDER, generator or ExtractiveGenerator(EMBEDDER, 3), TextJudge(), filters(EMBEDDER, None),
-        SentenceReranker(EMBEDDER), TINY, DEFAULT, 2,
+        SentenceReranker(EMBEDDER), MECHANISM, DEFAULT, 2,
     )  # fmt: skip
     return replace(made, **changes)
 
@@ -139,21 +139,21 @@ def test_noise_is_of_the_draw_and_the_same_for_every_stage_and_filter() -> None:
 
 
 def test_ragseals_retrieval_returns_flagged_documents_only_in_the_accounts_order() -> None:
-    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, TINY)
+    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, MECHANISM)
     question = SMALL.tasks[0].items[0].question
     y = index.scores(question)
     for window in (index.window(np.random.default_rng(seed)) for seed in range(20)):
         slots = window.slots(question)
-        assert len(slots) <= TINY.cls.K
+        assert len(slots) <= MECHANISM.cls.K
         assert [int(y[s]) for s in slots] == sorted((int(y[s]) for s in slots), reverse=True)
-        assert all(y[s] > TINY.lo and s < len(index.contexts) for s in slots)
+        assert all(y[s] > MECHANISM.lo and s < len(index.contexts) for s in slots)
 
 
 def test_a_hidden_slot_is_never_returned_and_noise_changes_what_is() -> None:
-    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(TINY, hidden=256))
+    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(MECHANISM, hidden=256))
     question = SMALL.tasks[0].items[0].question
     assert all(not index.window(np.random.default_rng(seed)).slots(question) for seed in range(5))
-    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(TINY, gain=1))
+    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(MECHANISM, gain=1))
     assert len({tuple(index.window(np.random.default_rng(seed)).slots(question)) for seed in range(30)}) > 1
 
 
@@ -162,7 +162,7 @@ def test_settings_of_the_mechanism_that_cannot_be_are_refused() -> None:
         with pytest.raises(ConfigurationError, match="a score window is two cosines"):
             sealed.mechanism(10, window)
     with pytest.raises(ConfigurationError, match="127 contexts"):
-        sealed.SealedIndex([f"text {i}" for i in range(127)], EMBEDDER, TINY)
+        sealed.SealedIndex([f"text {i}" for i in range(127)], EMBEDDER, MECHANISM)
 
 
 # --- an index that was committed before ------------------------------------------------------------------------------

@@ -272,12 +272,12 @@ class RankedDraft:
         """Where a place stands in the order: full ones first."""
         return place.slot - (place.full << self.cls.L)
 
-    def inputs(self) -> dict[int, int]:
-        """Values of the circuit's input wires: public, then s_hi, s_lo, t_salt."""
+    def inputs(self, h: Sequence[int] | None = None) -> dict[int, int]:
+        """Values of the circuit's input wires: public, then s_hi, s_lo, t_salt; ``h`` instead of the draft's hints."""
         t = statement.places_commitment(self.cls, self.salt, self.returned())
         clear = [statement.seed_commitment(self.seed), self.beacon, self.ctx, self.steps, t, self.alpha, self.beta]
         scaled = [self.beta * b for b in self.b] if self.scaled is None else self.scaled
-        public = [*clear, self.blind, *self.w, *self.hints(), *scaled]
+        public = [*clear, self.blind, *self.w, *(self.hints() if h is None else h), *scaled]
         return dict(enumerate([*public, *self.seed, self.salt], 1))
 
 

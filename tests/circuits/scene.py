@@ -10,10 +10,15 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete, complete_ranked
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from tests.circuits.r1cs import R1cs, read
 
+TINY = {
+    RANKED_GEOMETRIC: "ranked-tiny-two",
+    RANKED_ONE_SIDED: "ranked-tiny-one",
+    RANKED_GAUSSIAN: "ranked-tiny-gaussian",
+}
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
 
@@ -30,7 +35,9 @@ def compiled(cls: CircuitClass | RankedClass | LotteryClass) -> R1cs:
 
 def ranked_tiny(law: str = RANKED_GEOMETRIC) -> RankedClass:
     """The ranked class of a law that is for tests; ids fit a chunk."""
-    return load_classes()["ranked-tiny-one" if law == RANKED_ONE_SIDED else "ranked-tiny-two"]
+    cls = load_classes()[TINY[law]]
+    assert isinstance(cls, RankedClass)
+    return cls
 
 
 def ranked_probe() -> RankedClass:

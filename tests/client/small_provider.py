@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.group import default_group
 from ragseal.client.link import Announced, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
-from ragseal.kernel import mechanism, signature, statement
+from ragseal.kernel import signature, statement
 from ragseal.kernel.attestation import (
     ON_DEMAND,
     Answer,
@@ -59,9 +58,10 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, AuditError
+from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
@@ -71,11 +71,12 @@ from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.runtime.metadata import committed
+from tests.classes import TINY
 from tests.simulator.entries import beacon_commit, beacon_seal, signed_manifest
 
 DIMENSION = 16
 ORIGIN = "test.example/log"
-CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
+CLASS = replace(TINY, name="toy", N=120, q=20, R=30)
 NOW = 1_000_000
 TEXTS = [f"entry {i}: {topic}" for i, topic in enumerate(("json", "csv", "xml", "toml", "ini", "yaml") * 3)]
 
@@ -154,6 +155,7 @@ class Provider:
         self.on_call: Callable[[str], None] = lambda call: None
         self.calls: list[str] = []
         self.sent: list[bytes] = []  #: everything that came from the client
+        self.record_time = NOW // 60 * 60
         self.forget = False  #: lose Prepares, as a restart does
         self.witnessed: bytes | None = None  #: the note that is served as witnessed
         self.gives_paths = True  #: consistency paths come with answers; else the ledger is asked for them
@@ -311,16 +313,14 @@ class Provider:
         _, prepared = self.prepared[request.request_id]
         e = [x - 256 if x > 127 else x for x in prepared.embedding]
         w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
-        chosen = mechanism.select(
-            CLASS, mechanism.noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS)
-        )
+        chosen = select_ranked(CLASS, noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS))
         record = Record(
             manifest=self.manifest.digest(),
             seq=self.records,
             signed=signed,
             c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
             t_commit=statement.places_commitment(CLASS, 99, chosen.returned),
-            time=NOW // 60 * 60,
+            time=self.record_time,
             proof_mode=ON_DEMAND,
         )
         self.records += 1

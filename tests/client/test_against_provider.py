@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The client against the real provider: class tiny, its compiled circuit and key, gRPC, a restart in between."""
+"""The client against the real provider: class TINY, its compiled circuit and key, gRPC, a restart in between."""
 
 from __future__ import annotations
 

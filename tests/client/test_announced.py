@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragseal.client import acceptance
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import SealedAnswer
 from ragseal.kernel.commitment import Membership, WindowClose, WindowOpen
@@ -39,6 +40,37 @@ def test_an_announcement_that_the_log_does_not_bear_out(bench: Any, there: int) 
     calls = len(bench.provider.calls)
     bench.client().ask("csv")
     assert "entries" not in bench.provider.calls[calls:]  # what was found once is not looked for again
+
+
+def test_a_log_without_the_opening_is_remembered_too(bench: Any) -> None:
+    """Whoever rewrites it before the window opens is found out."""
+    whole: list[Message] = []
+    bench.provider.shape = lambda entries: whole.extend(entries) or []
+    bench.provider.open("w2")
+    client, log = bench.client(), bench.provider.log
+    for entry in (None, *whole[:2]):
+        if entry is not None:
+            bench.provider.append(entry)
+        with pytest.raises(TransportError, match="not open yet"):
+            client.ask("json")
+        assert client._history.size == log.size
+
+
+@pytest.mark.parametrize("bound", ["MOST_ENTRIES", "MOST_BYTES"])
+def test_a_client_reads_so_much_behind_a_manifest_and_no_more(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    whole: list[Message] = []
+    bench.provider.shape = lambda entries: whole.extend(entries) or entries
+    bench.provider.open("w2")
+    assert isinstance(whole[-1], WindowOpen)
+    needed = len(whole) + 1 if bound == "MOST_ENTRIES" else sum(len(entry.encode()) for entry in whole)
+    monkeypatch.setattr(acceptance, bound, needed - 1)
+    with pytest.raises(CommitmentError, match="nobody reads that much"):
+        bench.client().ask("json")
+    assert "prepare" not in bench.provider.calls
+    monkeypatch.setattr(acceptance, bound, needed)
+    assert bench.client().ask("json").record.signed.request.window == "w2"
 
 
 def test_another_window_s_opening_is_none(bench: Any) -> None:

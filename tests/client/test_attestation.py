@@ -21,6 +21,7 @@ from ragseal.client.classes import known_class
 from ragseal.kernel.attestation import NO_RECEIPT
 from ragseal.kernel.errors import AttestationError, BudgetError, LedgerError, PolicyError
 from ragseal.ledger.note import NoteSigner
+from tests.client.small_provider import NOW
 
 
 @pytest.fixture
@@ -63,6 +64,24 @@ def test_an_answer_comes_after_the_one_before_it(bench: Any) -> None:
         earlier = dataclasses.replace(first.receipt, body=dataclasses.replace(first.receipt.body, **change))
         with pytest.raises(LedgerError, match="does not come after this account's previous one"):
             check_answer(*rest, earlier)
+
+
+@pytest.mark.parametrize("minutes", [-1, 0, 1])
+def test_a_record_has_a_time_of_its_window(bench: Any, minutes: int) -> None:
+    """The first and the last minute are taken, those beside them refused."""
+    opened, over = NOW // 60 * 60, bench.provider.manifest.policy.ends(NOW // 60 * 60)
+    client = bench.client()
+    bench.provider.record_time = opened + 60 * minutes
+    if minutes < 0:
+        with pytest.raises(AttestationError, match=f"states the time {opened - 60}, its window goes from {opened} to"):
+            client.ask("json")
+        return
+    assert client.ask("json").record.time == opened + 60 * minutes
+    bench.provider.record_time = over // 60 * 60
+    assert client.ask("csv").record.time <= over
+    bench.provider.record_time = over // 60 * 60 + 60
+    with pytest.raises(AttestationError, match=f"to {over}: no audit passes it"):
+        client.ask("xml")
 
 
 def test_a_receipt_of_another_log_than_the_manifest_s_is_refused_as_that(bench: Any) -> None:

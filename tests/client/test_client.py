@@ -57,6 +57,38 @@ def test_counters_and_acknowledgements_follow_each_other_across_restarts(bench: 
     assert request.nonce != first.record.signed.request.nonce
 
 
+def test_the_log_of_a_checked_answer_is_remembered(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(2):
+        answer = client.ask("json")
+        assert client._history.size > answer.receipt.body.index
+
+
+def test_every_question_has_random_bytes_of_its_own(bench: Any) -> None:
+    """The salt keeps the digest of a question, which is public, from everybody who guesses the question."""
+    client = bench.client()
+    for _ in range(3):
+        client.ask("json")
+    [memory] = client.state.windows()
+    asked = [memory.exchange(ctr) for ctr in (1, 2, 3)]
+    for part in (
+        [one.prepare.salt for one in asked],
+        [one.prepare.request_id for one in asked],
+        [one.signed.request.nonce for one in asked],
+        [one.seal_secret for one in asked],
+    ):
+        assert len(set(part)) == 3
+        assert not any(set(value) == {0} for value in part)
+
+
+def test_generators_are_those_of_a_window_s_dimension(bench: Any) -> None:
+    exchanges = bench.client()._exchanges
+    few, many, again = (exchanges._bases(dimension) for dimension in (2, 5, 2))
+    assert many.startswith(few)
+    assert len(many) > len(few)
+    assert few is again, "made once"
+
+
 def test_a_new_window_starts_at_one(bench: Any) -> None:
     client = bench.client()
     client.ask("json")

@@ -294,8 +294,12 @@ def test_a_refusal_in_the_same_window_keeps_the_request(bench: Any) -> None:
     assert bench.evidence() == []
 
 
-def test_a_provider_that_prepares_anew_after_the_signature(bench: Any) -> None:
-    """The same Prepare must bring the same C_e: another one would be chosen knowing the nonce."""
+@pytest.mark.parametrize("change", [{"blinder": 1}, {"index_digest": b"i" * 32}, {"update": 7}])
+def test_a_provider_that_prepares_anew_after_the_signature(bench: Any, change: dict[str, Any]) -> None:
+    """The same Prepare must bring the same C_e: another one would be chosen knowing the nonce.
+
+    Nor is it over another version, in a window whose indices stay.
+    """
     client = bench.client()
     bench.provider.forget = True
     prepare = bench.provider.prepare
@@ -303,11 +307,19 @@ def test_a_provider_that_prepares_anew_after_the_signature(bench: Any) -> None:
 
     def anew(canonical: bytes, signed: bytes) -> bytes:
         out: bytes = prepare(canonical, signed)
-        return out if next(count) == 0 else dataclasses.replace(Prepared.decode(out), blinder=1).encode()
+        return out if next(count) == 0 else dataclasses.replace(Prepared.decode(out), **change).encode()
 
     bench.provider.prepare = anew
     with pytest.raises(AttestationError, match=r"same Prepare with bytes different.*evidence saved"):
         client.ask("json")
+
+
+def test_an_outage_is_no_refusal_and_nothing_is_prepared_again_for_it(bench: Any, outage: Any) -> None:
+    bench.provider.on_call = outage("retrieve")
+    client = bench.client()
+    with pytest.raises(TransportError):
+        client.ask("json")
+    assert [bench.provider.calls.count(call) for call in ("prepare", "retrieve")] == [1, 1]
 
 
 def test_a_crash_between_answer_and_retiring_the_request(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

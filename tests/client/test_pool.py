@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragseal.client import AsyncClient, Pool
+from ragseal.client.exchanges import PolicySeconds
 from ragseal.kernel.errors import (
     ConfigurationError,
     TransportError,
@@ -45,6 +46,7 @@ class Account:
         self.asked: list[str] = []
         self._together, self._go = together, go
         self.turn = threading.Lock()
+        self.policy_seconds = PolicySeconds()
 
     def ask(self, text: str, *, answer: bool | None = None) -> Any:
         self._together[0] += 1

@@ -141,7 +141,7 @@ def test_a_version_that_the_log_does_not_hold_is_not_signed(tmp_path: Path) -> N
 def test_a_version_of_another_window_or_without_proofs_that_coins_need_is_none(tmp_path: Path) -> None:
     from ragseal.client.attestation import Window
     from ragseal.client.versions import _over
-    from tests.simulator.keys import TINY
+    from tests.classes import TINY
 
     with ticking(tmp_path, gain=2) as live:
         manifest, update = live.window.manifest, live.updates[0]

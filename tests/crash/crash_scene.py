@@ -13,11 +13,12 @@ from ragseal.prover.provider import assembly
 from ragseal.prover.provider.backends import Backends
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.storage.state import State
+from tests.classes import TINY
 from tests.simulator import provider as scene
 
 
 def tools(state: State, progress: assembly.Progress) -> Backends:
-    cls = assembly.circuit_class("tiny")
+    cls = assembly.circuit_class(TINY.name)
     keys = assembly.open_keys(state, cls, progress)
     return Backends(default_group(), open_engine(cls), keys, scene.TrigramEmbedder())
 

@@ -33,6 +33,7 @@ from ragseal.prover.wire.service import Listening, Server
 from ragseal.runtime.keyfile import load_key
 from ragseal.runtime.rpc import open_channel
 from ragseal.v1 import provider_pb2
+from tests.classes import TINY
 from tests.crash.crash_scene import examine, open_copy
 from tests.simulator import provider as scene
 
@@ -269,7 +270,7 @@ def test_an_observers_clock_that_jumps_back_raises_no_alarm(copy: Copy, tmp_path
 
 def test_a_short_load_leaves_the_record_book_right(tmp_path: Path) -> None:
     """The load bench itself, a few seconds of it: a real process, and its check of the book afterwards."""
-    found = load.measure(tmp_path, "tiny", clients=6, seconds=3.0, processes=1, serve=False)
+    found = load.measure(tmp_path, TINY.name, clients=6, seconds=3.0, processes=1, serve=False)
     assert found["answers"] > 20
     book = found["record_book"]
     assert book["acknowledged"] == book["records"] >= found["answers"]

@@ -136,6 +136,14 @@ def no_key(directory: Path) -> None:
     link.unlink()
 
 
+def no_proving_key(directory: Path) -> None:
+    (link,) = (directory / "keys").iterdir()
+    real = link.resolve()
+    link.unlink()
+    shutil.copytree(real, link)
+    (link / "proving_key.zkey").unlink()
+
+
 def page_of_state(directory: Path) -> None:
     """Garbage in the middle of state.db, where an index has its pages."""
     path = directory / "state.db"
@@ -219,6 +227,8 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
     "key": (changed_key, "key of window|another key|not a", True),
     "mark": (sql("state.db", "UPDATE ledger_mark SET size = size + 1"), "was rolled back", True),
     "other mark": (sql("state.db", "UPDATE ledger_mark SET size = size - 1"), "not those that this provider", True),
+    "no ledger": (lambda d: (d / "ledger" / "log.sqlite").unlink(), "log.sqlite is missing.*from a backup", True),
+    "no proving key": (no_proving_key, "proving_key.zkey is missing", False),
     "settings lost": (lambda d: (d / "provider.toml").unlink(), "provider.toml is missing, beside other files", True),
     "a pipe for a matrix": (lambda d: as_pipe(newest_matrix(d)), "no regular file", True),
     "a pipe for state.db": (lambda d: as_pipe(d / "state.db"), "no regular file|state.db", True),
@@ -230,11 +240,16 @@ DAMAGES: dict[str, tuple[Damage, str, bool]] = {
 }  # fmt: skip
 
 
+def notes(report: Report) -> list[str]:
+    """Without that on proving keys, which are linked from a cache here and were never fetched."""
+    return [one for one in report.notes if "proving_key.sha256" not in one]
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_sound_folder_is_sound(copy: Copy, whole: bool) -> None:
     report = examine(copy(), whole)
     assert report.findings == []
-    assert report.notes == []
+    assert notes(report) == []
     assert report.checked["records"] == 4
     assert report.checked["windows"] == 2
     assert report.checked["entries"] == 2 * 8 + 4 + 1  # manifest, 2 commits, seal, 3 openings, open; records; a close
@@ -359,8 +374,8 @@ def test_a_torn_last_line_of_the_cosignatures_is_noted_and_left_to_the_start(cop
     book = directory / "ledger" / "cosignatures"
     book.write_text("9 x")
     report = examine(directory)
-    assert (report.findings, len(report.notes)) == ([], 1)
-    assert "the next start cuts it off" in report.notes[0]
+    assert (report.findings, len(notes(report))) == ([], 1)
+    assert "the next start cuts it off" in notes(report)[0]
     assert book.read_text() == "9 x", "who looks changes nothing"
     assert start(directory).findings == []
 
@@ -386,7 +401,7 @@ def test_leftovers_are_noted_and_harmless(copy: Copy) -> None:
         "never",
     ):
         assert part in told
-    assert len(report.notes) == 5
+    assert len(notes(report)) == 5
 
 
 def test_the_command_prints_words_or_json_and_fails_with_evidence(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A second decoder of the canonical messages, written from SPEC.md (G.1, G.3, A, B) and the tables of fields below.
+// A second decoder of the canonical messages, written from the specification (G.1, G.3, A, B) and the tables of fields below.
 // It shares nothing with the Python one: no code, no generated schema.
 //
 // Reads lines "TAG HEX" on standard input; answers each with one line of JSON: {"ok": message} or {"error": text}.
@@ -195,7 +195,9 @@ const rules = {
     const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
     if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
     if (claim === "answers" ? BigInt(by) < 1n || BigInt(by) > 300n : BigInt(by) !== 0n) refuse("answered_by");
-    if (BigInt(every) !== 0n && BigInt(by) > BigInt(every)) refuse("answered_by above version_every");
+    if (claim === "answers" && BigInt(every) !== 0n && BigInt(by) + 60n > BigInt(every)) {
+      refuse("answered_by above version_every - 60");
+    }
     if (BigInt(opens) + BigInt(by) > BigInt(closes)) refuse("answered_by is longer than the window");
     if (claim === "answers" && BigInt(lo) !== 0n) refuse("counts begin at 0");
     if (!within(rational(theta), true)) refuse("theta");

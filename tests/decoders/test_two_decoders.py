@@ -24,10 +24,9 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import R
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.slot_text import Number
-from tests.fuzz.grow import kept
+from tests.fuzz.corpus import kept
 from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import message_kinds, sample
-from tests.fuzz.targets import TARGETS_BY_TAG as TARGETS
 
 NODE = shutil.which("node")
 #: Neither hashed nor signed nor sent to anybody else: files of one program, and what its processes tell each other.
@@ -79,11 +78,12 @@ def _plain(value: Any) -> Any:
 
 
 def compare(kind: type[Message], cases: Sequence[bytes]) -> tuple[int, int]:
-    """(accepted, refused) by both; AssertionError where they differ."""
+    """(accepted, refused) by both; AssertionError where they differ, which names a seed of the corpus."""
     accepted = 0
+    names = {data: name for name, data in kept(f"message-{kind.TAG}").items()}
     for data, theirs in zip(cases, second([(kind.TAG, data) for data in cases]), strict=True):
         ours = first(kind, data)
-        where = f"{kind.TAG}: {data[:200].hex()}: {theirs.get('error')}"
+        where = f"{kind.TAG} {names.get(data, 'mutated')}: {data[:200].hex()}: {theirs.get('error')}"
         assert (ours is None) == ("error" in theirs), where
         assert ours == theirs.get("ok"), where
         accepted += ours is not None
@@ -106,7 +106,7 @@ def test_both_decoders_agree(kind: type[Message]) -> None:
     pool = [sample(kind, rng).encode() for _ in range(6)]
     accepted, _ = compare(kind, pool)
     assert accepted == len(pool)
-    corpus = kept(TARGETS[kind.TAG])
+    corpus = kept(f"message-{kind.TAG}").values()
     assert corpus, f"no corpus: python -m tests.fuzz.grow message-{kind.TAG}"
     cases = [*corpus, *(mutated(rng.choice(pool), rng, rng.choice(pool)) for _ in range(MUTATIONS))]
     cases += _edges(min(pool, key=len), rng)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.vectors.reading import FOLDER, pages
+from tests.vectors.reading import FOLDER, all_cases
 
 NODE = shutil.which("node")
 SCRIPT = Path(__file__).with_name("vectors.mjs")
@@ -39,23 +39,24 @@ def read(folder: Path) -> dict[str, Any]:
 def test_the_second_implementation_agrees() -> None:
     found = read(FOLDER)
     assert not found["wrong"]
-    used = {page["operation"] for page in pages().values()}
+    used = {case["operation"] for case in all_cases().values()}
     assert set(found["read"]) == used - ELSEWHERE, "write it down a second time, or say who reads it"
     for operation, counts in found["read"].items():
-        own = [page for page in pages().values() if page["operation"] == operation]
-        assert counts == [sum("output" in page for page in own), sum("reason" in page for page in own)]
+        own = [case for case in all_cases().values() if case["operation"] == operation]
+        assert counts == [sum("expected" in case for case in own), sum("failure" in case for case in own)]
 
 
 @pytest.mark.parametrize("path", ["inclusion/7-of-13", "beacon/value", "checkpoints/cosigned", "messages/record/valid",
                                   "signatures/valid", "sealing/opened", "noise/key", "samples/blocks"])  # fmt: skip
 def test_a_wrong_vector_would_be_noticed(path: str, tmp_path: Path) -> None:
     """An output with another last letter; for what has none, an input."""
-    page = json.loads((FOLDER / f"{path}.json").read_text())
-    where = page["output"] or page["input"]
+    case = dict(all_cases()[path])
+    field = "expected" if case["expected"] else "input"
+    where = case[field] = dict(case[field])
     name = next(name for name, value in where.items() if isinstance(value, str | list | dict))
     where[name] = _other(where[name])
-    (tmp_path / "changed.json").write_text(json.dumps(page))
-    assert [one.split(":")[0] for one in read(tmp_path)["wrong"]] == ["changed"]
+    (tmp_path / "changed.json").write_text(json.dumps({"noun": "changed", "cases": [case]}))
+    assert [one.split(":")[0] for one in read(tmp_path)["wrong"]] == [f"changed/{case['name']}"]
 
 
 def _other(value: Any) -> Any:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // vectors/ read by a second implementation: canonical bytes by decode.mjs; hashes, Merkle trees, notes, signatures,
-// seals, Poseidon and samples written here from SPEC.md, with Node's own Ed25519, X25519 and ChaCha20-Poly1305.
+// seals, Poseidon and samples written here from the specification, with Node's own Ed25519, X25519 and ChaCha20-Poly1305.
 //
-// node vectors.mjs FOLDER prints {"read": {operation: [outputs, refusals]}, "wrong": ["path: what"]}.
+// node vectors.mjs FOLDER prints {"read": {operation: [outputs, refusals]}, "wrong": ["noun/name: what"]}.
 
 import {
   createDecipheriv, createHash, createHmac, createPrivateKey, createPublicKey, diffieHellman, verify,
 } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
-import { join, sep } from "node:path";
+import { join } from "node:path";
 import { Cursor, P, R, Refusal, decode, decodeWhole, littleEndian, refuse, smallOrder, withoutSign } from "./decode.mjs";
 
 const bytes = (hex) => Buffer.from(hex, "hex");
@@ -531,14 +531,13 @@ const OPERATIONS = {
 // --- the folder --------------------------------------------------------------------------------------------------
 
 const folder = process.argv[2];
-const files = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".json"));
-const pages = new Map(
-  files.map((name) => [name.slice(0, -5).split(sep).join("/"), JSON.parse(readFileSync(join(folder, name), "utf8"))]),
-);
-const inputOf = (page) => {
-  if (!page.base) return page.input;
-  const out = structuredClone(pages.get(page.base).input);
-  for (const [path, value] of Object.entries(page.change)) {
+const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
+const nouns = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
+const all = new Map(nouns.flatMap(({ noun, cases }) => cases.map((one) => [`${noun}/${one.name}`, one])));
+const inputOf = (one) => {
+  if (!one.base) return one.input;
+  const out = structuredClone(all.get(one.base).input);
+  for (const [path, value] of Object.entries(one.change)) {
     const steps = path.slice(1).split("/");
     const last = steps.pop();
     steps.reduce((here, step) => here[step], out)[last] = value;
@@ -552,24 +551,24 @@ const same = (found, stated) => {
 
 const read = {};
 const wrong = [];
-for (const [path, page] of [...pages].sort(([a], [b]) => (a < b ? -1 : 1))) {
-  const compute = OPERATIONS[page.operation];
+for (const [path, one] of [...all].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  const compute = OPERATIONS[one.operation];
   if (!compute) continue;
-  const counts = (read[page.operation] ??= [0, 0]);
+  const counts = (read[one.operation] ??= [0, 0]);
   let found = null;
   let refusal = null;
   try {
-    found = compute(inputOf(page));
+    found = compute(inputOf(one));
   } catch (error) {
     if (!(error instanceof Refusal)) throw new Error(`${path}: ${error.stack}`);
     refusal = error.message;
   }
-  if (page.output) {
+  if (one.expected) {
     counts[0] += 1;
-    if (!found || !same(found, page.output)) wrong.push(`${path}: ${refusal ?? "another output"}`);
+    if (!found || !same(found, one.expected)) wrong.push(`${path}: ${refusal ?? "another output"}`);
   } else {
     counts[1] += 1;
-    const claimed = page.claimed && Object.entries(page.claimed);
+    const claimed = one.claimed && Object.entries(one.claimed);
     const held = claimed ? found && claimed.every(([name, value]) => !same(found[name], value)) : refusal !== null;
     if (!held) wrong.push(`${path}: not refused`);
   }

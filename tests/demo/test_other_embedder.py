@@ -14,6 +14,7 @@ from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.embedder.minilm import packaged_model
+from tests.classes import TINY
 
 library = pytest.importorskip("sentence_transformers", reason="extra 'torch' is not installed")
 
@@ -59,7 +60,7 @@ def test_demo_passes(model: Path, tmp_path: Path) -> None:
     queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[290:314])]
     (corpus / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (corpus / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
-    command = [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{corpus}", "--class", "tiny"]
+    command = [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{corpus}", "--class", TINY.name]
     done = subprocess.run(
         [*command, "--embedder", f"sentence-transformers:{model}", "--out", str(out)],
         cwd=ROOT, capture_output=True, text=True, timeout=900,

@@ -25,6 +25,7 @@ from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.spending import spending
 from ragseal.prover.provider import assembly
+from tests.classes import TINY
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ def plan(tmp_path: Path) -> Scenario:
     ask = [DemoQuery(account, "t", text) for account in ("ana", "ben") for text in questions[:3]]
     ask += [DemoQuery("chloe", "t", text) for text in questions[3:]]
     return Scenario(
-        "tiny", {"t": f"jsonl:{tmp_path / 'documents.jsonl'}"}, dict.fromkeys(("ana", "ben", "chloe"), "t"), ask
+        TINY.name, {"t": f"jsonl:{tmp_path / 'documents.jsonl'}"}, dict.fromkeys(("ana", "ben", "chloe"), "t"), ask
     )
 
 

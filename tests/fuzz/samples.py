@@ -156,7 +156,7 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
         period_start=opens,
         opens=opens,
         closes=opens + 60,
-        version_every=60 * rng.choice([0, 1, 15, 1440]),
+        version_every=60 * rng.choice([0, 1 + answers, 15, 1440]),
         guard=guard,
         guard_rho=NO_RHO if guard == OFF else f"1/{2 + rng.randrange(99)}",
         guard_formula=NO_FORMULA if guard == OFF else rng.choice(FORMULAS),

@@ -30,7 +30,6 @@ from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.kernel import encoding
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, LedgerError
-from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSignature, NoteSigner, NoteVerifier
@@ -48,6 +47,7 @@ from ragseal.runtime.tls import channel_credentials
 from ragseal.verifier.evidence.evidence import read_receipt
 from ragseal.verifier.folder.state import IDENTITY, State
 from ragseal.verifier.report import show
+from tests.classes import TINY
 from tests.fuzz.samples import message_kinds, sample
 
 LOG = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
@@ -226,13 +226,8 @@ def _embedding(data: bytes) -> bytes:
 # --- files of roles --------------------------------------------------------------------------------------------------
 
 
-@cache
-def tiny() -> CircuitClass:
-    return load_classes()["tiny"]
-
-
 def _policy_file(data: bytes) -> None:
-    binding = Binding(tiny(), bytes(32), 24, 1_800_000_000)
+    binding = Binding(TINY, bytes(32), 24, 1_800_000_000)
     with _file(data, "policy.toml") as path:
         load_policy(path, binding, lambda *given, **named: 4.0)  # type: ignore[arg-type, return-value]
 
@@ -306,16 +301,22 @@ def _key_pem() -> bytes:
         return (path.parent / "key.pem").read_bytes()
 
 
-_POLICY = (
-    b'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 6\nk_max = 2\ndelta = "1/1000000"\n'
-)
+_POLICY = f"""class = "{TINY.name}"
+claim = "every-list"
+lo = 0.2
+hi = 0.9
+gain = 2
+n_max = 6
+k_max = 2
+delta = "1/1000000"
+""".encode()
 _WITNESS_POLICY = f"""log {LOG.verifier.vkey()}
 witness a {WITNESS.verifier.vkey()} https://a.example/
 group g 1 a
 quorum g
 """.encode()
 _KEY_LINE = {
-    "class_name": "tiny",
+    "class_name": TINY.name,
     "class_digest": "00" * 32,
     "key_digest": "11" * 32,
     "made_by": "auditor",
@@ -351,7 +352,10 @@ def targets() -> list[Target]:
         Target(
             "settings-toml",
             _settings,
-            lambda: [Settings("a.example/b", "tiny", "x").encode(), Settings("a.example/b", "wide", "x", 3).encode()],
+            lambda: [
+                Settings("a.example/b", TINY.name, "x").encode(),
+                Settings("a.b/c", "wide", "x", 3).encode(),
+            ],
             True,
         ),
         Target("classes-toml", _classes, _class_files, True),
@@ -430,10 +434,3 @@ def outcome(target: Target, data: bytes) -> str:
         return f"{type(error).__name__}: {re.sub(r'[0-9]+', '#', shape)[:120]}"
     assert again is None or again == data, f"{target.name}: {len(data)} bytes are read and written as other ones"
     return "accepted"
-
-
-#: targets of messages by their tag
-TARGETS_BY_TAG = {
-    kind.TAG: Target(f"message-{kind.TAG}", partial(_message, kind), partial(_samples, kind))
-    for kind in message_kinds()
-}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The noise tables of the ranked classes: scale 16, masses out of 2^112."""
+"""The noise tables of the ranked classes: scale 16 of the geometric ones, sigma 128, masses out of 2^112."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 from ragseal.kernel import noise
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, check_table
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_LAWS, RANKED_ONE_SIDED
 
 TOTAL = 1 << 112
+GEOMETRIC = (RANKED_GEOMETRIC, RANKED_ONE_SIDED)
 
 # A change of either is a change of protocol.
 PINNED = {
     RANKED_GEOMETRIC: (1115, "2542897c438701efbde4218c15a8630faaceb246d02c8983979c03088638ce41"),
     RANKED_ONE_SIDED: (1125, "5bed4a0dba9d1f524341b5404911b07de0234e90e39fd3bc60cbca51bf82ad47"),
+    RANKED_GAUSSIAN: (1408, "f2a4734c7369d96c082ae52b804f229b883153ad644c57542495a6d500ead7d1"),
 }
 
 
@@ -37,7 +39,22 @@ def test_rules_hold_and_digest_is_pinned(law: str) -> None:
     assert table.digest() == hashlib.sha256(data).digest()
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+def test_masses_of_the_gaussian_are_its_law_rounded() -> None:
+    """Every mass but that of 0, which takes what is left, is the nearest integer to the ideal law's."""
+    half = build_table(RANKED_GAUSSIAN).half
+    with localcontext() as context:
+        context.prec = 80
+        weights = [(Decimal(-x * x) / (2 * 128**2)).exp() for x in range(len(half))]
+        whole = weights[0] + 2 * sum(weights[1:])
+        for x, weight in enumerate(weights):
+            apart = abs(Decimal(half[x]) - Decimal(TOTAL) * weight / whole)
+            assert apart <= (Decimal("0.5000001") if x else len(half)), x
+    # Rounding moves p(x)^2 - p(x-1) p(x+1) by at most 2 p + 1, and it is p^2 / sigma^2 of the ideal law: so no mass had
+    # to be lowered for log-concavity.
+    assert half[-1] > 2 * 128**2
+
+
+@pytest.mark.parametrize("law", GEOMETRIC)
 def test_masses_are_close_to_the_law(law: str) -> None:
     table = build_table(law)
     with localcontext() as context:
@@ -61,7 +78,7 @@ def test_altered_masses_are_refused(law: str) -> None:
         check_table(NoiseTable(law, (half[0] - sides * d, *half[1:400], half[400] + d, *half[401:])))
     with pytest.raises(PolicyError, match="T3"):
         check_table(NoiseTable(law, (*half, 0)))
-    other = RANKED_LAWS[1 - RANKED_LAWS.index(law)]
+    other = RANKED_GEOMETRIC if law == RANKED_ONE_SIDED else RANKED_ONE_SIDED
     with pytest.raises(PolicyError, match="T2"):
         check_table(NoiseTable(other, table.half))
     with pytest.raises(PolicyError, match="T2"):  # a table of 2^112 under the name of a law of 2^128

@@ -58,9 +58,12 @@ def test_no_other_claim_says_how_long_an_answer_takes() -> None:
 
 
 def test_an_answer_leaves_before_its_versions_are_replaced_and_its_window_is_over() -> None:
-    answers(version_every=60, answered_by=60).validate()
+    answers(version_every=120, answered_by=60).validate()
+    policy(version_every=60).validate()
     with pytest.raises(PolicyError, match=r"nearest is answered_by = 60$"):
-        answers(version_every=60, answered_by=61).validate()
+        answers(version_every=120, answered_by=61).validate()
+    with pytest.raises(PolicyError, match=r"nearest is version_every = 120$"):
+        answers(version_every=60, answered_by=1).validate()
     answers(closes=OPENS + 30).validate()
     with pytest.raises(PolicyError, match=f"let it close after {OPENS + 30}$"):
         answers(closes=OPENS + 29).validate()

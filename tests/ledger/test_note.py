@@ -14,6 +14,7 @@ from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
 from ragseal.ledger.note import (
     COSIGNATURE,
     MAX_SIGNATURES,
+    MAX_TIME,
     Note,
     NoteSignature,
     NoteSigner,
@@ -21,6 +22,7 @@ from ragseal.ledger.note import (
     decode_base64,
     decode_decimal,
     key_id,
+    line_of,
     verify_note,
 )
 
@@ -104,6 +106,34 @@ def test_a_cosignature_binds_time_and_kind() -> None:
     huge = NoteSignature(line.name, line.key_id, (2**63).to_bytes(8, "big") + line.blob[8:])
     with pytest.raises(LedgerError, match="below 2"):
         witness.verifier.verify("text\n", huge)
+
+
+def test_the_latest_time_of_a_cosignature_can_be_signed_and_read() -> None:
+    witness = signer(2, "witness.example", COSIGNATURE)
+    assert witness.verifier.verify("text\n", witness.sign("text\n", MAX_TIME)) == MAX_TIME
+
+
+def test_a_line_that_stands_there_twice_counts_once() -> None:
+    log = signer(1)
+    line = log.sign("text\n")
+    assert len(verify_note(Note("text\n", (line, line)), [log.verifier])) == 1
+
+
+def test_the_line_of_a_key_is_the_first_that_holds() -> None:
+    log, other = signer(1), signer(3)
+    assert (log.name, log.verifier.key_id) != (other.name, other.verifier.key_id)
+    good, foreign = log.sign("text\n"), other.sign("text\n")
+    bad = NoteSignature(log.name, log.verifier.key_id, bytes(64))
+    assert line_of(Note("text\n", (foreign, bad, good, bad)), log.verifier) == good
+    assert line_of(Note("text\n", (foreign, bad)), log.verifier) is None
+    assert line_of(Note("text\n", ()), log.verifier) is None
+
+
+def test_a_key_id_is_written_in_small_letters() -> None:
+    name, number, material = signer(1).verifier.vkey().split("+", 2)
+    assert number != number.upper()
+    with pytest.raises(EncodingError, match="is not this key's"):
+        NoteVerifier.from_vkey(f"{name}+{number.upper()}+{material}")
 
 
 def test_verify_checks_owner_and_length() -> None:

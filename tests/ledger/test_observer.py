@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel.errors import LedgerError, TransportError
+from ragseal.kernel.errors import AuditError, BudgetError, LedgerError, TransportError
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree, verify_consistency
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner
@@ -103,6 +103,32 @@ async def test_an_honest_log_is_followed_and_cosigned(bench: Bench) -> None:
         9,
         "",
     )
+
+
+@pytest.mark.asyncio
+async def test_an_empty_log_needs_no_proof_that_it_grew(bench: Bench) -> None:
+    peer = Peer(0)
+    assert (await bench.observer(peer).step()).size == 0
+    peer.grow(2)
+    peer.silent = True
+    for _ in range(2):  # nor does one that did not grow
+        assert (await bench.observer(peer).step()).size == 2
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(BudgetError("too soon"), "not now, the next look brings another (too soon)"), (LedgerError("no"), "no")],
+)
+async def test_a_cosignature_that_the_log_does_not_take_is_told(bench: Bench, error: AuditError, said: str) -> None:
+    peer = Peer(2)
+
+    async def refuses(size: int, witness: str, line: str) -> None:
+        raise error
+
+    peer.add_cosignature = refuses  # type: ignore[method-assign]
+    step = await bench.observer(peer).step()
+    assert (step.size, step.delivered, step.delivery) == (2, False, said)
 
 
 @pytest.mark.asyncio

@@ -178,6 +178,26 @@ async def _at_the_size_of(bench: Bench, size: int) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_turn_of_a_log_that_was_not_proven_is_forgotten(bench: Bench) -> None:
+    """By the process that saw it, too: what is shown next is judged by what was remembered before."""
+
+    async def refuses(old: int, new: int) -> list[bytes]:
+        raise LedgerError("not now")
+
+    follower = bench.observer()
+    await follower.step()
+    bench.log.rotate(SECOND)
+    grow(bench.log, 2)
+    bench.peer.consistency, proves = refuses, bench.peer.consistency
+    with pytest.raises(UnprovenError, match="gives no proof"):
+        await follower.step()
+    assert len(follower.log.keys) == 1
+    bench.peer.consistency = proves
+    await follower.step()
+    assert follower.log == bench.log.verifier
+
+
+@pytest.mark.asyncio
 async def test_two_turns_of_one_key_raise_the_alarm(bench: Bench) -> None:
     fork = bench.make("fork")
     for log, key in ((bench.log, SECOND), (fork, THIRD)):

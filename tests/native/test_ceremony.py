@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragseal.circuits.build import compiled
-from ragseal.circuits.circuit import circuit_of, load_classes
+from ragseal.circuits.circuit import circuit_of
 from ragseal.circuits.container import read_container, write_container
 from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
@@ -19,6 +19,7 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.thinning import thinning_class
+from tests.classes import TINY
 from tests.verifier.ceremony_scene import KEPT, NEEDED, POWER, PROGRAM, PUBLIC, prepared_powers, rows, snarkjs
 
 native = pytest.importorskip("ragseal_native")
@@ -165,11 +166,11 @@ def test_a_contribution_to_the_key_before_the_move_is_none_to_the_key_after_it(h
 
 @pytest.mark.long
 def test_a_circuit_of_our_own(tmp_path: Path) -> None:
-    """The same on a circuit that circom compiled, class tiny's of the thinning, upon powers that one party made.
+    """The same on a circuit that circom compiled, class TINY's of the thinning, upon powers that one party made.
 
     Nearly all the time is snarkjs', and grows with the rows: this circuit has a quarter of the attestation's.
     """
-    thinning = thinning_class(load_classes()["tiny"].N)
+    thinning = thinning_class(TINY.N)
     circuit, own = circuit_of(thinning), read_r1cs(compiled(thinning))
     native.make_powers(tmp_path / "powers.ptau", 12)
     hide_inputs(own.path, circuit.kept, tmp_path / "hidden.r1cs")

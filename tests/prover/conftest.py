@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures of the provider's tests: the real circuit of class tiny and a real key for it, made once."""
+"""Fixtures of the provider's tests: the real circuit of class TINY and a real key for it, made once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.params import CircuitClass
-from tests.simulator.keys import TINY, keys_of
+from tests.classes import TINY
+from tests.simulator.keys import keys_of
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.errors import AttestationError, BudgetError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation.admission import Admission, check_version
-from ragseal.prover.attestation.pending import PendingTable
+from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Window
@@ -26,7 +27,14 @@ class Scene:
     """A window that opened as soon as it could, and the admission to it."""
 
     def __init__(self, policy: Policy, versions: int = 0) -> None:
-        signed: Any = SimpleNamespace(manifest=SimpleNamespace(policy=policy, window="w1"))
+        signed: Any = SimpleNamespace(
+            manifest=SimpleNamespace(
+                policy=policy,
+                window="w1",
+                origin="log.example/x",
+                index_of=lambda tenant: SimpleNamespace(digest=lambda: f"{tenant} 0".encode()),
+            )
+        )
         self.window = Window(signed, b"w" * 32, 0, beacon=1, opened_at=policy.opens)
         self.updates: list[Any] = [
             SimpleNamespace(
@@ -42,8 +50,8 @@ class Scene:
         history = History("log.example/x", bytes(32), bytes(32))
         history.windows[self.window.digest] = self.window
         history._open = self.window
-        self.history, self.clock = history, Clock()
-        self.admission = Admission(history, PendingTable(), self.clock, UnderWay())
+        self.history, self.clock, self.pending, self.under_way = history, Clock(), PendingTable(), UnderWay()
+        self.admission = Admission(history, self.pending, self.clock, self.under_way)
 
     def at(self, now: float) -> str:
         """What is said of a request that comes now; nothing where it is taken."""
@@ -95,6 +103,8 @@ def test_a_window_that_is_over_or_not_open_is_named_so() -> None:
     assert "is closed" in scene.at(NOW + 60)
     with pytest.raises(AttestationError, match="is closed: ask again in the next one"):
         scene.admission.check_still(scene.window, None, None)  # type: ignore[arg-type]
+    scene.history._open = None
+    assert "is closed" in scene.at(NOW + 60)
 
 
 def test_only_the_two_newest_versions_of_one_s_own_index_are_taken() -> None:
@@ -107,3 +117,97 @@ def test_only_the_two_newest_versions_of_one_s_own_index_are_taken() -> None:
                 check_version(window, "acme", named.encode())
         else:
             check_version(window, "acme", named.encode())
+
+
+def test_an_open_window_takes_requests_beside_one_that_is_prepared() -> None:
+    scene = Scene(make_policy())
+    following = Scene(make_policy()).window
+    following.digest, following.beacon = b"f" * 32, None
+    scene.history.windows[following.digest] = following
+    assert scene.history.newest is following
+    assert scene.at(NOW + 60) == ""
+
+
+def test_a_window_that_is_being_closed_takes_nothing() -> None:
+    scene = Scene(make_policy())
+
+    async def close() -> str:
+        async with scene.under_way.ended(scene.window):
+            return scene.at(NOW + 60)
+
+    assert "is being closed" in asyncio.run(close())
+    assert scene.at(NOW + 60) == ""
+
+
+ACCOUNT: Any = SimpleNamespace(name="alice", tenant="acme")
+MOST = make_policy().n_max
+
+
+def request(**changes: Any) -> Any:
+    """The first request of an account, whose Prepare waits; ``changes`` are fields of it."""
+    fields = {
+        "origin": "log.example/x", "window": "w1", "account": "a" * 32, "ctr": 1, "request_id": b"r" * 16,
+        "nonce": b"n" * 32, "c_e": b"c" * 32, "query_digest": b"q" * 32, "index_digest": b"acme 0",
+    }  # fmt: skip
+    return SimpleNamespace(request=SimpleNamespace(**{**fields, **changes}))
+
+
+def prepared(answered: int = 0) -> Scene:
+    """A scene in which the account has asked so often, and prepared one query more."""
+    scene = Scene(make_policy())
+    scene.clock.now = NOW + 60
+    scene.window.counters["a" * 32] = answered
+    scene.window.request_ids.add(("a" * 32, b"used".ljust(16)))
+    scene.window.nonces.add(("a" * 32, b"used".ljust(32)))
+    for name in (b"r" * 16, b"used".ljust(16)):
+        made = Pending(b"", b"q" * 32, b"", 1, b"c" * 32, b"", scene.pending.expires())
+        scene.pending.add(scene.window.digest, "a" * 32, name, made)
+    return scene
+
+
+def test_the_next_request_of_an_account_is_due_and_an_old_one_is_not() -> None:
+    scene = prepared(answered=2)
+    due = scene.admission.due(scene.window, ACCOUNT, request(ctr=3))
+    assert due is not None
+    assert due is scene.pending.find(scene.window.digest, "a" * 32, b"r" * 16)
+    for ctr in (0, 1, 2):
+        assert scene.admission.due(scene.window, ACCOUNT, request(ctr=ctr)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"origin": "log.example/y"}, "names a ledger or window different from"),
+        ({"window": "w2"}, "names a ledger or window different from"),
+        ({"ctr": 2}, "does not follow 0"),
+        ({"request_id": b"o" * 16}, "no Prepare waits"),
+        ({"request_id": b"used".ljust(16)}, "no Prepare waits"),
+        ({"nonce": b"used".ljust(32)}, "nonce was used before"),
+        ({"c_e": b"o" * 32}, "a query or C_e different from its Prepare's"),
+        ({"query_digest": b"o" * 32}, "a query or C_e different from its Prepare's"),
+        ({"index_digest": b"globex 0"}, "an index version different from its Prepare's"),
+    ],
+)
+def test_a_request_that_is_not_its_prepare_s_is_refused(changes: dict[str, Any], said: str) -> None:
+    scene = prepared()
+    assert scene.admission.due(scene.window, ACCOUNT, request()) is not None
+    with pytest.raises(AttestationError, match=said):
+        scene.admission.due(scene.window, ACCOUNT, request(**changes))
+
+
+def test_an_account_asks_n_max_queries_and_no_more() -> None:
+    scene = prepared(answered=MOST - 1)
+    assert scene.admission.due(scene.window, ACCOUNT, request(ctr=MOST)) is not None
+    scene = prepared(answered=MOST)
+    with pytest.raises(BudgetError, match=f"has asked its n_max = {MOST} queries"):
+        scene.admission.due(scene.window, ACCOUNT, request(ctr=MOST + 1))
+
+
+def test_what_came_since_a_request_was_due_is_looked_at_again() -> None:
+    scene = prepared()
+    scene.admission.check_still(scene.window, ACCOUNT, request())
+    with pytest.raises(AttestationError, match="an index version different from"):
+        scene.admission.check_still(scene.window, ACCOUNT, request(index_digest=b"acme 1"))
+    scene.clock.now = scene.window.closes + 1
+    with pytest.raises(AttestationError, match="ended at"):
+        scene.admission.check_still(scene.window, ACCOUNT, request())

@@ -155,7 +155,7 @@ async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_
 
 def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with chatting() as server:
-        generator = named_generator(f"chat:small@{server.base}", TrigramEmbedder(), quotes=False)
+        generator = named_generator(f"chat:small@{server.base}", quotes=False)
         server.replies.append(Reply(400, json.dumps({"error": f"not allowed: {QUESTION}"}).encode()))
         with pytest.raises(EncodingError) as refused:
             generator.answer(QUESTION, ())
@@ -201,7 +201,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         assert verdict.verdict == "PASS", verdict.line()
         assert "vocabulary=provider answers=2 epsilon_filtered=" in verdict.line()
         assert verdict.budget is not None
-        assert verdict.budget.answers is not None
+        assert verdict.budget.claim.name == "answers"
         report = build(verdict)
         assert any("no log shows it" in note for note in report["does_not_say"])
         page = "".join(summary.sentences(report))

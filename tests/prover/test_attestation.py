@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,10 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
+from ragseal.prover.attestation.answers import Answers, secrets_of_record
 from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, PendingTable
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
+from ragseal.prover.base.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.serving.serving import ServeOptions, Serving
 from tests.simulator.provider import (
     DIMENSION,
@@ -233,12 +236,63 @@ def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(tmp_path: 
         assert len(window.records) == 1
         again = alice.message("again")
         crooked = alice.request(again, await alice.prepare(again)).encode()  # the same ctr, signed twice
-        await refused(AttestationError, "signed once", retrieved(serving, crooked))
+        older = (
+            r"signed once: the account's folder is an older copy, .* that has asked 1 time in this window, or ask in"
+        )
+        await refused(AttestationError, older, retrieved(serving, crooked))
         # one request id, one record: a second signature under it would use C_e twice
         receipt = opened(results[0]).receipt.digest()
         prepared = await alice.prepare(message)
         twice = alice.request(message, prepared, ctr=2, last_receipt=receipt).encode()
         await refused(AttestationError, "no Prepare", retrieved(serving, twice))
+
+    play(scene, tmp_path / "p")
+
+
+def test_so_many_requests_of_an_account_are_worked_on_at_once_and_no_more(tmp_path: Path) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, bob = Asker("alice", serving), Asker("bob", serving)
+        message = alice.message("first")
+        signed = alice.request(message, await alice.prepare(message)).encode()
+        await retrieved(serving, signed)
+        calls = [retrieved(serving, signed) for _ in range(RETRIEVES_AT_ONCE + 1)]
+        *others, last = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(last, BudgetError)
+        assert f"{RETRIEVES_AT_ONCE} requests of this account are under way" in str(last)
+        assert not any("are under way" in str(one) for one in others if isinstance(one, BaseException))
+        assert not serving.attestation._retrieves
+        await bob.ask("others go on")
+
+    play(scene, tmp_path / "p")
+
+
+def test_kept_secrets_are_of_one_record(tmp_path: Path) -> None:
+    async def scene(serving: Serving) -> None:
+        alice, bob, state = Asker("alice", serving), Asker("bob", serving), serving.provider.state
+        record, other = (await alice.ask("first")).record, (await bob.ask("second")).record
+        assert secrets_of_record(state, record).t_commit == record.t_commit
+        for crooked in (replace(record, c_y=other.c_y), replace(record, t_commit=other.t_commit)):
+            with pytest.raises(AttestationError, match="belong to a different record"):
+                secrets_of_record(state, crooked)
+        with pytest.raises(AttestationError, match="is lost"):
+            secrets_of_record(state, replace(record, signed=replace(other.signed, request=replace(
+                other.signed.request, ctr=2))))  # fmt: skip
+        request = record.signed.request
+        waiting = serving.attestation._pending.find(request.manifest, request.account, request.request_id)
+        assert waiting is None, "a Prepare whose request is recorded waits no more"
+
+    play(scene, tmp_path / "p")
+
+
+def test_openings_of_the_greatest_length_are_sent_and_no_longer_ones(tmp_path: Path) -> None:
+    async def scene(serving: Serving) -> None:
+        answer, state = await Asker("alice", serving).ask("report about topic 3"), serving.provider.state
+        secrets = serving.provider.window_secrets(newest(serving).digest)
+        made = secrets, secrets.versions["acme"], secrets_of_record(state, answer.record)
+        length = len(answer.openings.encode())
+        assert Answers(state, length).openings(*made) == answer.openings
+        with pytest.raises(AttestationError, match=f"an answer of {length} bytes cannot be sent, {length - 1} can"):
+            Answers(state, length - 1).openings(*made)
 
     play(scene, tmp_path / "p")
 

@@ -142,7 +142,7 @@ def test_a_copy_is_put_back_and_goes_on(serving: Live, tmp_path: Path) -> None:
         put_back(folder, serving.folder / "provider", b"nonsense")
     assert not (serving.folder / "provider").exists()
     told = put_back(folder, serving.folder / "provider", note, nothing_newer=True)
-    assert "window w1 (open, 1 records)" in told.text
+    assert "window w1 (open, 1 record)" in told.text
     with pytest.raises(ConfigurationError, match="holds a provider: move it away"):
         put_back(folder, serving.folder / "provider", note)
     serving.restart_after_stop()

@@ -34,13 +34,13 @@ from ragseal.prover.provider.provider import Backends, Environment, Provider
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State, create
 from ragseal.prover.wire.operator_remote import Remote
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
+from tests.classes import SHARDED, SMALL, TINY
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
-from tests.simulator.keys import ESTIMATE, TINY, keys_of
+from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live
 
-LARGER = load_classes()["tiny-geo"]
-OTHER = load_classes()["small"]
+NEW, OTHER = SHARDED, SMALL
 COUNT = 20
 
 
@@ -59,7 +59,7 @@ class Lengths:
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[State]:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(tmp_path / "p", Settings("example.org/rag", "tiny", "trigrams"), *keys)
+    create(tmp_path / "p", Settings("example.org/rag", TINY.name, "trigrams"), *keys)
     opened = State(tmp_path / "p")
     put = [Put(Document(f"d{i}", f"text {'x' * i}")) for i in range(COUNT)]
     documents.apply(
@@ -69,7 +69,7 @@ def state(tmp_path: Path) -> Iterator[State]:
     opened.close()
 
 
-def change(state: State, name: str = "small", embedder: str = "lengths") -> dict[str, int]:
+def change(state: State, name: str = OTHER.name, embedder: str = "lengths") -> dict[str, int]:
     made = replace(state.settings, class_name=name, embedder=embedder)
     model = Lengths() if embedder == "lengths" else scene.TRIGRAMS
     return changing.change(state, made, load_classes()[name], model, secrets.token_bytes, lambda *_: None)
@@ -90,7 +90,7 @@ def test_documents_are_read_anew_and_placed_afresh(state: State) -> None:
     assert len({row[4] for row in after}) == COUNT - 1
     assert state.rows("SELECT * FROM resting") == []
     assert state.rows("SELECT counter, capacity FROM tenants") == [(COUNT - 1, OTHER.N)]
-    assert Settings.load(state.directory / SETTINGS) == Settings("example.org/rag", "small", "lengths")
+    assert Settings.load(state.directory / SETTINGS) == Settings("example.org/rag", OTHER.name, "lengths")
     assert not (state.directory / NEXT).exists()
     done = documents.apply(
         state, "acme", [Put(Document("new", "a new one"))], lambda texts: quantise(Lengths().embed(list(texts))),
@@ -108,7 +108,9 @@ def test_another_class_alone_keeps_the_vectors(state: State) -> None:
 def test_too_many_documents_change_nothing(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     before, settings = contents(state), (state.directory / SETTINGS).read_bytes()
     monkeypatch.setattr(IndexShape, "places", COUNT - 2)
-    with pytest.raises(CommitmentError, match=r"19 documents, 1 x class 'small' has 18 places: nothing was changed"):
+    with pytest.raises(
+        CommitmentError, match=rf"19 documents, 1 x class '{OTHER.name}' has 18 places: nothing was changed"
+    ):
         change(state)
     assert contents(state) == before
     assert (state.directory / SETTINGS).read_bytes() == settings
@@ -138,7 +140,7 @@ def test_a_change_that_broke_off_is_finished_before_anything_else(
         State(folder)
     again = State(folder, changing=True)
     assert again.settings.embedder == "trigrams"
-    change(again, name="tiny", embedder="trigrams")  # and not to what was meant first
+    change(again, name=TINY.name, embedder="trigrams")  # and not to what was meant first
     again.close()
     with State(folder) as found:
         rows = [row for _, _, _, row, _, _ in contents(found)]
@@ -150,13 +152,13 @@ def test_the_command_takes_a_class_that_there_is(tmp_path: Path) -> None:
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(main, [arguments[0], "--state", str(tmp_path / "p"), *arguments[1:]])
 
-    assert run("init", "--class", "tiny", "--origin", "example.org/rag").exit_code == 0
+    assert run("init", "--class", TINY.name, "--origin", "example.org/rag").exit_code == 0
     refused = run("change", "--class", "of-nobody")
     assert refused.exit_code != 0
     assert "there is no circuit class 'of-nobody'" in refused.output
-    done = run("change", "--class", "small", "--json")
+    done = run("change", "--class", OTHER.name, "--json")
     assert done.exit_code == 0, done.output
-    assert Settings.load(tmp_path / "p" / SETTINGS) == Settings("example.org/rag", "small", "minilm")
+    assert Settings.load(tmp_path / "p" / SETTINGS) == Settings("example.org/rag", OTHER.name, "minilm")
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
@@ -170,19 +172,19 @@ class Later(Live):
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.clock, self.folder, self._publish = before.clock, before.folder, 0.0
-        state, keys = State(before.folder / "provider"), keys_of(LARGER)
-        ring = assembly.open_keys(state, LARGER, lambda _: None)
+        state, keys = State(before.folder / "provider"), keys_of(NEW)
+        ring = assembly.open_keys(state, NEW, lambda _: None)
         scene.install(ring, keys)
         state.remember_auditor(keys.digest, scene.AUDITOR)
         rings = assembly.open_estimate_keys(state, lambda _: None)
         scene.install(next(one for one in rings if one.cls == ESTIMATE), keys_of(ESTIMATE))
-        tools = Backends(default_group(), open_engine(LARGER), ring, scene.TRIGRAMS, estimate_keys=rings)
+        tools = Backends(default_group(), open_engine(NEW), ring, scene.TRIGRAMS, estimate_keys=rings)
         self.provider = Provider(state, tools, Environment(clock=self.clock))
         values = {
-            "class": LARGER.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
+            "class": NEW.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
             "delta": "1/1000000", "period_start": scene.NOW,
         }  # fmt: skip
-        binding = Binding(LARGER, class_digest(LARGER), scene.DIMENSION, int(self.clock.now))
+        binding = Binding(NEW, class_digest(NEW), scene.DIMENSION, int(self.clock.now))
         self.policy = read_policy(values, binding, assembly.advertised_epsilon)
         self.provider.commit(self.policy, "w2")
         self.log = self.provider.state.log_signer.verifier
@@ -191,12 +193,12 @@ class Later(Live):
         self.open()
 
     def auditor(self) -> Auditor:
-        keys, digest = keys_of(LARGER), class_digest(LARGER)
-        known = ConfiguredKey(keys.digest, LARGER.name, digest, "auditor", lambda: load_key(keys.directory, LARGER))
+        keys, digest = keys_of(NEW), class_digest(NEW)
+        known = ConfiguredKey(keys.digest, NEW.name, digest, "auditor", lambda: load_key(keys.directory, NEW))
         window = self.window.digest
         return configured(
             self.log, scene.AUDITOR_KEY, nonces={window: b"a" * 32}, released={window: sealed(self.window)},
-            classes={"tiny": (TINY, class_digest(TINY)), LARGER.name: (LARGER, digest)},
+            classes={TINY.name: (TINY, class_digest(TINY)), NEW.name: (NEW, digest)},
             keys={keys.digest: known},
         )  # fmt: skip
 
@@ -222,8 +224,8 @@ def test_the_next_window_is_of_the_new_class_and_the_old_one_is_audited_as_befor
         ended = True
         first.end()
         with State(first.folder / "provider") as state:
-            made = replace(state.settings, class_name=LARGER.name)
-            changing.change(state, made, LARGER, scene.TRIGRAMS, secrets.token_bytes, lambda *_: None)
+            made = replace(state.settings, class_name=NEW.name)
+            changing.change(state, made, NEW, scene.TRIGRAMS, secrets.token_bytes, lambda *_: None)
         later = Later(first)
         try:
             with later.client() as client:

@@ -26,6 +26,7 @@ from ragseal.prover.commitment.corpora import (
     read_jsonl,
     read_text_folder,
 )
+from ragseal.prover.commitment.corpus_csv import rows_of
 from ragseal.prover.commitment.corpus_notes import Notes
 from tests.prover.corpus_scene import GOOD, _file
 
@@ -239,6 +240,13 @@ def test_csv_yields_documents(tmp_path: Path) -> None:
     assert notes.members == {"url": 2}
 
 
+def test_an_empty_cell_is_no_value_of_metadata_and_an_empty_text_elsewhere(tmp_path: Path) -> None:
+    """Also of a column that is metadata beside what it is."""
+    path = _file(tmp_path, b"id,text,note,left out\na,,,\n", "c.csv")
+    [(_, row)] = rows_of(path, ("id",), "text", ("text", "note"), Limits())
+    assert row == {"id": "a", "text": "", "note": None, "left out": ""}
+
+
 @pytest.mark.parametrize(
     ("table", "why"),
     [
@@ -257,6 +265,8 @@ def test_csv_yields_documents(tmp_path: Path) -> None:
         (b"id;text\na;b\n", "line 1: no column 'text'; semicolons stand between its columns"),
         (b'"id";"text"\n"a";"b"\n', "line 1: not CSV (semicolons stand between its columns"),
         (b"id\ttext\na\tb\n", "line 1: no column 'text'; tabs stand between its columns"),
+        (b"id;key,body\na,b\n", "line 1: no column 'text'; the first row names the columns"),
+        (b'id,text,"a;b;c;d"\na,b,"c\n', "line 2: not CSV (unexpected end of data)"),
         (b"sep=;\nid;text\n", "line 1: no column 'text'; it begins with a spreadsheet's line sep="),
         (b"id, text\na,b\n", "line 1: no column 'text'; it has ' text': write the name alone"),
         (b"Id,text\na,b\n", "line 1: no column 'id' or '_id'; it has 'Id'"),

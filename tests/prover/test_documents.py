@@ -22,6 +22,7 @@ from ragseal.prover.commitment.index import Matrix
 from ragseal.prover.commitment.new_period import new_period
 from ragseal.prover.commitment.placement import IndexShape, next_slots, permutation
 from ragseal.prover.storage.state import Settings, State, create
+from tests.classes import TINY
 
 CAPACITY, DIMENSION = 10, 4
 SHAPE = IndexShape(CAPACITY, DIMENSION)
@@ -30,7 +31,7 @@ SHAPE = IndexShape(CAPACITY, DIMENSION)
 @pytest.fixture
 def state(tmp_path: Path) -> State:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(tmp_path / "p", Settings("example.org/rag", "tiny", "minilm"), *keys)
+    create(tmp_path / "p", Settings("example.org/rag", TINY.name, "minilm"), *keys)
     return State(tmp_path / "p")
 
 
@@ -316,7 +317,7 @@ def test_few_changes_are_looked_up_one_by_one_and_do_what_many_do(
     for few in (0, documents.FEW):
         monkeypatch.setattr(documents, "FEW", few)
         keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-        create(tmp_path / str(few), Settings("example.org/rag", "tiny", "minilm"), *keys)
+        create(tmp_path / str(few), Settings("example.org/rag", TINY.name, "minilm"), *keys)
         with State(tmp_path / str(few)) as opened:
             said = []
             for changes in (

@@ -28,10 +28,10 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.wire.operator_remote import Remote
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
+from tests.classes import TINY
 from tests.prover import erasure_scene
 from tests.prover.erasure_scene import folder_of, looked, retire, silent
 from tests.simulator import provider as scene
-from tests.simulator.keys import TINY
 from tests.simulator.live import Live, live
 from tests.simulator.marked import found_in, marks, row_of, texts
 

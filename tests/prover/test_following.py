@@ -23,12 +23,13 @@ from ragseal.prover.serving.committing import commit_while_serving
 from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage import journal
 from ragseal.prover.storage.window import Stage, Window
+from tests.classes import TINY
 from tests.simulator import provider as scene
 from tests.simulator.provider import AUDITOR_KEY, Asker, Participant
 
 pytestmark = pytest.mark.slow
 
-POLICY = """class = "tiny"
+POLICY = f"""class = "{TINY.name}"
 claim = "every-list"
 lo = 0.2
 hi = 0.9

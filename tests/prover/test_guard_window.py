@@ -19,7 +19,7 @@ from ragseal.prover.attestation import retrieval
 from ragseal.prover.attestation.retrieval import shifted_scores
 from ragseal.prover.commitment.guard import Rule, withheld
 from ragseal.prover.serving.serving import Serving
-from tests.simulator.keys import TINY
+from tests.classes import TINY
 from tests.simulator.provider import (
     SEAL_SECRET,
     Asker,

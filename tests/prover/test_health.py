@@ -21,6 +21,7 @@ from ragseal.prover.serving import health
 from ragseal.prover.serving.health import WITNESS_SECONDS, Running
 from ragseal.prover.serving.serving import ServeOptions, Serving
 from ragseal.prover.storage.stopped_keys import stop_key
+from tests.classes import TINY
 from tests.runtime.edges.test_filesystem import mounted
 from tests.simulator.provider import Asker, Clock, make_policy, new_state, open_provider, open_window
 
@@ -59,6 +60,15 @@ def test_without_accounts_or_an_auditor_nobody_can_be_answered(tmp_path: Path) -
     provider.close()
 
 
+def test_an_auditor_that_a_window_names_need_not_be_known_beside_it(tmp_path: Path) -> None:
+    provider = open_provider(tmp_path / "p")
+    provider.commit(make_policy(), "w1")
+    with provider.state.transaction() as db:
+        db.execute("DELETE FROM auditors")
+    assert whats(provider) == []
+    provider.close()
+
+
 def test_a_full_disk_is_told_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own limit stands for the disk's; the flag falls with the first write that is taken."""
     provider = open_provider(tmp_path / "p")
@@ -84,7 +94,7 @@ import os
 from click.testing import CliRunner
 from ragseal.prover.__main__ import main
 run = lambda *words: CliRunner().invoke(main, [*words, '--state', 'm/p'])
-made = run('init', '--class', 'tiny', '--origin', 'example.org/rag')
+made = run('init', '--class', 'CLASS', '--origin', 'example.org/rag')
 assert made.exit_code == 0, made.output
 fill = os.open('m/fill', os.O_CREAT | os.O_WRONLY)
 try:
@@ -94,7 +104,7 @@ for words in (['status'], ['status', '--check'], ['fsck']):
     done = run(*words)
     print(done.exit_code, done.output)
 """
-    said = mounted(tmp_path, "size=4m", code)
+    said = mounted(tmp_path, "size=4m", code.replace("CLASS", TINY.name))
     assert said.startswith("1 WRONG (disk): only 0 MiB are free where m/p is")
     assert said.count("WRONG (disk)") == 2
     assert said.count("NOT CHECKED: cannot open m/p/state.db") == 3

@@ -26,6 +26,7 @@ from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.storage.schema import SCHEMA_VERSION
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.metadata import committed
+from tests.classes import TINY
 
 CAPACITY, DIMENSION = 10, 4
 
@@ -33,7 +34,7 @@ CAPACITY, DIMENSION = 10, 4
 @pytest.fixture
 def state(tmp_path: Path) -> State:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(tmp_path / "p", Settings("example.org/rag", "tiny", "minilm"), *keys)
+    create(tmp_path / "p", Settings("example.org/rag", TINY.name, "minilm"), *keys)
     return State(tmp_path / "p")
 
 
@@ -70,7 +71,7 @@ def test_two_providers_on_one_state_are_refused(state: State) -> None:
 def test_a_state_is_made_once(state: State) -> None:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     with pytest.raises(ConfigurationError, match="already"):
-        create(state.directory, Settings("example.org/rag", "tiny", "minilm"), *keys)
+        create(state.directory, Settings("example.org/rag", TINY.name, "minilm"), *keys)
 
 
 @pytest.mark.parametrize("content", ["", "origin = 1", "not toml [", 'origin = "a"\nclass_name = "b"'])

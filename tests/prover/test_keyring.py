@@ -19,14 +19,16 @@ import pytest
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import BuiltCircuit
-from ragseal.circuits.circuit import HERE, class_digest, load_classes
+from ragseal.circuits.circuit import HERE, class_digest, layout_of
 from ragseal.groth16.keys import ZKEY, KeyPaths, install_key, make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.provers import AttestationBackend, open_backend
-from ragseal.kernel import noise, statement
+from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
 from ragseal.kernel.params import CircuitClass, P, R
+from ragseal.prover.base.check_report import Report
+from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
 from ragseal.prover.keys.trial_proofs import rehearse
 from ragseal.prover.wire.remote import fetch_key
@@ -34,6 +36,7 @@ from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
+from tests.classes import ONE_SIDED, TINY
 from tests.prover.zkeys import sections, written
 from tests.simulator.provider import AUDITOR
 
@@ -81,7 +84,7 @@ def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> Attestation
 def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
     data = keys.zkey.read_bytes()
     info = {
-        "class_name": "tiny",
+        "class_name": TINY.name,
         "class_digest": class_digest(tiny),
         "key_digest": keys.digest,
         "size": len(data),
@@ -211,7 +214,7 @@ def moved(zkey: bytes, kind: int, wire: int, guess: int) -> bytes:
 
 def wire_of(tiny: CircuitClass, group: str, at: int) -> int:
     """The wire of a hint: public inputs follow the constant."""
-    layout = statement.Layout(tiny)
+    layout = layout_of(tiny)
     return 1 + layout.hints_at + layout.by_name[group].offset + at
 
 
@@ -226,7 +229,7 @@ def test_a_key_whose_failures_tell_a_score_is_refused(
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
     assert written(sender.data, sections(sender.data)) == sender.data  # the attack writes a key but for the predicate
-    send(sender, with_predicate(sender.data, 1 + statement.Layout(tiny).scores_at + 17, 4711))
+    send(sender, with_predicate(sender.data, 1 + layout_of(tiny).scores_at + 17, 4711))
     with pytest.raises(ProofError, match="coefficients are not those of the circuit"):
         fetch(sender, ring, tiny)
     assert leftovers(ring) == []
@@ -237,7 +240,7 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
 ) -> None:
     """One coefficient more: proofs hold unless a place has the table's largest noise.  No rehearsal shows it."""
     honest = sender.data
-    quiet = with_predicate(honest, wire_of(tiny, "mz", noise.build_table(tiny.law).cut), 0)
+    quiet = with_predicate(honest, wire_of(tiny, "noiseCount", noise.build_table(tiny.law).cut), 0)
     (tmp_path / "quiet.zkey").write_bytes(quiet)
     made = install_key(tmp_path / "quiet.zkey", tiny, tmp_path / "quiet")
     backend = open_backend(built, made.directory, HERE / "node_modules")
@@ -252,7 +255,7 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
 def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
     sender: Sender, ring: AttestationKeys, tiny: CircuitClass
 ) -> None:
-    honest, score = sender.data, 1 + statement.Layout(tiny).scores_at + 17
+    honest, score = sender.data, 1 + layout_of(tiny).scores_at + 17
     send(sender, moved(honest, 5, score, 4711))
     with pytest.raises(ProofError, match="made-up statement"):
         fetch(sender, ring, tiny)
@@ -293,7 +296,7 @@ def test_a_predicate_in_the_points_passes_unless_they_are_checked(
     sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile, checkable: KeyPaths
 ) -> None:
     """One point of A more: proofs hold unless a place has the table's largest noise.  SPEC A.9.6 and its hole."""
-    rare = wire_of(tiny, "mz", noise.build_table(tiny.law).cut)
+    rare = wire_of(tiny, "noiseCount", noise.build_table(tiny.law).cut)
     sender.info["key_digest"] = checkable.digest
     send(sender, moved(checkable.zkey.read_bytes(), 5, rare, 0))
     assert fetch(sender, ring, tiny)[0].zkey.read_bytes() == sender.data, "without powers nothing shows it"
@@ -311,13 +314,38 @@ def test_a_key_of_one_party_cannot_be_checked(
     assert leftovers(ring) == []
 
 
-def test_a_key_of_another_class_is_refused(sender: Sender, ring: AttestationKeys, tmp_path: Path) -> None:
-    other = load_classes()["tiny-geo"]
-    (tmp_path / "geo").mkdir()
-    geo = attestation_keys(tmp_path / "geo", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
-    sender.info = {**sender.info, "class_name": "tiny-geo", "class_digest": class_digest(other)}
+def test_a_key_of_another_class_is_refused(sender: Sender, tmp_path: Path) -> None:
+    other = ONE_SIDED
+    (tmp_path / "other").mkdir()
+    ring = attestation_keys(tmp_path / "other", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
+    sender.info = {**sender.info, "class_name": other.name, "class_digest": class_digest(other)}
     with pytest.raises(ProofError, match="never cross"):
-        fetch(sender, geo, other)
+        fetch(sender, ring, other)
+
+
+def test_fsck_notices_every_byte_of_a_proving_key(sender: Sender, ring: AttestationKeys, tiny: CircuitClass) -> None:
+    """One byte deep among the points: the key is opened as before, and only its SHA-256 tells."""
+    held, _ = fetch(sender, ring, tiny)
+    whole = held.zkey.read_bytes()
+
+    def examined() -> Report:
+        report = Report()
+        check_keys(ring.directory, report, lambda *_: None)
+        return report
+
+    assert (examined().findings, examined().notes, examined().checked) == ([], [], {"proving keys": 1})
+    for at in (len(whole) // 2, 2 * len(whole) // 3, len(whole) - 1):
+        held.zkey.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        ring.check_held(held.digest)
+        (problem,) = examined().findings
+        assert "is not what was fetched" in problem
+        assert "fetch-keys" in problem
+    held.zkey.write_bytes(whole)
+    (held.directory / "proving_key.sha256").unlink()
+    assert examined().findings == []
+    assert "a release before this one" in examined().notes[0]
+    held.zkey.unlink()
+    assert "proving_key.zkey is missing" in examined().findings[0]
 
 
 def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:

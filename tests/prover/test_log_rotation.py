@@ -33,13 +33,16 @@ from ragseal.runtime.durable import DurableFile
 from ragseal.runtime.keyfile import save_key
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
+from tests.classes import TINY
+
+SETTINGS = Settings("example.org/rag", TINY.name, "trigrams")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A provider with a few entries in its log."""
     made = tmp_path / "provider"
-    create(made, Settings("example.org/rag", "tiny", "trigrams"), *(Ed25519PrivateKey.generate() for _ in range(2)))
+    create(made, SETTINGS, *(Ed25519PrivateKey.generate() for _ in range(2)))
     with State(made) as state, opened(state) as ledger:
         append(ledger, 5)
     return made
@@ -244,7 +247,7 @@ def test_a_damaged_file_of_turns_is_refused_and_made_again(folder: Path) -> None
 
 def test_a_backup_goes_on_under_the_same_keys(tmp_path: Path) -> None:
     folder = tmp_path / "provider"
-    create(folder, Settings("example.org/rag", "tiny", "trigrams"), *(Ed25519PrivateKey.generate() for _ in range(2)))
+    create(folder, SETTINGS, *(Ed25519PrivateKey.generate() for _ in range(2)))
     for _ in range(3):
         rotated(folder)
     with State(folder) as state, opened(state) as ledger:
@@ -269,7 +272,7 @@ def test_a_backup_goes_on_under_the_same_keys(tmp_path: Path) -> None:
 def test_a_copy_from_before_a_turn_is_read_only(tmp_path: Path, by: str) -> None:
     """It does not know the key that signed what came after it, and so cannot say how much is lost."""
     folder = tmp_path / "provider"
-    create(folder, Settings("example.org/rag", "tiny", "trigrams"), *(Ed25519PrivateKey.generate() for _ in range(2)))
+    create(folder, SETTINGS, *(Ed25519PrivateKey.generate() for _ in range(2)))
     with State(folder) as state, opened(state) as ledger:
         make(state, ledger, tmp_path / "copy", lambda *_: None)
     rotated(folder)

@@ -20,6 +20,7 @@ from ragseal.prover.cli import access
 from ragseal.prover.serving import committing
 from ragseal.runtime import streams
 from ragseal.verifier.__main__ import main as auditor
+from tests.classes import TINY
 from tests.prover.erasure_scene import folder_of, live, texts
 from tests.prover.test_cli import AUDITOR, EVERY_LIST_POLICY, answer
 from tests.prover.test_cli import prepared as prepared
@@ -72,7 +73,7 @@ def test_a_key_that_was_made_unseen_is_named_when_it_is_asked_for_again(
 
 
 def test_a_provider_made_unseen_shows_its_keys(lost: Run, tmp_path: Path) -> None:
-    lost(provider, "init", "--state", tmp_path / "p", "--origin", "example.org/rag", "--class", "tiny")
+    lost(provider, "init", "--state", tmp_path / "p", "--origin", "example.org/rag", "--class", TINY.name)
     found = answer("status", "--state", tmp_path / "p")
     assert len(bytes.fromhex(found["provider_key"])) == 32
     assert found["ledger_key"].startswith("example.org/rag+")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ragseal.accounting.answers import Answering, answers_period
+from ragseal.accounting.answers import answers_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.__main__ import main
@@ -38,7 +39,7 @@ def test_the_recommended_policy_is_one_that_commit_accepts_with_the_epsilon_that
     values = {**tomllib.loads(found["policy"]), "vocabulary": "ab" * 32}
     policy = read_policy(values, Binding(cls, class_digest(cls), 384, 0), assembly.advertised_epsilon)
     assembly.check_promises(policy, cls, WISH.accounts)
-    period = answers_period([Answering("w1", policy, cls, 20, 20)], DELTA)
+    period = answers_period([Spent("w1", policy, cls, 20, answered=20)], DELTA)
     assert period.filtered.epsilon == found["epsilon_filtered"] <= WISH.epsilon
     assert period.plain.epsilon == found["epsilon"]
     assert choice(cls, policy.gain + 1, WISH).found.filtered.epsilon > WISH.epsilon  # no larger gain would do

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from ragseal.accounting.claims.until_delivered import CoinPlan
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
@@ -36,6 +37,7 @@ from ragseal.prover.planning.lottery import spread, whole_gain
 from ragseal.prover.planning.workload import Workload
 from ragseal.prover.provider import assembly
 from tests.attacks.lottery_scene import asked
+from tests.classes import TINY as SYMMETRIC
 from tests.simulator import provider as scene
 from tests.simulator.live import live
 
@@ -60,7 +62,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
     tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (1.0, 4.0)})
+    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
 ) -> None:
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
-    assert laws == {"gaussian", "geometric-16", "one-sided-16", LOTTERY}
+    assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
     best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in KNOWN_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
@@ -184,7 +186,7 @@ def test_prizes_that_the_class_does_not_have_are_refused(prizes: int) -> None:
     with pytest.raises(PolicyError, match=f"has 3 prizes at most and {prizes} are asked for"):
         Candidate(Shape(TINY, True), Window.of(0.2, 1.0), 100, budget, prizes)
     with pytest.raises(PolicyError, match="has 0 prizes at most and 1 are asked for"):
-        Candidate(Shape(CLASSES["tiny"], True), Window.of(0.2, 1.0), 100, budget, 1)
+        Candidate(Shape(SYMMETRIC, True), Window.of(0.2, 1.0), 100, budget, 1)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
     classes = tuple(one_index_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, [50], 10_000)
-    assert {shape.cls.law for shape in used} == {"gaussian", "geometric-16", "one-sided-16"}
+    assert {shape.cls.law for shape in used} == {"gaussian-128", "geometric-16", "one-sided-16"}
     (said,) = candidates.left_out(classes, PLANNED_LAWS, used)
     assert said.startswith("the lottery is left out: its largest class holds 8,000 documents")
     assert candidates.left_out(classes, PLANNED_LAWS, candidates.shapes(classes, PLANNED_LAWS, [50], 5000)) == []
@@ -233,19 +235,19 @@ def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
 
 
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
-    """As far as there is one: of Gaussian noise none has 32 or 50, of the lottery none has 10."""
+    """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
     classes = tuple(one_index_classes().values())
-    used = candidates.shapes(classes, PLANNED_LAWS, plan.RETURNED["until-delivered"], 5000)
+    used = candidates.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
     kept = candidates.ready(used)
     assert all(shape.available for shape in kept)
-    assert [s.cls.K for s in kept if s.cls.law == "gaussian"] == [10]
+    assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [10, 50]
     assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32, 50]
     none = [shape for shape in used if not shape.available and shape.cls.law == LOTTERY]
     assert candidates.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be
 
     def planned(*K: int) -> set[tuple[int, bool]]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plan, "RETURNED", dict.fromkeys(plan.RETURNED, K))
+            patch.setattr(CoinPlan, "returned", K)
             rows = made(corpus, tmp_path, "--law", LOTTERY, returned=())["frontier"]
         return {(row["K"], row["class_available"]) for row in rows}
 

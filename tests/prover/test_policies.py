@@ -23,14 +23,15 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.provider import assembly
+from tests.classes import TINY
 from tests.simulator.provider import account_key, make_policy
 
 pytestmark = pytest.mark.slow
 
 
 def coined(tiny: CircuitClass, **changes: Any) -> Policy:
-    """A policy of claim until-delivered that the noise of class tiny can keep."""
-    honest = replace(make_policy(lo=0.2, hi=0.3, gain=1), claim=UNTIL_DELIVERED, hidden=13, gate=False)
+    """A policy of claim until-delivered that the noise of class TINY can keep."""
+    honest = replace(make_policy(lo=0.2, hi=0.3, gain=8), claim=UNTIL_DELIVERED, hidden=13, gate=False)
     advertised = str(assembly.advertised_epsilon(honest, tiny))
     return replace(honest, epsilon_account=advertised, **changes)
 
@@ -58,7 +59,7 @@ def test_an_epsilon_that_the_noise_does_not_give(tiny: CircuitClass) -> None:
 
 def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: CircuitClass) -> None:
     """One account alone would pass: only the coalition's queries reach the end of the noise table."""
-    policy = make_policy(lo=0.2, hi=0.8, gain=2, n_max=10, k_max=2)
+    policy = make_policy(lo=0.0, hi=1.0, gain=100, n_max=10, k_max=2)
     assembly.check_promises(policy, tiny)
     crowd = replace(policy, k_max=10**6)
     said = refusal(crowd, tiny)
@@ -128,14 +129,14 @@ def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(ti
     found = re.search(r"advertise at least ([\d.]+) .*or use unseen <= ([\d.]+)", said)
     assert found is not None, said
     assert float(found.group(2)) == 2.5
-    loud = replace(policy, gain=6, lo=3226, hi=4033, epsilon_account="3")
+    loud = replace(policy, gain=130, lo=3226, hi=4033, epsilon_account="3")
     assert delivered_window(loud, tiny, assembly.ACCOUNTS, Fraction(loud.delta)).returned > 3.1
     assembly.check_promises(loud, tiny)
 
 
 def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: CircuitClass) -> None:
     policy = coined(tiny)
-    said = refusal(replace(policy, gain=9, lo=0, hi=16000), tiny)
+    said = refusal(replace(policy, gain=110, lo=0, hi=16000), tiny)
     found = re.search(r"no finite return follows .*use gain <= (\d+)", said)
     assert found is not None, said
     wide = replace(policy, lo=0, hi=16000, gain=int(found.group(1)), epsilon_account="1000")
@@ -145,7 +146,7 @@ def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: CircuitClass) -> 
 # --- through the command line ----------------------------------------------------------------------------------------
 
 GOOD = {
-    "class": "tiny", "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": 5, "k_max": 2,
+    "class": TINY.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 1, "n_max": 5, "k_max": 2,
     "delta": "1/1000000", "epsilon_account": "auto",
 }  # fmt: skip
 
@@ -158,12 +159,12 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     corpus.write_text(json.dumps({"id": "d", "text": "a document"}) + "\n")
     public = signature.public_bytes(account_key("alice")).hex()
     for command in (
-        ["init", "--origin", "example.org/policies", "--class", "tiny"],
+        ["init", "--origin", "example.org/policies", "--class", TINY.name],
         ["documents", "put", "--tenant", "acme", "--corpus", f"jsonl:{corpus}"],
         ["accounts", "add", "alice", "--tenant", "acme", "--key", public],
     ):
         assert CliRunner().invoke(main, [*command, "--state", str(state)]).exit_code == 0
-    (state / "keys" / f"tiny-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
+    (state / "keys" / f"{TINY.name}-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     return state
 
 
@@ -171,24 +172,24 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     ("changes", "said"),
     [
         (
-            {"gain": 60},
-            r"gain 60 on \[4839, 11290\] needs comparisons up to \d+, class 'tiny' has 1048576: use gain <= \d+",
+            {"gain": 600},
+            rf"gain 600 on \[4839, 11290\] overflows class '{TINY.name}', since .* do not fit 11 bits: use gain <= \d+",
         ),
         ({"n_max": None}, "n_max is missing .*such as n_max = 25"),
         ({"k_max": None}, "k_max is missing .*k_max = 2"),
         ({"nmax": 3}, "'nmax' .did you mean 'n_max'"),
         (
-            {"epsilon_account": "25", "gain": 2},
-            r"advertise at least 5[\d.]+ .or .auto.., use gain <= 1, or n_max <= 1\b",
+            {"epsilon_account": "25", "gain": 40},
+            r"advertise at least 39[\d.]+ .or .auto.., use gain <= 25, or n_max <= 3\b",
         ),
-        ({"epsilon_account": "1/10"}, r"advertise at least 19[\d.]+ .or .auto.., or use a narrower score window"),
+        ({"epsilon_account": "1/10"}, r"advertise at least 0\.5[\d.]+ .or .auto.., or use a narrower score window"),
         ({"delta": "1/10000000000000000000000"}, r"allow a delta above that, or at most 0 queries"),
         ({"lo": 0.7, "hi": 0.3}, "lo = 0.3, hi = 0.7 .they look swapped"),
         ({"hi": 1.2}, "the nearest is 1.0"),
         ({"opens": 1_900_000_000, "closes": 1_800_000_000}, "let it close after 1899999960"),
         ({"duration": (1 << 62)}, "366 days"),
         ({"opens": 1_900_000_000}, "more than 366 days from now"),
-        ({"gain": 12, "lo": 0.0, "hi": 1.0}, r"no finite epsilon .*use gain <= \d+"),
+        ({"gain": 110, "lo": 0.0, "hi": 1.0, "n_max": 1000}, r"no finite epsilon .*use gain <= \d+"),
     ],
 )
 def test_commit_says_what_is_wrong_and_what_would_do(

@@ -14,6 +14,7 @@ from ragseal.kernel.params import CircuitClass
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.history import coarse
+from tests.classes import TINY
 from tests.simulator.answered import answers_policy
 from tests.simulator.provider import DIMENSION, NOW, make_policy
 
@@ -24,7 +25,15 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(
         TEMPLATE.format(
-            class_name="tiny", unseen=3, gain=1, lo=0.3, hi=0.7, n_max=25, k_max=2, delta="1/1000000", about="# about"
+            class_name=TINY.name,
+            unseen=3,
+            gain=1,
+            lo=0.3,
+            hi=0.7,
+            n_max=25,
+            k_max=2,
+            delta="1/1000000",
+            about="# about",
         )
     )
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
@@ -93,7 +102,7 @@ def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
     with pytest.raises(PolicyError, match="gain"):
         assembly.check_promises(make_policy(gain=1 << 14, epsilon_account=1), tiny)
     with pytest.raises(PolicyError, match="no finite epsilon"):
-        make_policy(gain=8, lo=0.0, hi=1.0, n_max=10**6)
+        make_policy(gain=110, lo=0.0, hi=1.0, n_max=10**6)
 
 
 def test_answers_leave_half_a_minute_after_their_request_unless_the_file_says_otherwise() -> None:

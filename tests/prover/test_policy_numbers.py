@@ -15,18 +15,19 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import LONGEST_WINDOW, Policy
 from ragseal.prover.commitment.policy_file import COSINE_ONE, Binding, cosine_text, policy_values, read_policy
+from tests.classes import TINY
 
 NOW = 1_790_000_040
-TINY = {
-    "class": "tiny", "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 60, "n_max": 5, "k_max": 2,
+GOOD = {
+    "class": TINY.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 60, "n_max": 5, "k_max": 2,
     "delta": "1/1000000",
 }  # fmt: skip
-ANSWERS = TINY | {"claim": "answers", "class": "ranked-mini-one-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
+ANSWERS = GOOD | {"claim": "answers", "class": "ranked-mini-one-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
                   "words_max": 6, "participations": 3, "estimate": "report", "vocabulary": "ab" * 32}  # fmt: skip
 
 
 def read(**changes: Any) -> Policy:
-    values = {**TINY, **changes}
+    values = {**GOOD, **changes}
     cls = load_classes()[str(values["class"])]
     return read_policy(values, Binding(cls, bytes(32), 384, NOW), lambda policy, cls: Fraction(1))
 
@@ -84,8 +85,8 @@ def test_errors_show_values_as_the_file_has_them() -> None:
     with pytest.raises(PolicyError, match=r"closes is a number of seconds since 1970, not 2026-09-21$"):
         read(closes=day.date())
     for change in ({"opens": day}, {"gain": day}, {"estimate": day}, {"guard": day}, {"claim": day}, {"delta": day},
-                   {"vocabulary": day}, {"class": "tiny", "unseen": day}, {"guard": "returned", "guard_formula": day},
-                   {"version_every": day}):  # fmt: skip
+                   {"vocabulary": day}, {"class": TINY.name, "unseen": day}, {"version_every": day},
+                   {"guard": "returned", "guard_formula": day}):  # fmt: skip
         with pytest.raises(PolicyError) as caught:
             read(**change)
         assert "datetime" not in str(caught.value), change
@@ -127,7 +128,7 @@ def test_a_budget_period_goes_on_and_never_begins_behind_the_opening(
     before: int | None, named: int | None, starts: int
 ) -> None:
     """A window before it may have been committed for a later time than this one's, and never opened."""
-    cls = load_classes()[str(TINY["class"])]
-    values = dict(TINY) if named is None else {**TINY, "period_start": named}
+    cls = load_classes()[str(GOOD["class"])]
+    values = dict(GOOD) if named is None else {**GOOD, "period_start": named}
     binding = Binding(cls, bytes(32), 384, NOW, period_start=before)
     assert read_policy(values, binding, lambda policy, cls: Fraction(1)).period_start == starts

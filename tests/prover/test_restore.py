@@ -132,7 +132,7 @@ def test_what_is_left_of_the_folder_tells_and_a_copy_of_it_does_not(
     assert told.values == {
         "state": str(tmp_path / "p"), "entries": 9, "lost": 0, "unproven": 1, "read_only": False,
     }  # fmt: skip
-    assert "1 records have no proof yet" in told.text
+    assert "without a proof yet, which audits ask for: 1 record." in told.text
     assert not (tmp_path / "p" / COPY).exists()
     provider = scene.open_provider(tmp_path / "p")
     assert not provider.journal.frozen

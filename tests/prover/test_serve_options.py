@@ -49,14 +49,12 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(
-        serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None, apart=lambda: None)
-    )
+    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
     monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
     monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(serve_command, "check_start", lambda *_: Report())
     done = CliRunner().invoke(program.main, ["serve", "--state", str(directory), *options])
-    assert quoting in ([], [{"quotes": False}]), "a model's server quotes what accounts ask"
+    assert quoting in ([], [{"alone": None, "quotes": False}]), "a model's server quotes what accounts ask"
     return (found[0] if found else None), done.output
 
 

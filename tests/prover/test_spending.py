@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from ragseal.accounting.answers import Answering, answers_period
-from ragseal.accounting.delivered_period import Coined, delivered_period
+from ragseal.accounting.answers import answers_period
+from ragseal.accounting.delivered_period import delivered_period
+from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.beacon import AUDITOR, PROVIDER, BeaconSeal
 from ragseal.kernel.commitment import (
+    CoinCommitment,
     SignedManifest,
     WindowClose,
 )
@@ -26,6 +28,7 @@ from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
 from tests.simulator import CLS, NOW, OPENS, World, policy
+from tests.simulator.parties import LOUD
 
 HOUR = 3600
 
@@ -88,7 +91,7 @@ def test_a_new_period_starts_at_nothing_and_nothing_is_said_before_the_first_win
     assert values["coalition_queries"] == 6
 
 
-@pytest.mark.parametrize("changes", [{"gain": 12, "lo": 0, "hi": 4000, "k_max": 50}, {"delta": "1/" + "1" + "0" * 30}])
+@pytest.mark.parametrize("changes", [{**LOUD, "k_max": 50}, {"delta": "1/" + "1" + "0" * 30}])
 def test_a_budget_without_an_epsilon_is_said(changes: dict[str, Any]) -> None:
     values = spending([], classes, policy(**changes))
     assert values.get("epsilon") == "inf" or "used up" in values["error"]
@@ -116,7 +119,10 @@ def coined_window(world: World, number: int, **changes: Any) -> Window:
     world.commit(f"w{number}", policy_=policy(opens=start, closes=start + HOUR))
     signed = next(m for m in reversed(world.messages) if isinstance(m, SignedManifest))
     rules = coined_policy(opens=start, closes=start + HOUR, **changes)
-    signed = replace(signed, manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS))
+    signed = replace(
+        signed,
+        manifest=replace(signed.manifest, policy=rules, accounts=ACCOUNTS, coins=(CoinCommitment(1, bytes(32)),)),
+    )
     return Window(signed, bytes([number]) * 32, number, beacon=1, opened_at=start + 60, time=start + 60)
 
 
@@ -131,9 +137,9 @@ def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> 
     before = [coined_window(world, 0), coined_window(world, 1, gain=2)]
     following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
     found = spending(before, classes, following, ACCOUNTS)
-    spent = [Coined("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
+    spent = [Spent("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
     expected = delivered_period(
-        [*spent, Coined("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
+        [*spent, Spent("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
     )
     assert (found["unseen"], found["return"], found["epsilon"]) == (
         expected.unseen, expected.returned, expected.epsilon,
@@ -215,7 +221,7 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     """The auditor counts every place of a live index as an account (SPEC A.13.4), so what is foreseen does, too."""
     cls = load_classes()["ranked-tiny-one"]
     world = World()
-    own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=60)
+    own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=120)
     world.commit("w0", policy_=own)
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
     (spent,) = history(world)
@@ -223,11 +229,11 @@ def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     following = replace(own, opens=OPENS + HOUR, closes=OPENS + 2 * HOUR)
     foreseen = spending([spent], lambda name: cls, following, accounts=3)
     windows = [
-        Answering("w0", own, cls, places(spent.manifest) * own.n_max, 0),
-        Answering("w1", following, cls, 3 * own.n_max, 3 * own.n_max),
+        Spent("w0", own, cls, places(spent.manifest) * own.n_max, answered=0),
+        Spent("w1", following, cls, 3 * own.n_max, answered=3 * own.n_max),
     ]
     assert foreseen["epsilon"] == answers_period(windows, Fraction(1, 1000)).plain.epsilon
-    fewer = [replace(windows[0], allowed=spent.manifest.accounts * own.n_max), windows[1]]
+    fewer = [replace(windows[0], queries=spent.manifest.accounts * own.n_max), windows[1]]
     assert foreseen["epsilon"] > answers_period(fewer, Fraction(1, 1000)).plain.epsilon
 
 

@@ -15,6 +15,7 @@ from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.prover.commitment import index, slots, texts
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.runtime.metadata import committed
+from tests.classes import TINY
 
 CAPACITY, MANIFEST = 12, bytes(32)
 BEFORE = {3: SlotText("d3", "three", NO_METADATA), 7: SlotText("d7", "seven", committed({"n": 7}))}
@@ -30,7 +31,7 @@ def rows(texts: dict[int, SlotText], value: int) -> index.Matrix:
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[State]:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(tmp_path / "p", Settings("example.org/rag", "tiny", "minilm"), *keys)
+    create(tmp_path / "p", Settings("example.org/rag", TINY.name, "minilm"), *keys)
     made = State(tmp_path / "p")
     with made.transaction() as db:
         for number, held, value in ((0, BEFORE, 1), (1, NOW, 2)):

@@ -15,10 +15,23 @@ from ragseal.kernel import signature
 from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment import index, registry
+from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.documents import Delete, Put, apply
 from ragseal.prover.commitment.tenants import near, remove
+from ragseal.prover.provider.backends import Environment
 from ragseal.prover.serving.serving import ServeOptions, Serving
 from tests.simulator.live import Live, live
-from tests.simulator.provider import account_key, documents, make_policy, new_state, open_provider, open_window
+from tests.simulator.provider import (
+    SHAPE,
+    TRIGRAMS,
+    account_key,
+    documents,
+    embed_with,
+    make_policy,
+    new_state,
+    open_provider,
+    open_window,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -30,10 +43,11 @@ pytestmark = pytest.mark.slow
         ("ACME-", ["acme"]), ("\u0430cme", ["acme"]), ("g1obex-c0rp", ["globex-corp"]),
         ("globxe-corp", ["globex-corp"]), ("acrne", ["acme"]),
         ("acme", []), ("initech", []), ("a1", []), ("globe", []), ("acmes-rival", []),
+        ("aace", []), ("initechs", ["initecks"]), ("initexxs", ["initecks"]), ("inxtxxs", []),
     ],
 )  # fmt: skip
 def test_near_names_are_found(name: str, alike: list[str]) -> None:
-    assert near(name, ["acme", "globex-corp", "a2"]) == alike
+    assert near(name, ["acme", "globex-corp", "a2", "initecks"]) == alike
 
 
 def run(made: Live, *arguments: str) -> Any:
@@ -100,11 +114,20 @@ def test_a_tenant_goes_once_nothing_of_it_is_left(tmp_path: Path) -> None:
         refused("has accounts .bob.")
         registry.remove_account(state, "bob")
         refused("window 'w1' has an index of tenant 'Acme'")
+        for change in (Put(Document("1", "came later than the window")), Delete("1")):
+            apply(state, "initech", [change], embed_with(TRIGRAMS), Environment().draw, SHAPE)
+        remove(state, history, "initech", clock())  # of which no window knows
         await serving.turn(window)
         await serving.stop()
 
     asyncio.run(one_window())
+    left = "SELECT (SELECT COUNT(*) FROM resting), (SELECT COUNT(*) FROM source_marks)"
+    with state.transaction() as db:
+        for name in ("Acme", "acme"):
+            db.execute("INSERT INTO resting VALUES (?, ?, ?)", (name, b"gone", 3))
+            db.execute("INSERT INTO source_marks VALUES (?, ?, ?)", (name, "jsonl:x", "7"))
     remove(state, history, "Acme", clock())
+    assert state.row(left) == (1, 1), "of the other tenant"
     assert index.tenants(state) == [("acme", 40)]
     refused("there is no tenant")
     assert len(documents("acme")) == 40

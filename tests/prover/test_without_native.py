@@ -23,10 +23,12 @@ import pytest
 from ragseal.backends.native import available
 from ragseal.circuits.build import BuiltCircuit
 from ragseal.demo.processes import command, free_port
+from tests.classes import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICY = (
-    'class = "tiny"\nclaim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
+    f'class = "{TINY.name}"\n'
+    'claim = "every-list"\nlo = 0.2\nhi = 0.9\ngain = 2\nn_max = 4\nk_max = 1\ndelta = "1/1000000"\n'
 )
 QUERIES = {"alice": "how are log files rotated?", "carol": "archives of old logs"}  #: of one batch
 
@@ -95,8 +97,8 @@ def test_a_window_without_the_native_module(tmp_path: Path, plain: Machine, buil
     assert subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, env=plain.environment).returncode == 0
     service, provider = (f"127.0.0.1:{free_port()}" for _ in range(2))
     auditor.run("verifier", "init")
-    auditor.run("verifier", "keygen", "--class", "tiny")
-    made, _ = plain.run("prover", "init", "--class", "tiny", "--origin", "example.org/rag")
+    auditor.run("verifier", "keygen", "--class", TINY.name)
+    made, _ = plain.run("prover", "init", "--class", TINY.name, "--origin", "example.org/rag")
     log_key = made["ledger_key"]
     for account in QUERIES:
         key, _ = plain.run("client", "keygen", "--state", account, "--account", account)

@@ -18,6 +18,7 @@ from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.folder.state import State
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
+from tests.classes import TINY
 from tests.runtime.test_powers_commands import SLOW, told
 from tests.runtime.test_tls_commands import Scene, Served, run
 from tests.simulator import CLS, Tenant, policy
@@ -36,7 +37,7 @@ def audited(state: State, site: Path) -> Verdict:
 
     Its public files, in ``site``, hold for the page's checks as well.
     """
-    [line] = [one for one in state.key_entries() if one.class_name == "tiny"]
+    [line] = [one for one in state.key_entries() if one.class_name == TINY.name]
     backend = open_backend(build(CLS), state.key_path(line), HERE / "node_modules")
     tenants = {name: Tenant.make(name, backend.key) for name in ("north", "south")}
     world, digest = ProvenWorld(Real(backend, open_engine(CLS), tenants)), class_digest(CLS)
@@ -49,20 +50,20 @@ def audited(state: State, site: Path) -> Verdict:
         said = publish(world, site).check()
         assert (said.state, said.proven) == ("good", 2), said.lines
         assert said.of("good")["verifying key"].startswith("the verifying key is the one that the manifest names")
-    keys = state.configured({"tiny": (CLS, digest)})
+    keys = state.configured({TINY.name: (CLS, digest)})
     return world.audit(auditor=replace(world.auditor(), keys=keys))
 
 
 @pytest.mark.long
 def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -> None:
     powers, folder = tmp_path / "own.ptau", tmp_path / "ceremony"
-    told("verifier", "ceremony", "powers", "--class", "tiny", powers)
+    told("verifier", "ceremony", "powers", "--class", TINY.name, powers)
     published = hashlib.blake2b(powers.read_bytes()).hexdigest()
     of = ("--powers", powers, "--powers-hash", published)
     for name in ("alice", "carol", "v"):
         run("verifier", "init", "--state", tmp_path / name)
-    made = told("verifier", "ceremony", "new", folder, "--class", "tiny", *of)
-    assert made["circuits"] == ["tiny", "estimate-6", "thinning-126"]
+    made = told("verifier", "ceremony", "new", folder, "--class", TINY.name, *of)
+    assert made["circuits"] == [TINY.name, "estimate-6", "thinning-126"]
     one = told("verifier", "ceremony", "contribute", folder, "--state", tmp_path / "alice", "--name", "alice", *of)
     trust = ("verifier", "trust", "--state", tmp_path / "v", "--ceremony", folder, *of)
     beacon = "ab" * 32
@@ -88,7 +89,7 @@ def test_a_ceremonys_keys_from_the_first_party_to_the_provider(tmp_path: Path) -
     assert list(verdict.participants) == said
     assert f"ceremony, {said[0]}" in page.render(document.build(verdict))
 
-    run("prover", "init", "--state", tmp_path / "p", "--class", "tiny", "--origin", "ceremony.example/log")
+    run("prover", "init", "--state", tmp_path / "p", "--class", TINY.name, "--origin", "ceremony.example/log")
     scene = Scene(tmp_path, None, None)  # type: ignore[arg-type]  # no certificates
     with Served(scene, "verifier", "--state", tmp_path / "v", "--listen", "127.0.0.1:0") as at:
         fetched = told("prover", "fetch-keys", "--state", tmp_path / "p", "--verifier", at, "--powers", powers)

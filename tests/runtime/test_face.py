@@ -8,7 +8,7 @@ import re
 
 from ragseal.ledger.page import index_html
 from ragseal.prover.planning import page as planpage
-from ragseal.runtime.face import SHORT, document, sentences, shortened, style, when
+from ragseal.runtime.face import SHORT, counted, document, sentences, shortened, style, when
 from ragseal.verifier.report import document as report
 from ragseal.verifier.report import page
 from tests.simulator import World
@@ -24,6 +24,11 @@ def test_times_are_days_and_hours_of_utc() -> None:
     assert when(0) == "1970-01-01 00:00 UTC"
     for strange in (None, "soon", True, 10**40, math.inf, math.nan):
         assert when(strange) == str(strange)
+
+
+def test_one_of_a_kind_has_no_plural() -> None:
+    assert [counted(n, "record") for n in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
+    assert [counted(n, "entry", "entries") for n in (0, 1, 2)] == ["0 entries", "1 entry", "2 entries"]
 
 
 def test_pseudonyms_are_shortened() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ragseal.groth16.resection import hide_inputs
 from ragseal.kernel.errors import ProofError
+from tests.classes import TINY
 from tests.runtime.test_tls_commands import Scene, Served, run
 
 pytestmark = pytest.mark.slow
@@ -38,10 +39,10 @@ class Made:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("powers")
     powers = folder / "own.ptau"
-    assert told("verifier", "ceremony", "powers", "--class", "tiny", powers)["power"] == 14
+    assert told("verifier", "ceremony", "powers", "--class", TINY.name, powers)["power"] == 14
     run("verifier", "init", "--state", folder / "v")
-    keys = told("verifier", "keygen", "--state", folder / "v", "--class", "tiny", "--powers", powers)
-    run("prover", "init", "--state", folder / "p", "--class", "tiny", "--origin", "powers.example/log")
+    keys = told("verifier", "keygen", "--state", folder / "v", "--class", TINY.name, "--powers", powers)
+    run("prover", "init", "--state", folder / "p", "--class", TINY.name, "--origin", "powers.example/log")
     return Made(folder, powers, keys)
 
 
@@ -49,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def test_a_provider_checks_every_point_or_says_that_it_did_not(made: Made) -> None:
     scene = Scene(made.folder, None, None)  # type: ignore[arg-type]  # no certificates
     other = made.folder / "other.ptau"
-    told("verifier", "ceremony", "powers", "--class", "tiny", other)
+    told("verifier", "ceremony", "powers", "--class", TINY.name, other)
     with Served(scene, "verifier", "--state", made.folder / "v", "--listen", "127.0.0.1:0") as at:
         fetch = ("fetch-keys", "--state", made.folder / "p", "--verifier", at)
         refused = run("prover", *fetch, "--powers", other, seconds=SLOW)
@@ -72,12 +73,12 @@ def test_a_provider_checks_every_point_or_says_that_it_did_not(made: Made) -> No
 
 def test_keygen_says_who_can_check_its_keys(made: Made) -> None:
     again = run(
-        "verifier", "keygen", "--state", made.folder / "v", "--class", "tiny", "--powers", made.powers, seconds=SLOW
+        "verifier", "keygen", "--state", made.folder / "v", "--class", TINY.name, "--powers", made.powers, seconds=SLOW
     )
     assert str(made.keys["key_digest"]) in again.stdout, "the same powers make no second key"
     assert "fetch-keys --powers" in again.stdout
     run("verifier", "init", "--state", made.folder / "alone")
-    alone = run("verifier", "keygen", "--state", made.folder / "alone", "--class", "tiny", seconds=SLOW)
+    alone = run("verifier", "keygen", "--state", made.folder / "alone", "--class", TINY.name, seconds=SLOW)
     assert "no provider can check their points" in alone.stdout
 
 

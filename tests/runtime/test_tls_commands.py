@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.classes import TINY
 from tests.runtime.certificates import Authority
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ def refused(finished: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 def fetched(scene: Scene, finished: subprocess.CompletedProcess[str]) -> None:
-    """The provider was let in and holds the auditor's key of class tiny."""
+    """The provider was let in and holds the auditor's key of class TINY."""
     assert not any(words in finished.stderr for words in OUT_OF_REACH), finished.stderr
     keys = list(scene.file("p").rglob("verifying_key.bin"))
     assert keys, finished.stderr
@@ -63,7 +64,7 @@ def fetched(scene: Scene, finished: subprocess.CompletedProcess[str]) -> None:
 
 @dataclass
 class Scene:
-    """Folders and certificates: one auditor with a key of class tiny, one provider, one account, one observer."""
+    """Folders and certificates: one auditor with a key of class TINY, one provider, one account, one observer."""
 
     folder: Path
     ours: Authority
@@ -109,8 +110,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
     made = Scene(folder, ours, theirs)
     done("verifier", "init", "--state", folder / "v")
-    done("verifier", "keygen", "--state", folder / "v", "--class", "tiny")
-    done("prover", "init", "--state", folder / "p", "--class", "tiny", "--origin", "tls.example/log")
+    done("verifier", "keygen", "--state", folder / "v", "--class", TINY.name)
+    done("prover", "init", "--state", folder / "p", "--class", TINY.name, "--origin", "tls.example/log")
     done("ledger", "keygen", "--name", "watch.example", "--state", folder / "o")
     return made
 

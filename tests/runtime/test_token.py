@@ -24,6 +24,7 @@ from ragseal.prover.storage.state import State
 from ragseal.runtime import token_key
 from ragseal.runtime.keyfile import load_key, save_key
 from ragseal.runtime.token_key import PIN_VARIABLE, TokenKey, load_token_key
+from tests.classes import TINY
 from tests.simulator import provider as scene
 
 pkcs11 = pytest.importorskip("pkcs11", reason="python-pkcs11 is not installed: pip install 'ragseal[pkcs11]'")
@@ -232,7 +233,7 @@ def test_a_provider_is_made_with_keys_of_a_token_and_its_log_turns_to_another(hs
         return done.output
 
     tokens = ("--provider-token", uri("provider", hsm), "--log-token", uri("log", hsm))
-    said = run("init", "--origin", "example.org/rag", "--class", "tiny", *tokens)
+    said = run("init", "--origin", "example.org/rag", "--class", TINY.name, *tokens)
     assert signature.public_bytes(load_token_key(uri("provider", hsm))).hex() in said
     run("log", "rotate", "--overlap", "0", "--token", uri("log-2", hsm))
     with State(state) as opened, opened.open_ledger() as ledger:

@@ -16,7 +16,8 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.storage.window import Window
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
-from tests.simulator.keys import ESTIMATE, THINNING, TINY, keys_of, thinning_backend
+from tests.classes import TINY
+from tests.simulator.keys import ESTIMATE, THINNING, keys_of, thinning_backend
 
 
 def configured(

@@ -7,17 +7,16 @@ from functools import cache
 from pathlib import Path
 
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import Shape, class_digest, load_classes
+from ragseal.circuits.circuit import Shape, class_digest
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import BlockBackend, ThinningBackend, open_backend
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.thinning import thinning_class
+from tests.classes import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = ROOT / "var" / "keys"
 
-TINY = load_classes()["tiny"]
-LOTTERY = load_classes()["lottery-tiny"]  #: of as many slots
 ESTIMATE = CLASSES["estimate-6"]  #: the smallest circuit of the coalition estimate
 THINNING = thinning_class(TINY.N)
 
@@ -30,7 +29,7 @@ def keys_of(cls: Shape, directory: Path = KEYS) -> KeyPaths:
 
 @cache
 def thinning_backend(directory: Path = KEYS) -> ThinningBackend:
-    """What proves thinned indices of class tiny."""
+    """What proves thinned indices of class TINY."""
     return open_backend(build(THINNING), keys_of(THINNING, directory).directory)
 
 

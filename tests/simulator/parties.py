@@ -16,7 +16,6 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
-from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import commitment, field, noise, signature
 from ragseal.kernel.commitment import (
     Account,
@@ -34,18 +33,21 @@ from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
+from tests.classes import TINY
 
 OPENS, CLOSES = 1_800_000_000, 1_800_003_600
 NOW = CLOSES + 600
 ORIGIN = "test.example/log"
-CLASS_DIGEST = hashlib.sha256(b"class tiny").digest()
+CLASS_DIGEST = hashlib.sha256(b"class").digest()
 DIMENSION = 4
+GAIN = 30  #: of policies: H is 11 steps
+LOUD = {"lo": 0, "hi": 16000, "gain": 110}  #: in a policy: H is 859 steps, near to the end of the noise table
 HINTS = 6
 SEAL_KEY = public_of(b"s" * 32)
 GROUP = default_group()
 
 
-CLS = load_classes()["tiny"]
+CLS = TINY
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -55,7 +57,7 @@ def key_of(name: str) -> Ed25519PrivateKey:
 class BindingKey:
     """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
 
-    thresholds = None  #: of class tiny
+    thresholds = None  #: the class is one index
 
     def __init__(self, name: str = "key") -> None:
         points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
@@ -171,15 +173,15 @@ def pseudonym(name: str) -> str:
 
 def policy(**changes: Any) -> Policy:
     base = Policy(
-        class_name="tiny",
+        class_name=TINY.name,
         class_digest=CLASS_DIGEST,
-        table_digest=noise.build_table("gaussian").digest(),
+        table_digest=noise.build_table(CLS.law).digest(),
         dimension=DIMENSION,
         claim=EVERY_LIST,
         hidden=0,
         lo=4800,
         hi=5600,
-        gain=1,
+        gain=GAIN,
         n_max=3,
         k_max=2,
         delta="1/1000000",

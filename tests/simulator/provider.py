@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The product's provider on a state folder: class tiny under a real key, a small real embedder, accounts, an auditor.
+"""The product's provider on a state folder: class TINY under a real key, a small real embedder, accounts, an auditor.
 
 :func:`window_on` brings all of it up; :class:`Asker` is an honest account, :class:`Participant` one of the beacon.
 Unlike in :mod:`tests.simulator.world`, nothing here is simulated but the embedder and the clock.
@@ -63,8 +63,9 @@ from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
+from tests.classes import LOTTERY, TINY
 from tests.simulator.entries import beacon_commit
-from tests.simulator.keys import ESTIMATE, LOTTERY, THINNING, TINY, keys_of
+from tests.simulator.keys import ESTIMATE, THINNING, keys_of
 
 NOW = 1_800_000_000
 HIDDEN = 60  #: of 256: about a quarter
@@ -140,7 +141,7 @@ def new_state(
     signers: tuple[TokenKey, TokenKey] | None = None,
     kind: Kind = ONE_TINY,
 ) -> State:
-    """A state folder, by default of class tiny with two tenants and three accounts.
+    """A state folder, by default of class TINY with two tenants and three accounts.
 
     Args:
         tenants: the accounts of each.
@@ -176,7 +177,7 @@ def lottery_policy(**changes: object) -> Policy:
 
 
 def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
-    """A policy, by default for class tiny; ``changes`` as in a policy file."""
+    """A policy, by default for class TINY; ``changes`` as in a policy file."""
     values = {
         "class": kind.cls.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
         "delta": "1/1000000",

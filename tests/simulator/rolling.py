@@ -18,14 +18,15 @@ from ragseal.prover.serving.rollover import Schedule
 from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.window import Window
 from ragseal.prover.wire.service import Listening, Server
+from tests.classes import TINY
 from tests.simulator import provider as scene
 
-POLICY = """class = "tiny"
+POLICY = f"""class = "{TINY.name}"
 claim = "every-list"
 lo = 0.2
 hi = 0.9
-gain = 2
-n_max = {n_max}
+gain = 20
+n_max = {{n_max}}
 k_max = 2
 delta = "1/1000000"
 """

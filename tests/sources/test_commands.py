@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from ragseal.prover.__main__ import main
 from ragseal.prover.storage.database import DATABASE
 from ragseal.prover.storage.state import State
+from tests.classes import TINY
 from tests.sources.scene import held
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def write(file: Path, **texts: str) -> None:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    answer("init", "--state", tmp_path / "state", "--origin", "example.org/sync", "--class", "tiny")
+    answer("init", "--state", tmp_path / "state", "--origin", "example.org/sync", "--class", TINY.name)
     return tmp_path / "state"
 
 

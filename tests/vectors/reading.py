@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files below vectors/, read as any implementation reads them."""
+"""The cases below vectors/, read as any implementation reads them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Json = dict[str, Any]
 
 
 @cache
-def pages() -> dict[str, Json]:
-    """Every vector by its path without the suffix; one that names a base has an input of its own here."""
-    found = {path.relative_to(FOLDER).with_suffix("").as_posix(): json.loads(path.read_text()) for path in _paths()}
-    for page in found.values():
-        if "base" in page:
-            page["input"] = _changed(found[page["base"]]["input"], page["change"])
+def all_cases() -> dict[str, Json]:
+    """Every case by ``noun/name``; one that names a base has an input of its own here."""
+    found = {
+        f"{path.stem}/{case['name']}": case
+        for path in sorted(FOLDER.glob("*.json"))
+        for case in json.loads(path.read_text())["cases"]
+    }
+    for case in found.values():
+        if "base" in case:
+            case["input"] = _changed(found[case["base"]]["input"], case["change"])
     return found
-
-
-def _paths() -> list[Path]:
-    return sorted(FOLDER.rglob("*.json"))
 
 
 def _changed(base: Json, change: Json) -> Json:
@@ -38,6 +38,6 @@ def _changed(base: Json, change: Json) -> Json:
     return out
 
 
-def of(*operations: str, kind: str = "output") -> list[str]:
-    """Paths of the vectors of some operations that have an output (or a ``claimed`` one, or a ``reason``)."""
-    return [path for path, page in pages().items() if page["operation"] in operations and kind in page]
+def of(*operations: str, kind: str = "expected") -> list[str]:
+    """Names of the cases of some operations that have an expected output (or a ``claimed`` one, or a ``failure``)."""
+    return [path for path, case in all_cases().items() if case["operation"] in operations and kind in case]

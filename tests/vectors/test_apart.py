@@ -19,7 +19,7 @@ from py_ecc import optimized_bn128 as ecc
 
 from tests import apart
 from tests.apart import be, element, h, wide
-from tests.vectors.reading import Json, of, pages
+from tests.vectors.reading import Json, all_cases, of
 
 pytestmark = pytest.mark.slow
 
@@ -197,15 +197,15 @@ def row_noise(given: Json) -> Json:
 
 def apart_masses(law: str) -> list[int]:
     """p(-C) .. p(C): a constant of the protocol, which M.4's digest names."""
-    text = pages()[f"noise-tables/{law}-masses"]["output"]["half"]
+    text = all_cases()[f"noise-tables/{law}-masses"]["expected"]["half"]
     half = [int(text[at : at + 32], 16) for at in range(0, len(text), 32)]
     data = b"\x13ragseal.noise-table\x00\x01" + bytes([len(law)]) + law.encode() + b"\x00\x80"
     data += (len(half) - 1).to_bytes(4, "big") + un(text)
-    stated = pages()[f"noise-tables/{law}"]["output"]["digest"]
+    stated = all_cases()[f"noise-tables/{law}"]["expected"]["digest"]
     assert hashlib.sha256(data).hexdigest() == stated
     below = half[:0:-1] if law != "one-sided" else [0] * (len(half) - 1)
     if law != "one-sided":
-        assert stated == pages()[f"accounting/table-{law}"]["output"]["digest"]
+        assert stated == all_cases()[f"accounting/table-{law}"]["expected"]["digest"]
     assert sum(below) + sum(half) == 1 << 128
     return [*below, *half]
 
@@ -327,7 +327,7 @@ def generators(given: Json) -> Json:
 #: Whatever prover and verifier compute by one function, a second time.
 APART: dict[str, Callable[[Json], Json]] = {
     "tagged-hash": tagged,
-    "message-digest": lambda g: {"digest": h(pages_label(g["tag"]), un(g["bytes"])).hex()},
+    "message-digest": lambda g: {"digest": h(label_of(g["tag"]), un(g["bytes"])).hex()},
     "beacon": beacon,
     "beacon-commitment": lambda g: {"commitment": h("beacon-nonce", g["owner"].encode(), un(g["nonce"])).hex()},
     "ctx": lambda g: {"ctx": number(element("ctx", un(g["request"])))},
@@ -364,7 +364,7 @@ LABELS = {"tenant-index": "index-version", "folded-opening": "columns-opening", 
           "proofs-ask": "ask", "links-ask": "ask", "blocks-ask": "ask"}  # fmt: skip
 
 
-def pages_label(tag: str) -> str:
+def label_of(tag: str) -> str:
     """The hash's tag is the message's but for these."""
     return LABELS.get(tag, tag)
 
@@ -375,31 +375,31 @@ def _numbers(packed: str) -> list[int]:
 
 @pytest.mark.parametrize("path", of(*APART))
 def test_what_is_shared_is_computed_apart(path: str) -> None:
-    page = pages()[path]
-    found = APART[page["operation"]](page["input"])
+    case = all_cases()[path]
+    found = APART[case["operation"]](case["input"])
     assert found
-    assert {name: page["output"][name] for name in found} == found
+    assert {name: case["expected"][name] for name in found} == found
 
 
 @pytest.mark.parametrize("path", of(*APART, kind="claimed"))
 def test_what_is_claimed_is_not_what_is_computed_apart(path: str) -> None:
-    page = pages()[path]
-    found = APART[page["operation"]](page["input"])
-    assert page["claimed"].keys() <= found.keys()
-    assert all(found[name] != value for name, value in page["claimed"].items())
+    case = all_cases()[path]
+    found = APART[case["operation"]](case["input"])
+    assert case["claimed"].keys() <= found.keys()
+    assert all(found[name] != value for name, value in case["claimed"].items())
 
 
 def test_every_shared_function_is_here() -> None:
     """The beacon, ctx and every challenge, and what they hash."""
-    shared = {page["operation"] for path, page in pages().items() if path.startswith(("challenges/", "beacon/"))}
+    shared = {case["operation"] for path, case in all_cases().items() if path.startswith(("challenges/", "beacon/"))}
     assert shared <= APART.keys()
 
 
 @pytest.mark.parametrize("path", of("signature", "signed-message"))
 def test_signatures_by_the_library(path: str) -> None:
     """G.4: Ed25519 over H("sign/<purpose>", body)."""
-    page = pages()[path]
-    given = {**page["input"], **page["output"]}
+    case = all_cases()[path]
+    given = {**case["input"], **case["expected"]}
     data = un(given.get("bytes", ""))
     proofs = [un(given["signature"])] if "signature" in given else [data[at : at + 64] for at in range(len(data) - 63)]
     key = Ed25519PublicKey.from_public_bytes(un(given["public_key"]))
@@ -417,7 +417,7 @@ def _holds(key: Ed25519PublicKey, proof: bytes, signed: bytes) -> bool:
 
 @pytest.mark.parametrize("path", of("unseal"))
 def test_sealed_text_by_the_library(path: str) -> None:
-    given, output = pages()[path]["input"], pages()[path]["output"]
+    given, output = all_cases()[path]["input"], all_cases()[path]["expected"]
     suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
     private = X25519PrivateKey.from_private_bytes(un(given["private_key"]))
     assert suite.decrypt(un(given["sealed"]), private, un(given["info"])) == un(output["plaintext"])

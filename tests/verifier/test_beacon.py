@@ -26,6 +26,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError
 from ragseal.verifier.audit.participant import Stage
 from ragseal.verifier.evidence.evidence import Refused, Undecided
 from ragseal.verifier.steps.log import Forked
+from tests.classes import TINY
 from tests.simulator import (
     CLOSES,
     OPENS,
@@ -179,8 +180,8 @@ def changed(world: World, **changes: Any) -> None:
     ("change", "match"),
     [
         (lambda w: changed(w, key_digest=BindingKey("their own").digest), "not in this auditor's configuration"),
-        (lambda w: changed(w, policy_=policy(gain=1000)), "needs comparisons"),
-        (lambda w: changed(w, policy_=policy(table_digest=bytes(32))), "canonical gaussian table"),
+        (lambda w: changed(w, policy_=policy(gain=10_000)), "do not fit"),
+        (lambda w: changed(w, policy_=policy(table_digest=bytes(32))), f"canonical {TINY.law} table"),
         (lambda w: changed(w, origin="other.example/log"), "is of the log"),
         (lambda w: changed(w, accounts=2), "registry"),
         (lambda w: w.files.update(north=w.files["south"]), "column commitments"),

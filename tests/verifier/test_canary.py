@@ -16,19 +16,22 @@ from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
+from tests.classes import TINY
 
 pytestmark = pytest.mark.slow
 
 CLASSES: dict[str, AttestationClass] = load_classes()
-TINY = CLASSES["tiny"]
 
 
-def policy(name: str = "tiny", **changes: Any) -> Policy:
+GAIN = 15  #: of policies: H is 35 steps
+
+
+def policy(name: str = TINY.name, **changes: Any) -> Policy:
     cls = CLASSES[name]
     values: dict[str, Any] = {
         "class_name": cls.name, "class_digest": b"c" * 32, "table_digest": noise.build_table(cls.law).digest(),
         "dimension": 24, "claim": "every-list", "hidden": 0,
-        "lo": 9677, "hi": 14516, "gain": 1, "n_max": 100, "k_max": 2, "delta": "1/1000000",
+        "lo": 9677, "hi": 14516, "gain": GAIN, "n_max": 100, "k_max": 2, "delta": "1/1000000",
         "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True,
         "unit": "slot", "chunks_max": 1, "period_start": 0,
         "opens": 10, "closes": 20,
@@ -66,12 +69,10 @@ def test_scores_of_a_ranked_class_count_in_whole_steps() -> None:
 
 
 def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
-    assert hit_probability(TINY, 0.0) == pytest.approx(TINY.K / TINY.N, rel=1e-6)
-    ranked = CLASSES["ranked-tiny-two"]
-    found = [hit_probability(ranked, 0.0, slot) for slot in range(ranked.N)]
-    assert sum(found) == pytest.approx(ranked.K, rel=1e-9)  # exactly K slots come back
+    found = [hit_probability(TINY, 0.0, slot) for slot in range(TINY.N)]
+    assert sum(found) == pytest.approx(TINY.K, rel=1e-9)  # exactly K slots come back
     assert sorted(found, reverse=True) == found  # the lower slot wins a tie
-    assert hit_probability(ranked, 0.0) == found[ranked.N // 2] < found[0] / 1.02
+    assert hit_probability(TINY, 0.0) == found[TINY.N // 2] < found[0] / 1.02
 
 
 @pytest.mark.parametrize("group", [1, 4])
@@ -129,7 +130,7 @@ def test_an_honest_provider_is_hardly_ever_accused() -> None:
     from ragseal.verifier.probe.canary import violations
 
     certified = certify(policy(), TINY, 1)
-    p, q = hit_probability(TINY, 4839.0), hit_probability(TINY, 0.0)
+    p, q = hit_probability(TINY, 4839.0 * GAIN), hit_probability(TINY, 0.0)
     wrong = 0
     for seed in range(1000):
         one = [int(x) for x in hits(p, 40, 2 * seed)]

@@ -20,6 +20,7 @@ from ragseal.verifier.ceremony.contributing import Step
 from ragseal.verifier.ceremony.folder import ATTESTATION, DESCRIPTION, SUFFIX, WORK, Description, Folder
 from ragseal.verifier.ceremony.trusting import MYSELF, Known, check_end, record, who_is_known
 from ragseal.verifier.folder.key_entries import KeyEntry
+from tests.classes import TINY
 from tests.verifier import ceremony_scene as scene
 
 pytest.importorskip("ragseal_native")
@@ -143,7 +144,7 @@ def test_whom_an_auditor_knows(done: Path) -> None:
     with pytest.raises(ProofError, match="not with the one that you expect"):
         check_end(found, "ab" * 32)
     line = KeyEntry(
-        "ab" * 32, "tiny", "cd" * 32, "ceremony", "keys/x", ceremony=record(found, [("A.", found.parties[0])], 0)
+        "ab" * 32, TINY.name, "cd" * 32, "ceremony", "keys/x", ceremony=record(found, [("A.", found.parties[0])], 0)
     )
     assert line.participants == (f"A. ({alice.hex()[:16]})",)
 

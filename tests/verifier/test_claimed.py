@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.claims import CLAIMS, named
+from ragseal.accounting.claims.until_delivered import CoinBound
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import per_cent
 from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
@@ -21,11 +23,11 @@ from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.kernel.verdict import LAST_MINUTE, WORD_OF_THE_PROVIDER, found
 from ragseal.verifier.outcome.outcome import NOT_AUDITED, Neighbour, Verdict
-from ragseal.verifier.report import board, claim, document, page, rests, summary
+from ragseal.verifier.report import board, document, page, rests, summary
 from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import SignedVerdict, read_verdict
-from ragseal.verifier.steps import delivered
+from ragseal.verifier.steps import epsilon
 from tests.attacks import checks
 from tests.attacks.answered import answers_policy
 from tests.attacks.answered import window as answered
@@ -49,7 +51,7 @@ SYMBOLS = {
     UNTIL_DELIVERED: {"unseen": "unseen", "return": "return", "delta": "delta"},
     ANSWERS: {"epsilon": "epsilon", "delta": "delta"},
 }
-TEXTS = {EVERY_LIST: claim.CLAIM, UNTIL_DELIVERED: claim.DELIVERED, ANSWERS: claim.ANSWERED}
+TEXTS = {name: one.text() for name, one in CLAIMS.items()}
 
 
 def lists(days: int = DAYS) -> Verdict:
@@ -196,8 +198,7 @@ def test_answers_of_windows_outside_are_composed() -> None:
     found = statement(verdict).predicate
     assert found["leftOut"] == 1
     assert verdict.budget is not None
-    assert verdict.budget.answers is not None
-    assert found["epsilonOfTheLog"] > found["epsilon"] == verdict.budget.answers.plain.epsilon
+    assert found["epsilonOfTheLog"] > found["epsilon"] == verdict.budget.epsilon
 
 
 def test_what_has_no_finite_epsilon_with_the_windows_outside_says_so() -> None:
@@ -215,7 +216,7 @@ def test_what_has_no_finite_epsilon_with_the_windows_outside_says_so() -> None:
 
 
 def test_an_epsilon_of_the_log_that_is_not_known_is_not_left_out_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivered, "whole_log", lambda *_: "not known: no such class")
+    monkeypatch.setattr(epsilon, "whole_log", lambda *_: "not known: no such class")
     verdict = until_delivered(2)
     assert " left_out=1 epsilon_log=unknown " in verdict.line()
     assert statement(verdict).predicate["epsilonOfTheLog"] == "unknown"
@@ -285,7 +286,7 @@ REFUSED: dict[str, Change] = {
     ),
     "line of another log": _line(" log=test.example/log", " log=test.example/other"),
     "line that goes on": lambda s: s["predicate"].update(line=s["predicate"]["line"] + " note=audited"),
-    "words of another claim": lambda s: s["predicate"].update(claim=claim.DELIVERED),
+    "words of another claim": lambda s: s["predicate"].update(claim=named(UNTIL_DELIVERED).text()),
     "words of no claim": lambda s: s["predicate"].update(claim="All is well."),
     "a step that failed": lambda s: s["predicate"]["steps"][7].update(status="failed"),
     "a step without its status": lambda s: s["predicate"]["steps"][7].pop("status"),
@@ -442,8 +443,9 @@ def test_until_delivered_has_one_number_on_one_scale() -> None:
 def test_a_loud_return_colours_nothing() -> None:
     loud = until_delivered(1)
     assert loud.budget is not None
-    assert loud.budget.delivered is not None
-    loud.budget = replace(loud.budget, delivered=replace(loud.budget.delivered, returned=25.0))
+    found = loud.budget.bound
+    assert isinstance(found, CoinBound)
+    loud.budget = replace(loud.budget, bound=replace(found, promise=replace(found.promise, returned=25.0)))
     shown = document.build(loud)
     assert " unseen=1.45084 return=25 " in loud.line()
     assert (loud.tone, summary.tone(shown), banner(shown)[0]) == ("good", "good", "good")

@@ -23,6 +23,7 @@ from ragseal.verifier.report import summary
 from ragseal.verifier.service import service
 from ragseal.verifier.steps.receipts import SetAside
 from tests.attacks.raw import RawCaller
+from tests.classes import TINY
 from tests.simulator import CLOSES, World, asked, pseudonym
 from tests.verifier.test_report_pages import SPELLINGS
 from tests.verifier.wire import provider
@@ -57,7 +58,7 @@ def test_init_and_keys(tmp_path: Path) -> None:
 
 
 def test_classes_are_listed() -> None:
-    assert json.loads(run("classes", "--json").stdout)["tiny"]["N"] == 126
+    assert json.loads(run("classes", "--json").stdout)[TINY.name]["N"] == 126
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,8 @@ def test_classes_are_listed() -> None:
         ("beacon", "--log-key", LOG_KEY, "--provider", "127.0.0.1:1"),
         ("serve", "--provider", "127.0.0.1:1"),
         ("serve", "--listen", "0.0.0.0:0"),
-        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "zz", "--made-by", "provider"),
-        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "provider"),
+        ("trust", "--class", TINY.name, "--file", __file__, "--key-digest", "zz", "--made-by", "provider"),
+        ("trust", "--class", TINY.name, "--file", __file__, "--key-digest", "ab" * 32, "--made-by", "provider"),
         ("trust",),
         ("trust", "--ceremony", ".", "--file", __file__),
         ("trust", "--ceremony", "."),
@@ -77,11 +78,11 @@ def test_classes_are_listed() -> None:
         ("trust", "--ceremony", ".", "--powers", __file__, "--made-by", "provider"),
         ("trust", "--ceremony", ".", "--powers", __file__),
         ("trust", "--ceremony", ".", "--powers", __file__, "--powers-hash", "ab" * 64),
-        ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32),
+        ("trust", "--class", TINY.name, "--file", __file__, "--key-digest", "ab" * 32),
         (
             "trust",
             "--class",
-            "tiny",
+            TINY.name,
             "--file",
             __file__,
             "--key-digest",
@@ -105,7 +106,7 @@ def test_refusals_are_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize("maker", ["auditor", "ceremony"])
 def test_keys_are_nobodys_own_and_no_ceremonys_on_somebodys_word(tmp_path: Path, maker: str) -> None:
-    arguments = ("trust", "--class", "tiny", "--file", __file__, "--key-digest", "ab" * 32, "--made-by", maker)
+    arguments = ("trust", "--class", TINY.name, "--file", __file__, "--key-digest", "ab" * 32, "--made-by", maker)
     result = run(*arguments, "--state", str(tmp_path))
     assert result.exit_code == 2
 
@@ -263,4 +264,4 @@ def test_runs_without_torch_faiss_and_embedder() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "tiny" in done.stdout
+    assert TINY.name in done.stdout

@@ -17,6 +17,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.policy import OPENS_WITHIN
 from ragseal.verifier.evidence.evidence import ConfiguredKey
+from tests.classes import TINY
 from tests.simulator import (
     CLASS_DIGEST,
     CLOSES,
@@ -135,12 +136,12 @@ def other_class_build() -> Any:
     return World.honest(policy_=policy(class_digest=bytes(32)))
 
 
-@attack(2, "needs comparisons up to")
+@attack(2, "do not fit")
 def policy_overflows() -> Any:
-    return World.honest(policy_=policy(gain=1000))
+    return World.honest(policy_=policy(gain=10_000))
 
 
-@undecided(2, "not the canonical gaussian table")
+@undecided(2, f"not the canonical {TINY.law} table")
 def policy_with_other_table() -> Any:
     return World.honest(policy_=policy(table_digest=bytes(32)))
 
@@ -244,7 +245,7 @@ def key_of_the_manifest() -> Any:
 @undecided(3, "made for another circuit class")
 def key_of_another_class() -> Any:
     world = World.honest()
-    key = ConfiguredKey(KEY.digest, "tiny", bytes(32), "auditor", lambda: KEY)
+    key = ConfiguredKey(KEY.digest, TINY.name, bytes(32), "auditor", lambda: KEY)
     return world, {"auditor": replace(world.auditor(), keys={KEY.digest: key})}
 
 
@@ -252,7 +253,7 @@ def key_of_another_class() -> Any:
 def damaged_key_file() -> Any:
     world = World.honest()
     other = BindingKey("other")
-    key = ConfiguredKey(KEY.digest, "tiny", CLASS_DIGEST, "auditor", lambda: other)
+    key = ConfiguredKey(KEY.digest, TINY.name, CLASS_DIGEST, "auditor", lambda: other)
     return world, {"auditor": replace(world.auditor(), keys={KEY.digest: key})}
 
 

@@ -17,11 +17,13 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.noise import NoiseTable
 from ragseal.verifier.audit import verification
 from ragseal.verifier.steps import noise_table
+from tests.classes import ONE_SIDED, TINY
 from tests.simulator import (
     OPENS,
     World,
     policy,
 )
+from tests.simulator.parties import LOUD
 from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
@@ -33,17 +35,17 @@ undecided = ATTACKS.open
 
 def test_noise_table_rules_are_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another builder behind the same digest check: T1-T4 are the auditor's own business."""
-    half = list(noise.build_table("gaussian").half)
+    half = list(noise.build_table(TINY.law).half)
     moved = half[5] // 1000
     half[5], half[7] = half[5] - moved, half[7] + moved
-    crooked = NoiseTable("gaussian", tuple(half))
+    crooked = NoiseTable(TINY.law, tuple(half))
     verdict = _audit_with_table(monkeypatch, crooked)
     assert verdict.obstacle is not None
     assert (verdict.obstacle.number, "T4" in verdict.line()) == (10, True), verdict.line()
 
 
 def test_noise_table_digest_is_the_policys(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = _audit_with_table(monkeypatch, noise.build_table("geometric"))
+    verdict = _audit_with_table(monkeypatch, noise.build_table(ONE_SIDED.law))
     assert verdict.obstacle is not None
     assert (verdict.obstacle.number, "T5" in verdict.line()) == (10, True), verdict.line()
 
@@ -52,8 +54,8 @@ def test_the_bound_on_overflows_is_evaluated_again() -> None:
     """A class file under which R is a mere assertion: delta counts 2^-64 a query for it."""
     world = World.honest()
     own = world.auditor()
-    cls, digest = own.classes["tiny"]
-    edited = replace(own, classes={"tiny": (replace(cls, a=cls.a * 2), digest)})
+    cls, digest = own.classes[TINY.name]
+    edited = replace(own, classes={TINY.name: (replace(cls, a=cls.a * 2), digest)})
     verdict = world.audit(auditor=edited)
     assert verdict.obstacle is not None
     assert (verdict.obstacle.number, "not proven enough" in verdict.line()) == (10, True), verdict.line()
@@ -78,7 +80,7 @@ def no_finite_epsilon() -> Any:
 
 @attack(11, "no finite epsilon")
 def noise_too_small_for_the_shift() -> Any:
-    return World.honest(policy_=policy(gain=12, lo=0, hi=4000, k_max=50, epsilon_account="1000000"))
+    return World.honest(policy_=policy(**LOUD, k_max=50, epsilon_account="1000000"))
 
 
 @undecided(11, "no circuit class 'gone'")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -18,6 +17,8 @@ import pytest
 
 from ragseal.accounting import period
 from ragseal.accounting.audit import FULL, ScorePolicy, epsilon_audit
+from ragseal.accounting.claims import named
+from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel import noise
 from ragseal.kernel.beacon import BeaconCommit
@@ -26,14 +27,14 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
-from ragseal.kernel.params import class_from_mapping
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.evidence.evidence import Auditor
 from ragseal.verifier.outcome.outcome import Verdict
-from ragseal.verifier.report import claim, document, page
+from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.steps.log import LogView
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 from tests.simulator import CLS, NOW, OPENS, World, policy
 from tests.simulator.coined import CoinedWorld
 from tests.simulator.entries import signed_manifest
@@ -198,7 +199,7 @@ def test_windows_add_up_and_the_odometer_says_how() -> None:
     assert spent[-1] == values["epsilon_audit"] == verdict.budget.epsilon  # type: ignore[union-attr]
     p = policy()
     terms = {"scores": ScorePolicy(p.gain, p.lo, p.hi), "k_max": 2, "delta": Fraction(1, 10**6)}
-    alone = epsilon_audit(CLS, noise.build_table("gaussian"), n_max=3, **terms)  # type: ignore[arg-type]
+    alone = epsilon_audit(CLS, noise.build_table(CLS.law), n_max=3, **terms)  # type: ignore[arg-type]
     assert spent[0] == alone.epsilon
     text = page.render(document.build(verdict))
     assert "Odometer of the period" in text
@@ -253,12 +254,12 @@ def test_a_verdict_is_about_documents_whole(slots: int) -> None:
     assert (" document=2-slots" in verdict.line()) == (slots == 2)
     budget = verdict.budget
     assert budget is not None
-    assert budget.report is not None
-    assert budget.report.chunks == slots
+    assert budget.lists is not None
+    assert budget.lists.chunks == slots
     assert (budget.epsilon > window_epsilon(1)) == (slots == 2)
-    said = claim.of(budget.claim, budget.slots)
+    said = budget.claim.text(budget.slots)
     assert ("each query counts as 2 queries" in said) == (slots == 2)
-    assert ("2 times those of one slot" in claim.of(UNTIL_DELIVERED, slots)) == (slots == 2)
+    assert ("2 times those of one slot" in named(UNTIL_DELIVERED).text(slots)) == (slots == 2)
 
 
 def test_the_largest_gain_of_the_period_counts() -> None:
@@ -276,20 +277,19 @@ def test_the_largest_gain_of_the_period_counts() -> None:
 
 
 def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
-    values = (Path(__file__).parents[2] / "circuits" / "classes.toml").read_text()
-    loaded = tomllib.loads(values)["tiny-geo"]
-    geometric = class_from_mapping({"name": "tiny-geo", **loaded})
     digest = bytes(range(32))
-    table = noise.build_table("geometric").digest()
     world = World()
-    window(world, 0, class_name="tiny-geo", class_digest=digest, table_digest=table)
+    window(
+        world, 0, class_name=GAUSSIAN.name, class_digest=digest, table_digest=noise.build_table(GAUSSIAN.law).digest()
+    )
     window(world, 1)
     own = world.auditor()
-    auditor = replace(own, classes={**own.classes, "tiny-geo": (geometric, digest)})
+    auditor = replace(own, classes={**own.classes, GAUSSIAN.name: (GAUSSIAN, digest)})
     found = audited(world, auditor)
     assert found.budget is not None
-    reports = found.budget.report.reports
-    assert set(reports) == {"tiny", "tiny-geo"}
+    assert found.budget.lists is not None
+    reports = found.budget.lists.reports
+    assert set(reports) == {TINY.name, GAUSSIAN.name}
     assert found.budget.epsilon == pytest.approx(sum(one.epsilon for one in reports.values()), rel=1e-12)
     assert all(one.delta.policy == pytest.approx(5e-7) for one in reports.values())
     undecided(world, 11, "no circuit class")
@@ -297,9 +297,9 @@ def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
 
 def test_another_noise_table_in_between_leaves_no_verdict() -> None:
     world = World()
-    window(world, 0, table_digest=noise.build_table("geometric").digest())
+    window(world, 0, table_digest=noise.build_table(ONE_SIDED.law).digest())
     window(world, 1)
-    undecided(world, 11, "not the canonical gaussian table")
+    undecided(world, 11, f"not the canonical {CLS.law} table")
 
 
 def test_places_of_an_earlier_class_have_to_be_proven() -> None:
@@ -398,7 +398,7 @@ def test_a_closing_entry_with_an_old_time_hides_nothing(second: bool) -> None:
 
 
 def test_many_windows_do_not_restart_the_budget_and_the_table_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(period, "MOST_ROWS", 2)
+    monkeypatch.setattr(Claim, "most_rows", 2)
     world = World()
     for number in range(5):
         window(world, number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The probe against live providers of class tiny: an honest one is not accused, one with too little noise is."""
+"""The probe against live providers of class TINY: an honest one is not accused, one with too little noise is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.statistics import binomial_lower, binomial_upper
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.commitment.corpora import Document
@@ -31,7 +30,6 @@ QUERIES = 40
 LOCATING = 100  #: left to find the planted slot outside, which one query in five finds
 #: Of the honest one's probe, whose noise is new in every run: at the default, 0.999, 4 runs in 10,000 are accused.
 SURE = 1 - 1e-9
-TINY = load_classes()["tiny"]
 
 
 class LessNoise:

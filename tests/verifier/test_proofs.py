@@ -16,6 +16,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.verifier.evidence.evidence import ConfiguredKey
 from ragseal.verifier.steps import proofs
+from tests.classes import TINY
 from tests.simulator import (
     CLASS_DIGEST,
     GROUP,
@@ -63,7 +64,7 @@ def test_a_batch_that_fails_fails_even_if_every_proof_alone_holds() -> None:
             raise ProofError("the product is not one")
 
     world = World.honest()
-    key = ConfiguredKey(KEY.digest, "tiny", CLASS_DIGEST, "auditor", Picky)
+    key = ConfiguredKey(KEY.digest, TINY.name, CLASS_DIGEST, "auditor", Picky)
     verdict = world.audit(auditor=replace(world.auditor(), keys={KEY.digest: key}))
     assert verdict.failure is not None
     assert (verdict.failure.number, "product" in verdict.line()) == (8, True), verdict.line()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The checklist with a compiled circuit, a real Groth16 key and real proofs of class tiny; attacks on them."""
+"""The checklist with a compiled circuit, a real Groth16 key and real proofs of class TINY; attacks on them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.folder.state import State
+from tests.classes import TINY
 from tests.simulator import CLS, GROUP, Kept, Tenant, World, key_of
 
 pytestmark = pytest.mark.slow
@@ -221,7 +222,7 @@ def test_foreign_keys_are_imported_by_their_digest(real: Real, tmp_path: Path) -
     state = State.create(tmp_path / "auditor", key_of("someone"))
     digest, paths = class_digest(CLS), real.paths
     assert paths is not None
-    classes = {"tiny": (CLS, digest)}
+    classes = {TINY.name: (CLS, digest)}
     with pytest.raises(ConfigurationError, match="not the one that you named"):
         state.import_key(paths.directory, CLS, digest, bytes(32), "provider")
     assert state.key_entries() == []

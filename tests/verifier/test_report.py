@@ -15,14 +15,20 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.bands import BANDS, band_of
+from ragseal.accounting.claims import named
+from ragseal.accounting.claims.bound import right
+from ragseal.accounting.claims.every_list import ListsBound
+from ragseal.accounting.period import PeriodReport
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.verifier.outcome import guess
-from ragseal.verifier.outcome.bands import BANDS, band_of
 from ragseal.verifier.report import board, claim, document, page
 from ragseal.verifier.report.board import LIMITS
 from ragseal.verifier.signed.entering import reports_of
 from ragseal.verifier.steps.blocks import Effort
 from ragseal.verifier.steps.sample import Sample
+from tests.classes import TINY
 from tests.simulator import World, asked, policy, pseudonym
 
 
@@ -41,8 +47,8 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
     assert values["delta"] == 1e-06
     assert [step["number"] for step in values["steps"]] == list(range(1, 12))
     assert all({"title", "status", "evidence", "seconds"} <= set(step) for step in values["steps"])
-    assert values["does_not_say"] == list(claim.DOES_NOT_SAY)
-    assert values["claim"].startswith(f"{claim.CLAIM} Here k_max is 2, n_max 3, epsilon ")
+    assert values["does_not_say"] == named(EVERY_LIST).does_not_say()
+    assert values["claim"].startswith(f"{named(EVERY_LIST).text()} Here k_max is 2, n_max 3, epsilon ")
     assert values["policy"]["k_max"] == 2
     assert values["tenants"][0] == {
         "tenant": "north",
@@ -51,7 +57,9 @@ def test_report_holds_what_machines_ask_for(honest: dict[str, Any]) -> None:
         "unchecked": 0,
         "acknowledged": 5,
     }
-    assert {"truncation", "overflow", "grid", "places", "bias"} <= set(values["epsilon"]["accounting"]["tiny"]["delta"])
+    assert {"truncation", "overflow", "grid", "places", "bias"} <= set(
+        values["epsilon"]["accounting"][TINY.name]["delta"]
+    )
     assert "total_seconds" in values["timings"]
 
 
@@ -91,7 +99,7 @@ def test_a_verdict_says_how_good_a_guess_is() -> None:
     [(0.0, 50.1, "good"), (3.0, 95.3, "good"), (4.0, 98.3, "good"), (4.1, 98.4, "mid"), (85.77, 100.0, "mid")],
 )
 def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
-    said = guess.details(epsilon, epsilon, 1e-6, 2)
+    said = ListsBound(PeriodReport(epsilon, 2, 1, 6, {}), {}).guess(epsilon, 1e-6, 2)
     assert said["account_per_cent"] == said["coalition_per_cent"] == per_cent
     assert said["sentence"].count(f" {per_cent:g} % ") == 2
     assert guess.tone("PASS", epsilon) == tone
@@ -99,9 +107,9 @@ def test_best_guess(epsilon: float, per_cent: float, tone: str) -> None:
 
 
 def test_best_guess_at_the_ends() -> None:
-    assert guess.right(0.0, 0.0) == 0.5
-    assert guess.right(0.0, 1.0) == 1.0
-    assert guess.right(math.inf, 0.0) == guess.right(math.nan, 0.0) == 1.0
+    assert right(0.0, 0.0) == 0.5
+    assert right(0.0, 1.0) == 1.0
+    assert right(math.inf, 0.0) == right(math.nan, 0.0) == 1.0
     assert guess.tone("PASS", math.nan) == guess.tone("PASS", None) == "mid"
     assert (guess.tone("FAIL", 1.0), guess.tone("NO VERDICT", 1.0)) == ("bad", "open")
 
@@ -324,7 +332,7 @@ def test_bands_and_tones_agree() -> None:
 
 def test_what_a_pass_does_not_say_stands_on_page_one_and_below_nothing_else(honest: dict[str, Any]) -> None:
     said = first_page(honest)
-    for one in claim.in_short(False):
+    for one in named(EVERY_LIST).in_short():
         assert html.escape(one) in said
     sampled = document.build(World.honest().audit(sample=Sample(2)))
     assert claim.SAMPLED in first_page(sampled)

@@ -36,13 +36,14 @@ from ragseal.verifier.service.limits import check_caller, prune
 from ragseal.verifier.service.service import VerifierServicer
 from ragseal.verifier.signed.log import VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
+from tests.classes import TINY
 from tests.simulator import GROUP, NOW, World
 from tests.simulator.turning import Turning
 from tests.verifier.test_verdicts import bad
 from tests.verifier.wire import provider, served
 
-KEY = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
-UNSAFE = KeyEntry("ef" * 32, "tiny", "cd" * 32, "provider", "keys/tiny-efef")
+KEY = KeyEntry("ab" * 32, TINY.name, "cd" * 32, "auditor", "keys/tiny-abab")
+UNSAFE = KeyEntry("ef" * 32, TINY.name, "cd" * 32, "provider", "keys/tiny-efef")
 ZKEY = bytes(range(256)) * 10_000
 
 
@@ -94,7 +95,7 @@ def test_keys_are_listed_and_streamed(state: State) -> None:
     with auditor(state, {}) as address:
         listed = ask(address, "ListKeys", verifier_pb2.ListKeysRequest()).keys
         assert [(k.class_name, k.key_digest.hex(), k.size, k.made_by) for k in listed] == [
-            ("tiny", KEY.key_digest, len(ZKEY), "auditor")
+            (TINY.name, KEY.key_digest, len(ZKEY), "auditor")
         ], "a key that the provider made is not handed out as the auditor's"
         assert get_key(address, KEY.digest) == ZKEY
         with pytest.raises(ConfigurationError, match="holds no proving key"):

@@ -15,17 +15,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.thinning import thinning_class
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.base.builds import find_class
 from ragseal.verifier.folder.key_entries import KeyEntry
 from ragseal.verifier.folder.state import State
 from ragseal.verifier.steps.log import Forked, LogTree
 from ragseal.verifier.steps.turns import TurnedTwice, read_log
+from tests.classes import TINY
 from tests.simulator import CLASS_DIGEST, CLS, ORIGIN, SimulatedEvidence, World, key_of
 from tests.simulator.turning import Turning
 
 MANIFEST, OTHER = bytes(32), b"\x01" * 32
-LINE = KeyEntry("ab" * 32, "tiny", "cd" * 32, "auditor", "keys/tiny-abab")
+LINE = KeyEntry("ab" * 32, TINY.name, "cd" * 32, "auditor", "keys/tiny-abab")
 
 
 @pytest.fixture
@@ -39,6 +41,28 @@ def test_identity_is_private_and_never_replaced(state: State) -> None:
     with pytest.raises(ConfigurationError, match="choose another one with --state"):
         State.create(state.directory, Ed25519PrivateKey.generate())
     assert State(state.directory).public_key == state.public_key
+
+
+@pytest.mark.parametrize("damaged", [b"", b"broken", bytes(2000)])
+def test_a_damaged_key_file_is_the_auditor_s_own_to_mend(state: State, damaged: bytes) -> None:
+    """Of a proof it would be told to audit again later; nothing that a provider does mends this file."""
+    size, thin = CLASSES["estimate-6"], thinning_class(126)
+    lines = [
+        replace(LINE, key_digest=f"{i}b" * 32, class_name=name, path=f"keys/{name}")
+        for i, name in enumerate(("tiny", size.name, thin.name))
+    ]
+    for line in lines:
+        (state.directory / line.path).mkdir(parents=True)
+        (state.directory / line.path / "verifying_key.bin").write_bytes(damaged)
+        state.add_key(line)
+    digest = bytes.fromhex(LINE.class_digest)
+    (block,) = state.estimates({size.name: (size, digest)})
+    found = [*state.configured({"tiny": (CLS, digest)}).values(), block]
+    found += state.thinnings({thin.name: (thin, digest)}).values()
+    assert len(found) == 3
+    for one in found:
+        with pytest.raises(ConfigurationError, match=r"the key file in .* is damaged \(.*restore it from a backup"):
+            one.load()
 
 
 def test_no_folder(tmp_path: Path) -> None:
@@ -95,11 +119,11 @@ def test_keys_are_kept_with_who_made_them(state: State) -> None:
     state.add_key(LINE)
     assert [replace(line, signature="") for line in State(state.directory).key_entries()] == [LINE]
     with pytest.raises(ConfigurationError, match="do not change hands"):
-        state.add_key(KeyEntry(LINE.key_digest, "tiny", LINE.class_digest, "provider", LINE.path))
+        state.add_key(KeyEntry(LINE.key_digest, TINY.name, LINE.class_digest, "provider", LINE.path))
     assert [line.made_by for line in state.key_entries()] == ["auditor"]
-    configured = state.configured({"tiny": (CLS, CLASS_DIGEST)})
+    configured = state.configured({TINY.name: (CLS, CLASS_DIGEST)})
     assert set(configured) == {LINE.digest}
-    assert (configured[LINE.digest].made_by, configured[LINE.digest].class_name) == ("auditor", "tiny")
+    assert (configured[LINE.digest].made_by, configured[LINE.digest].class_name) == ("auditor", TINY.name)
     with pytest.raises(ConfigurationError, match="cannot read the verifying key"):
         configured[LINE.digest].load()
     with pytest.raises(ConfigurationError, match="unknown here"):
@@ -198,14 +222,14 @@ def test_a_damaged_checkpoint_is_named(state: State) -> None:
 
 
 def test_unknown_class_names_the_known() -> None:
-    with pytest.raises(CommitmentError, match="this build has tiny"):
-        find_class({"tiny": (CLS, CLASS_DIGEST)}, "huge")
+    with pytest.raises(CommitmentError, match=f"this build has {TINY.name}"):
+        find_class({TINY.name: (CLS, CLASS_DIGEST)}, "huge")
     assert key_of("x")
 
 
 def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State, tmp_path: Path) -> None:
     """Attack or mistake: keys.json copied into another auditor's folder, or made_by written by hand."""
-    classes, sizes = {"tiny": (CLS, CLASS_DIGEST)}, {SIZE.name: (SIZE, bytes.fromhex("cd" * 32))}
+    classes, sizes = {TINY.name: (CLS, CLASS_DIGEST)}, {SIZE.name: (SIZE, bytes.fromhex("cd" * 32))}
     for line in (LINE, BLOCK_LINE):
         state.add_key(line)
     other = State.create(tmp_path / "other", Ed25519PrivateKey.generate())
@@ -214,7 +238,7 @@ def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State
     assert [one.made_by for one in other.estimates(sizes)] == ["unknown"]
     assert [one.made_by for one in state.estimates(sizes)] == ["auditor"]
     values = json.loads((state.directory / "keys.json").read_text())
-    theirs = KeyEntry("12" * 32, "tiny", "cd" * 32, "provider", "keys/theirs")
+    theirs = KeyEntry("12" * 32, TINY.name, "cd" * 32, "provider", "keys/theirs")
     state.add_key(theirs)
     values = json.loads((state.directory / "keys.json").read_text())
     for value in values:
@@ -229,11 +253,11 @@ def test_a_keys_file_of_another_folder_makes_nobody_an_auditors_key(state: State
 def test_a_ceremonys_key_is_nobodys_without_whom_the_auditor_knew(state: State) -> None:
     """Attack, or a mistake: the record of what was relied on is missing, changed, or another key's."""
     said = json.dumps({"known": [{"name": "al\x1bice", "key": "ef" * 32}]})
-    told = KeyEntry("12" * 32, "tiny", "cd" * 32, "ceremony", "keys/theirs", ceremony=said)
-    mute = KeyEntry("34" * 32, "tiny", "cd" * 32, "ceremony", "keys/mute")
+    told = KeyEntry("12" * 32, TINY.name, "cd" * 32, "ceremony", "keys/theirs", ceremony=said)
+    mute = KeyEntry("34" * 32, TINY.name, "cd" * 32, "ceremony", "keys/mute")
     for line in (told, mute):
         state.add_key(line)
-    classes = {"tiny": (CLS, CLASS_DIGEST)}
+    classes = {TINY.name: (CLS, CLASS_DIGEST)}
     found = state.configured(classes)
     assert (found[told.digest].made_by, found[mute.digest].made_by) == ("ceremony", "unknown")
     assert found[told.digest].participants == ("al\\x1bice (" + "ef" * 8 + ")",)
@@ -257,7 +281,7 @@ def test_keys_of_the_estimate_are_configured_apart(state: State) -> None:
     """They are no keys of an attestation, count for the build that they were made for only, and load when asked for."""
     state.add_key(LINE)
     state.add_key(BLOCK_LINE)
-    assert set(state.configured({"tiny": (CLS, CLASS_DIGEST)})) == {LINE.digest}
+    assert set(state.configured({TINY.name: (CLS, CLASS_DIGEST)})) == {LINE.digest}
     (one,) = state.estimates({SIZE.name: (SIZE, bytes.fromhex("cd" * 32))})
     assert (one.digest, one.class_name, one.made_by) == (BLOCK_LINE.digest, SIZE.name, "auditor")
     with pytest.raises(ConfigurationError, match="cannot read the verifying key"):

@@ -205,3 +205,19 @@ def rename(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, list):
         return [rename(entry, names) for entry in value]
     return names.get(value, value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(
+    ("dates", "length"),
+    [({"opens": 600, "closes": 4200}, "3600 s from then on"), ({"opens": 600, "closes": None}, "an unknown time")],
+)
+def test_a_window_whose_times_no_log_showed_is_told_by_its_policy(
+    honest: dict[str, Any], dates: dict[str, Any], length: str
+) -> None:
+    """It may open later than `opens`, and lasts as long as from there to `closes`, whenever it opened."""
+    read = honest["window_times"]
+    assert read, "an audit that got so far shows when the window was used"
+    assert "policy let it open" not in " ".join(summary.sentences(honest))
+    values = {**honest, "window_times": None, "policy": {**honest["policy"], **dates}}
+    said = " ".join(summary.sentences(values))
+    assert f"The window's policy let it open from 1970-01-01 00:10 UTC on, and last {length}" in said

@@ -27,6 +27,7 @@ from tests.attacks import test_records as of_records
 from tests.attacks import test_windows as of_windows
 from tests.attacks.machine import machine
 from tests.attacks.world import AttackWorld, Cheat, queried
+from tests.classes import TINY
 from tests.simulator import ORIGIN, World, key_of
 from tests.simulator.entries import beacon_seal
 from tests.web.published import NODE, Published, export_log, publish
@@ -182,7 +183,8 @@ def test_an_honest_simulated_log_contradicts_nothing(tmp_path: Path) -> None:
     assert (said.state, said.bad) == ("open", {})
     assert "records" in said.of("good")
     # the simulated class is of no build that the browser knows: that convicts nobody
-    assert said.of("open")["verifying key"].startswith("the policy names a circuit class tiny, or a build of it")
+    unknown = f"the policy names a circuit class {TINY.name}, or a build of it"
+    assert said.of("open")["verifying key"].startswith(unknown)
 
 
 def test_an_entry_of_a_later_kind_convicts_nobody(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def test_times_and_deadlines_of_policies() -> None:
         policy(closes=10 + LONGEST_WINDOW),
         answers(answered_by=1),
         answers(answered_by=MOST_ANSWERED_BY),
-        answers(version_every=60, answered_by=60),
+        answers(version_every=120, answered_by=60),
+        policy(version_every=60),
         answers(closes=OPENS + 30),
     ]
     bad = [
@@ -46,7 +47,8 @@ def test_times_and_deadlines_of_policies() -> None:
         policy(answered_by=1),
         answers(answered_by=0),
         answers(answered_by=MOST_ANSWERED_BY + 1),
-        answers(version_every=60, answered_by=61),
+        answers(version_every=120, answered_by=61),
+        answers(version_every=60, answered_by=1),
         answers(closes=OPENS + 29),
     ]
     assert agreed([*good, *bad]) == [True] * len(good) + [False] * len(bad)

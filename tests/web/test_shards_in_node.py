@@ -28,6 +28,7 @@ from ragseal.ledger.proof_files import columns_path
 from ragseal.prover.attestation import statements
 from ragseal.prover.commitment.window_secrets import thinned_index, window_index
 from ragseal.prover.serving import publishing
+from tests.classes import TINY
 from tests.simulator import World, policy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -212,7 +213,7 @@ ANSWERS |= {"answered_by": 30}
 @pytest.mark.parametrize(
     ("name", "changes", "match"),
     [
-        ("tiny", {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
+        (TINY.name, {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
         ("sharded-tiny-two", {**ANSWERS, "similarity": 1}, "counts the keywords of one index, its class is for shards"),
     ],
 )

@@ -16,7 +16,7 @@ from ragseal.kernel.encoding import Message
 from tests.decoders.test_two_decoders import KINDS, first
 from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import sample
-from tests.vectors.reading import FOLDER, pages
+from tests.vectors.reading import FOLDER, all_cases
 from tests.web.published import NODE
 
 SCRIPT = Path(__file__).with_name("vectors.mjs")
@@ -50,20 +50,21 @@ def test_the_browsers_checks_agree_with_the_vectors() -> None:
     assert not found["wrong"]
     assert set(found["read"]) == READ
     for operation, counts in found["read"].items():
-        own = [page for page in pages().values() if page["operation"] == operation]
-        assert counts == [sum("output" in page for page in own), sum("reason" in page for page in own)]
+        own = [case for case in all_cases().values() if case["operation"] == operation]
+        assert counts == [sum("expected" in case for case in own), sum("failure" in case for case in own)]
 
 
 @pytest.mark.parametrize(
     "path", ["inclusion/7-of-13", "checkpoints/cosigned", "openings/one-relation", "groth16/valid"]
 )
 def test_a_wrong_vector_would_be_noticed(path: str, tmp_path: Path) -> None:
-    page = json.loads((FOLDER / f"{path}.json").read_text())
-    where = page["output"] or page["input"]
+    case = dict(all_cases()[path])
+    field = "expected" if case["expected"] else "input"
+    where = case[field] = dict(case[field])
     name = next(name for name, value in where.items() if isinstance(value, str) and len(value) > 20)
     where[name] = where[name][:-1] + ("0" if where[name][-1] != "0" else "1")
-    (tmp_path / "changed.json").write_text(json.dumps(page))
-    assert [one.split(":")[0] for one in read(tmp_path)["wrong"]] == ["changed"]
+    (tmp_path / "changed.json").write_text(json.dumps({"noun": "changed", "cases": [case]}))
+    assert [one.split(":")[0] for one in read(tmp_path)["wrong"]] == [f"changed/{case['name']}"]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.TAG)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // vectors/ read by the checks that a browser runs (ledger/web/verify.js).
-// node vectors.mjs FOLDER prints {"read": {operation: [outputs, refusals]}, "wrong": ["path: what"]}.
+// node vectors.mjs FOLDER prints {"read": {operation: [outputs, refusals]}, "wrong": ["noun/name: what"]}.
 // node vectors.mjs answers lines "TAG HEX" as tests/decoders/decode.mjs does.
 import { createRequire } from "node:module";
 import { readFileSync, readdirSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";
-import { join, sep } from "node:path";
+import { join } from "node:path";
 
 const verify = createRequire(import.meta.url)("../../ledger/web/verify.js");
 const { Refusal, decode, fromHex: bytes, hex, internals } = verify;
@@ -116,15 +116,16 @@ const OPERATIONS = {
   },
 };
 
-function pages(folder) {
-  const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".json"));
-  const found = new Map(names.map((name) => [name.slice(0, -5).split(sep).join("/"), JSON.parse(readFileSync(join(folder, name), "utf8"))]));
-  for (const page of found.values()) {
-    if (page.base === undefined) continue;
-    page.input = structuredClone(found.get(page.base).input);
-    for (const [path, value] of Object.entries(page.change)) {
+function allCases(folder) {
+  const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
+  const nouns = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
+  const found = new Map(nouns.flatMap(({ noun, cases }) => cases.map((one) => [`${noun}/${one.name}`, one])));
+  for (const one of found.values()) {
+    if (one.base === undefined) continue;
+    one.input = structuredClone(found.get(one.base).input);
+    for (const [path, value] of Object.entries(one.change)) {
       const steps = path.slice(1).split("/");
-      let here = page.input;
+      let here = one.input;
       for (const step of steps.slice(0, -1)) here = here[step];
       here[steps.at(-1)] = value;
     }
@@ -132,19 +133,19 @@ function pages(folder) {
   return found;
 }
 
-function differs(page) {
-  const wanted = page.output ?? page.claimed ?? {};
+function differs(one) {
+  const wanted = one.expected ?? one.claimed ?? {};
   let got;
   try {
-    got = OPERATIONS[page.operation](page.input) ?? {};
+    got = OPERATIONS[one.operation](one.input) ?? {};
   } catch (error) {
     if (!(error instanceof Refusal)) return `fails: ${error.stack}`;
-    return page.output ? `refused: ${error.message}` : "";
+    return one.expected ? `refused: ${error.message}` : "";
   }
   const equal = Object.entries(got).every(([name, value]) => !(name in wanted) || JSON.stringify(value) === JSON.stringify(wanted[name])
     || String(value) === String(wanted[name]));
-  if (page.output) return equal ? "" : `another output: ${JSON.stringify(got)}`;
-  return page.claimed && !equal ? "" : "accepted";
+  if (one.expected) return equal ? "" : `another output: ${JSON.stringify(got)}`;
+  return one.claimed && !equal ? "" : "accepted";
 }
 
 async function answer() {
@@ -164,11 +165,11 @@ async function answer() {
 if (process.argv[2] === undefined) await answer();
 else {
   const [read, wrong] = [{}, []];
-  for (const [path, page] of pages(process.argv[2])) {
-    if (!(page.operation in OPERATIONS)) continue;
-    const counts = (read[page.operation] ??= [0, 0]);
-    counts[page.output ? 0 : 1]++;
-    const why = differs(page);
+  for (const [path, one] of allCases(process.argv[2])) {
+    if (!(one.operation in OPERATIONS)) continue;
+    const counts = (read[one.operation] ??= [0, 0]);
+    counts[one.expected ? 0 : 1]++;
+    const why = differs(one);
     if (why) wrong.push(`${path}: ${why.slice(0, 300)}`);
   }
   console.log(JSON.stringify({ read, wrong }));

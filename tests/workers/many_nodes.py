@@ -26,10 +26,11 @@ from ragseal.prover.workers import ray_bridge
 from ragseal.prover.workers.interface import Work, WorkResult
 from ragseal.prover.workers.ray_engine import RayWorkers
 from ragseal.prover.workers.sealed_rows import RowKey
+from tests.classes import TINY
 
 KEY = RowKey(bytes(range(32)))
-WORK = Work("tiny", bytes(32), bytes(32 * 8))
-HELD = f"tiny-{bytes(12).hex()}"
+WORK = Work(TINY.name, bytes(32), bytes(32 * 8))
+HELD = f"{TINY.name}-{bytes(12).hex()}"
 
 
 @dataclass

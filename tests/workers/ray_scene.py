@@ -124,7 +124,7 @@ def tls_of(authority: Authority, name: str, host: str, trusted: Path) -> dict[st
 
 @contextmanager
 def a_cluster(here: Path) -> Iterator[Cluster]:
-    """Running, with a worker key and the key of class tiny."""
+    """Running, with a worker key and the key of class TINY."""
     import ray.util
 
     ip, authority = ray.util.get_node_ip_address(), Authority(here, "cluster")

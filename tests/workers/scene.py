@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assignments of class tiny with what checks their proofs, and workers that do not do what they should."""
+"""Assignments of class TINY with what checks their proofs, and workers that do not do what they should."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import build
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import field as scalars
 from ragseal.kernel import mechanism, statement
@@ -22,18 +22,19 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import R
 from ragseal.prover.keys.trial_proofs import _scores
 from ragseal.prover.workers.interface import Work, WorkersStatus, WorkResult
-from tests.simulator.keys import TINY, keys_of
+from tests.classes import TINY
+from tests.simulator.keys import keys_of
 
 
 def held_in(folder: Path) -> Path:
-    """The folder, with the key of class tiny as a provider names it."""
+    """The folder, with the key of class TINY as a provider names it."""
     (folder / f"{TINY.name}-{keys_of(TINY).digest.hex()[:24]}").symlink_to(keys_of(TINY).directory.resolve())
     return folder
 
 
 @cache
 def backend() -> AttestationBackend:
-    """What proves class tiny in this process."""
+    """What proves class TINY in this process."""
     return open_backend(build(TINY), keys_of(TINY).directory)
 
 
@@ -70,7 +71,7 @@ def stated(number: int = 0) -> Stated:
     blind = (rho + scaled_blinder(rho_hints, beta)) % R
     c_w = group.msm(key.scores.y + key.scores.b, scalars.pack([*integers, rho]))
     c_h = key.hint_bases.commit(group, h, rho_hints)
-    return Stated(Assignment(clear, integers, h, blind, seed, t_salt), c_w, c_h)
+    return Stated(assign_attestation(TINY, clear, integers, h, blind, seed, t_salt), c_w, c_h)
 
 
 @cache

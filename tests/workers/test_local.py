@@ -26,7 +26,8 @@ from ragseal.prover.workers.opening import ProveBy, default_engine, prove_by
 from ragseal.prover.workers.process import MAX_FRAME, receive, send
 from ragseal.runtime.keyfile import save_shared
 from ragseal.runtime.token_key import PIN_VARIABLE
-from tests.simulator.keys import TINY, keys_of
+from tests.classes import TINY
+from tests.simulator.keys import keys_of
 from tests.workers.scene import held_in, proof_of, stated
 
 pytestmark = pytest.mark.slow
@@ -90,10 +91,10 @@ def test_what_cannot_be_proven_is_a_result_and_no_failure_of_the_worker(keys: Pa
     assert here.prove(wrong, "w").failure
     assert "knows no circuit" in here.prove(type(wrong)("tiniest", wrong.key, wrong.inputs), "w").failure
     assert "knows no circuit" in here.prove(type(wrong)("thinning-x", wrong.key, wrong.inputs), "w").failure
-    assert "does not hold the key" in here.prove(type(wrong)("tiny", bytes(32), wrong.inputs), "w").failure
-    other = tmp_path / f"tiny-{'0' * 24}"
+    assert "does not hold the key" in here.prove(type(wrong)(TINY.name, bytes(32), wrong.inputs), "w").failure
+    other = tmp_path / f"{TINY.name}-{'0' * 24}"
     other.symlink_to(keys_of(TINY).directory.resolve())
-    assert "another key" in ProvingKeys(tmp_path).prove(type(wrong)("tiny", bytes(32), wrong.inputs), "w").failure
+    assert "another key" in ProvingKeys(tmp_path).prove(type(wrong)(TINY.name, bytes(32), wrong.inputs), "w").failure
     assert ProvingKeys(tmp_path).held() == [other.name]
 
 

@@ -20,9 +20,10 @@ from ragseal.kernel.policy import comparison_room
 from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
+from tests.classes import FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = ("tiny", "ranked-tiny-two", "sharded-tiny-two", "lottery-tiny", "ranked-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "tiny", "ranked-small-one-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
@@ -96,34 +97,34 @@ def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
 def test_a_wide_value_in_a_narrow_place_is_not_cut(value: int) -> None:
     """No circuit takes it; the worker's answer is to be the provider's own all the same."""
     chance = random.Random(value)
-    for run in narrow_runs("tiny"):
+    for run in narrow_runs(TINY.name):
         for at in (run.start, run.stop - 1):
-            values = inputs_of("tiny", chance)
+            values = inputs_of(TINY.name, chance)
             values[at] = value
             inputs = field.pack(values)
-            assert shorten("tiny", inputs) == FULL + inputs
-            assert lengthen("tiny", FULL + inputs) == inputs
+            assert shorten(TINY.name, inputs) == FULL + inputs
+            assert lengthen(TINY.name, FULL + inputs) == inputs
 
 
 def test_the_modulus_itself_is_not_taken_for_zero() -> None:
-    inputs = bytearray(field.pack(inputs_of("tiny", random.Random(1))))
-    at = field.FIELD_BYTES * narrow_runs("tiny")[0].start
+    inputs = bytearray(field.pack(inputs_of(TINY.name, random.Random(1))))
+    at = field.FIELD_BYTES * narrow_runs(TINY.name)[0].start
     inputs[at : at + field.FIELD_BYTES] = R.to_bytes(32, "big")
-    assert shorten("tiny", bytes(inputs)) == FULL + inputs
+    assert shorten(TINY.name, bytes(inputs)) == FULL + inputs
 
 
-@pytest.mark.parametrize("circuit", ["thinning-126", "estimate-6", "unknown", "tiny"])
+@pytest.mark.parametrize("circuit", ["thinning-126", "estimate-6", "unknown", TINY.name])
 def test_what_has_no_narrow_place_stays_as_it_is(circuit: str) -> None:
-    inputs = field.pack(range(4))  # of tiny they are too few
+    inputs = field.pack(range(4))  # of the class they are too few
     assert shorten(circuit, inputs) == FULL + inputs
     assert lengthen(circuit, FULL + inputs) == inputs
 
 
 def test_hostile_lengths_are_refused() -> None:
-    values = inputs_of("tiny", random.Random(2))
-    short = shorten("tiny", field.pack(values))
-    fewest = len(short) - field.FIELD_BYTES * (len(values) - narrow_runs("tiny")[-1].stop)
-    assert lengthen("tiny", short[:fewest])  # the native module says what is missing
+    values = inputs_of(TINY.name, random.Random(2))
+    short = shorten(TINY.name, field.pack(values))
+    fewest = len(short) - field.FIELD_BYTES * (len(values) - narrow_runs(TINY.name)[-1].stop)
+    assert lengthen(TINY.name, short[:fewest])  # the native module says what is missing
     for data in (
         b"",
         SHORT,
@@ -135,7 +136,7 @@ def test_hostile_lengths_are_refused() -> None:
         short + b"x",
     ):
         with pytest.raises(EncodingError, match="not those of its circuit"):
-            lengthen("tiny", data)
+            lengthen(TINY.name, data)
     with pytest.raises(EncodingError, match="not those of its circuit"):
         lengthen("unknown", SHORT + bytes(64))
 
@@ -143,4 +144,4 @@ def test_hostile_lengths_are_refused() -> None:
 @pytest.mark.parametrize("size", [0, 33, MAX_INPUTS + 32])
 def test_no_circuit_has_such_inputs(size: int) -> None:
     with pytest.raises(EncodingError, match="32 bytes each"):
-        Work("tiny", bytes(32), bytes(size)).encode()
+        Work(TINY.name, bytes(32), bytes(size)).encode()

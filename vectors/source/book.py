@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vectors as they are written down: every file's answer comes from the operation it names."""
+"""The vectors as they are written down: every case's answer comes from the operation it names."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import AuditError
@@ -50,20 +49,20 @@ def changed(old: Any, change: Json) -> Any:
 
 
 class Book:
-    """All vectors by their paths below vectors/."""
+    """All vectors by ``noun/name``."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, dict[str, Any]] = {}
+        self.cases: dict[str, dict[str, Any]] = {}
 
-    def valid(self, path: str, operation: str, clause: str, about: str, /, **inputs: Any) -> dict[str, Any]:
+    def valid(self, path: str, operation: str, clause: str, comment: str, /, **inputs: Any) -> dict[str, Any]:
         """A vector whose operation gives an output, which is returned."""
         given = pieces(inputs)
         output = OPERATIONS[operation](given)
-        self._add(path, {**_head(operation, clause, about), "input": given, "output": output})
+        self._add(path, {**_head(operation, clause, comment), "input": given, "expected": output})
         return output
 
     def refused(
-        self, path: str, operation: str, clause: str, about: str, error: str, text: str, /, **inputs: Any
+        self, path: str, operation: str, clause: str, comment: str, error: str, text: str, /, **inputs: Any
     ) -> None:
         """A vector whose operation refuses its input, with this class of error and this in its text."""
         given = pieces(inputs)
@@ -75,47 +74,57 @@ class Book:
                 raise AssertionError(f"{path}: refused with {found}: {raised}") from None
         else:
             raise AssertionError(f"{path}: this is not refused")
-        reason = {"clause": clause, "error": error, "text": text}
-        self._add(path, {**_head(operation, clause, about), **self._stated(path, operation, given), "reason": reason})
+        failure = {"clause": clause, "error": error, "text": text}
+        self._add(
+            path, {**_head(operation, clause, comment), **self._stated(path, operation, given), "failure": failure}
+        )
 
-    def differing(self, path: str, base: str, clause: str, about: str, error: str, text: str, given: Json) -> None:
+    def differing(self, path: str, base: str, clause: str, comment: str, error: str, text: str, given: Json) -> None:
         """A refusal that the caller has seen, as what differs from ``base``."""
-        operation = self.pages[base]["operation"]
-        change = changes(self.pages[base]["input"], given)
-        reason = {"clause": clause, "error": error, "text": text}
-        self._add(path, {**_head(operation, clause, about), "base": base, "change": change, "reason": reason})
+        operation = self.cases[base]["operation"]
+        change = changes(self.cases[base]["input"], given)
+        failure = {"clause": clause, "error": error, "text": text}
+        self._add(path, {**_head(operation, clause, comment), "base": base, "change": change, "failure": failure})
 
     def _stated(self, path: str, operation: str, given: Json) -> Json:
-        """The input, or where it is long what differs from the folder's valid one."""
+        """The input, or where it is long what differs from the valid one beside it."""
         base = f"{path.rsplit('/', 1)[0]}/valid"
-        page = self.pages.get(base, {})
-        if page.get("operation") == operation and len(json.dumps(given)) > LONG:
-            change = changes(page["input"], given)
+        case = self.cases.get(base, {})
+        if case.get("operation") == operation and len(json.dumps(given)) > LONG:
+            change = changes(case["input"], given)
             if len(json.dumps(change)) < len(json.dumps(given)) / 2:
                 return {"base": base, "change": change}
         return {"input": given}
 
     def wrong(
-        self, path: str, operation: str, clause: str, about: str, claimed: dict[str, Any], /, **inputs: Any
+        self, path: str, operation: str, clause: str, comment: str, claimed: dict[str, Any], /, **inputs: Any
     ) -> None:
         """A vector with an output that the operation does not give: whoever computes it has to notice."""
         given, said = pieces(inputs), pieces(claimed)
         output = OPERATIONS[operation](given)
         if any(output[name] == value for name, value in said.items()):
             raise AssertionError(f"{path}: what is claimed is right")
-        reason = {"clause": clause, "error": MISMATCH, "text": ", ".join(said)}
-        page = {**_head(operation, clause, about), "input": given, "claimed": said, "reason": reason}
-        self._add(path, page)
+        failure = {"clause": clause, "error": MISMATCH, "text": ", ".join(said)}
+        case = {**_head(operation, clause, comment), "input": given, "claimed": said, "failure": failure}
+        self._add(path, case)
 
-    def _add(self, path: str, page: dict[str, Any]) -> None:
-        if path in self.pages:
+    def given(self, path: str, case: dict[str, Any]) -> None:
+        """A case that a second implementation made: tests compare it with what the operation gives."""
+        self._add(path, case)
+
+    def _add(self, path: str, case: dict[str, Any]) -> None:
+        if path in self.cases:
             raise AssertionError(f"{path} is written twice")
-        self.pages[path] = page
+        self.cases[path] = case
 
-    def files(self) -> dict[Path, str]:
-        """Text of every file, by its path below vectors/."""
-        return {Path(f"{path}.json"): json.dumps(page, indent=1) + "\n" for path, page in self.pages.items()}
+    def files(self) -> dict[str, str]:
+        """Text of every file by its noun: the noun's cases in the order in which they were added."""
+        nouns: dict[str, list[Json]] = {}
+        for path, case in self.cases.items():
+            noun, _, name = path.partition("/")
+            nouns.setdefault(noun, []).append({"name": name, **case})
+        return {noun: json.dumps({"noun": noun, "cases": own}, indent=1) + "\n" for noun, own in nouns.items()}
 
 
-def _head(operation: str, clause: str, about: str) -> dict[str, Any]:
-    return {"operation": operation, "clause": clause, "about": about}
+def _head(operation: str, clause: str, comment: str) -> dict[str, Any]:
+    return {"operation": operation, "clause": clause, "comment": comment}

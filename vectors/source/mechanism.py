@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.noise import TOTAL, NoiseTable
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_UNIFORM_BITS, R, class_from_mapping
+from ragseal.kernel.params import (
+    RANKED_GAUSSIAN,
+    RANKED_GEOMETRIC,
+    RANKED_ONE_SIDED,
+    RANKED_UNIFORM_BITS,
+    R,
+    class_from_mapping,
+)
 from ragseal.kernel.statement import canonical_limit
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
@@ -50,7 +58,7 @@ def add(book: Book) -> None:
         )  # fmt: skip
         _select(book, name, key)
         _refused_rows(book, name, rows)
-    for name in ("ranked-tiny-two", "ranked-tiny-one"):
+    for name in ("ranked-tiny-two", "ranked-tiny-one", "ranked-tiny-gaussian"):
         _select_by_rank(book, name, key)
     _places(book)
     _accounting(book)
@@ -67,7 +75,7 @@ def _tables(book: Book) -> None:
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
     total = 1 << RANKED_UNIFORM_BITS
     uniforms = [0, 1, total // 2 - 1, total // 2, total - 1, *(x % total for x in drawn)]
-    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125)):
+    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125), (RANKED_GAUSSIAN, 1408)):
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         about = "A ranked class's table: masses out of 2^112."
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=uniforms, at=at)
@@ -185,7 +193,9 @@ def _places(book: Book) -> None:
 
 
 def _accounting(book: Book) -> None:
-    """What has no epsilon; those that there are come from a second implementation."""
+    """What has no epsilon; the epsilons and tables that a second implementation computed."""
+    for case in json.loads(Path(__file__).with_name("accounting.json").read_text()):
+        book.given(f"accounting/{case.pop('name')}", case)
     base = {"law": "geometric", "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
     for name, text, changes in (
         ("no-query", "at least", {"n": 0}),

@@ -54,7 +54,7 @@ from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Ref
 from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import RATIONAL, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import ANSWERS, RATIONAL, UNTIL_DELIVERED, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
@@ -85,6 +85,12 @@ POLICY = Policy(
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
     unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900,
+)  # fmt: skip
+
+
+ANSWERS_POLICY = replace(
+    POLICY, claim=ANSWERS, lo=0, hi=40, vocabulary=digest("vocabulary"), words_max=6, participations=3, similarity=5645,
+    answered_by=300,
 )  # fmt: skip
 
 
@@ -364,6 +370,20 @@ def _rules(book: Book) -> None:
     )
     for name, text, about, changes in policy:
         refused(POLICY, name, "A.6", "PolicyError", text, about, **changes)
+    late = ANSWERS_POLICY.answered_by
+    book.valid(
+        "messages/policy/of-answers", "message", "A.14.7", f"A policy of answers in words, {late} s after requests.",
+        tag=ANSWERS_POLICY.TAG, bytes=replace(ANSWERS_POLICY, version_every=late + 60).encode(),
+    )  # fmt: skip
+    for name, text, about, changes in (
+        ("answers-at-once", "from 1 to 300 s", "answers 0 s after their requests", {"answered_by": 0}),
+        ("answers-too-late", "from 1 to 300 s", "answers 301 s after their requests", {"answered_by": 301}),
+        ("answers-later-than-versions", "60 s below version_every", "answers as late as the next version of the index",
+         {"version_every": late}),
+        ("answers-of-no-window", "no request could be answered", "answers later than its window is open",
+         {"closes": POLICY.opens + late - 1}),
+    ):  # fmt: skip
+        refused(ANSWERS_POLICY, name, "A.14.7", "PolicyError", text, about, **changes)
     for name, text, about, changes in (
         ("turn-0", "numbered 1 to 64", "its number is 0", {"number": 0}),
         ("turn-65", "numbered 1 to 64", "its number is 65", {"number": 65}),

@@ -17,7 +17,7 @@ from ragseal.verifier.audit.findings import Environment
 from ragseal.verifier.audit.verification import audit
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey, read_receipt
 from ragseal.verifier.outcome.outcome import Verdict
-from vectors.source.operations import verifying_key_of
+from vectors.source.reading import verifying_key_of
 from vectors.source.scene import WindowKey
 from vectors.source.values import entropy
 

@@ -14,7 +14,7 @@ from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.params import R
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
-from vectors.source.operations import verifying_key_of
+from vectors.source.reading import verifying_key_of
 from vectors.source.trapdoor import GROUP, Trapdoor
 
 CLEAR = 7

@@ -14,7 +14,7 @@ from ragseal.kernel.proofs import ProofEntry
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of
 from vectors.source.messages import BY_TAG, OPENING, POLICY, RECORD, TENANTS, WINDOW_DIGEST
-from vectors.source.operations.reading import GROUP
+from vectors.source.reading import GROUP
 from vectors.source.values import digest, flipped, packed, point, points, public, scalar, scalars, stream
 
 S = 3

@@ -14,7 +14,7 @@
  8. proofs         all, or a sample drawn after the final root; statements rebuilt from the auditor's log
  9. estimate       the signed links, the accounts that they join, and their certificate; at most k_max joined
 10. noise table    rules T1-T5
-11. epsilon        of k_max accounts over the period's windows; what was advertised follows from the noise
+11. epsilon        of the policy's claim over the period's windows; what was advertised follows from coin and noise
 
 Three outcomes.  A step that shows that something the provider signed does not hold ends the checklist with a FAIL.  Any
 other error, of whatever kind, leaves its step open, and an open step is NO VERDICT: bytes that somebody else could have
@@ -200,12 +200,12 @@ class _Audit(Findings):
         part(9, lambda say: check_coalition(estimation(), entered().manifest.policy.gate))
 
         # 10. The noise table: the law that the circuit was built for keeps its rules.
-        table = part(10, lambda say: check_noise(window(), say))
+        part(10, lambda say: check_noise(window(), say))
 
-        # 11. Epsilon: of the coalition and period that the policy names.
+        # 11. Epsilon: of the claim and the period that the policy names.
         span = part(11, lambda say: self._period(log(), entered(), life()), claims=True)
         accounted = part(11, lambda say: check_period(log(), window(), auditor, span(), say), claims=True)
-        alone = part(11, lambda say: check_advertised(window(), table(), say), claims=True)
+        alone = part(11, lambda say: check_advertised(window(), say), claims=True)
         part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say), claims=True)
 
         # 1 again: that others were shown this log too, where this auditor asks for witnesses.

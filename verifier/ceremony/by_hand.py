@@ -36,7 +36,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _TARGET = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("powers")
+@click.command("powers", short_help="Make powers of tau alone")
 @click.option("--class", "class_name", required=True, help="Circuit class that the powers must serve, such as base.")
 @CACHE
 @click.argument("target", type=_TARGET)
@@ -64,7 +64,7 @@ def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="Write the circuit for snarkjs")
 @CLASS
 @CACHE
 @click.argument("target", type=_TARGET)
@@ -86,7 +86,7 @@ def circuit(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="Write the first party's key")
 @CLASS
 @CACHE
 @click.option("--setup", type=_FILE, help="What snarkjs made of the circuit that `circuit` wrote.")
@@ -116,7 +116,7 @@ def begin(class_name: str, cache: Path, setup: Path | None, powers: Path | None,
     )
 
 
-@click.command()
+@click.command(short_help="Check that a key is this circuit's")
 @CLASS
 @CACHE
 @click.option("--powers", type=_FILE, required=True, help="The .ptau file that the ceremony began with.")

@@ -74,7 +74,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     existing = click.Path(path_type=Path, file_okay=False, exists=True)
     seconds = click.FloatRange(min=0)
 
-    @main.command()
+    @main.command(short_help="Audit a closed window")
     @options[0]
     @options[1]
     @options[2]

@@ -35,7 +35,7 @@ NOT_PUBLISHED = "nobody compared the powers with a published hash (--powers-hash
 def register(main: click.Group, state_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier``."""
 
-    @main.group()
+    @main.group(short_help="Make keys with several parties")
     def ceremony() -> None:
         """Keys that several parties make: one honest party among them is enough.
 
@@ -48,7 +48,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
 
     ceremony.add_command(new)
 
-    @ceremony.command()
+    @ceremony.command(short_help="Check what came, and contribute")
     @state_option
     @_FOLDER
     @click.option("--name", required=True, help="Who you are, as everybody will read it; up to 64 bytes.")
@@ -67,7 +67,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         """
         _round(State(directory), folder, Step.contribution(name), powers, published, cache, as_json)
 
-    @ceremony.command()
+    @ceremony.command(short_help="Apply the public beacon, the last round")
     @state_option
     @_FOLDER
     @click.option("--beacon", required=True, help="Public randomness that nobody knew before, in hexadecimal digits.")
@@ -88,7 +88,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
         ceremony.add_command(command)
 
 
-@click.command()
+@click.command(short_help="Make a ceremony's folder")
 @_FOLDER
 @click.option(
     "--class", "class_name", required=True, help="Circuit class that windows name, such as ranked-small-one-50."
@@ -148,7 +148,7 @@ def _round(
     tell_result(as_json, values, "\n".join(lines))
 
 
-@click.command()
+@click.command(short_help="Check a whole ceremony")
 @_FOLDER
 @POWERS
 @PUBLISHED
@@ -204,7 +204,7 @@ def party_line(one: Party) -> str:
     return f"round {one.number:04}  {printable(one.name)[:200] or '(no name)'}: {what}; {who}"
 
 
-@click.command()
+@click.command(short_help="Print what a ceremony's folder says")
 @_FOLDER
 @JSON
 def show(folder: Path, as_json: bool) -> None:

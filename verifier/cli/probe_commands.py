@@ -22,6 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ragseal.accounting.claims import claim_of
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import Manifest
@@ -222,15 +223,10 @@ def check_budget(log: LogView, queries: int, group: int, inside: int, outside: i
         raise ConfigurationError("the provider has no window yet: it must commit and open one first")
     manifest = manifests[-1][1].manifest
     policy = manifest.policy
-    if policy.answers:
+    why = claim_of(policy).not_probed
+    if why:
         raise ConfigurationError(
-            f"window {manifest.window!r} claims {policy.claim}: it hands out no document that a probe could look for. "
-            "Ask for a test window with claim = every-list"
-        )
-    if policy.coined:
-        raise ConfigurationError(
-            f"window {manifest.window!r} claims {policy.claim}: its coin may hide the planted slot from everybody, and "
-            "a probe would say nothing. Ask for a test window with claim = every-list"
+            f"window {manifest.window!r} claims {policy.claim}: {why}. Ask for a test window with claim = every-list"
         )
     if group > policy.n_max * policy.k_max:
         raise ConfigurationError(
@@ -321,7 +317,7 @@ def register(
     folder = click.Path(path_type=Path, file_okay=False)
     existing = click.Path(path_type=Path, file_okay=False, exists=True)
 
-    @main.command()
+    @main.command(short_help="Make a planted pair of documents")
     @click.option("--out", type=folder, default=Path("probe"), show_default=True, help="Where the pair goes.")
     @JSON
     def plant(out: Path, as_json: bool) -> None:
@@ -341,7 +337,7 @@ def register(
         text = f"planted pair in {out}: in.jsonl for one tenant, out.jsonl for another, {PLANT} for `probe`"
         click.echo(json.dumps(asdict(made)) if as_json else text)
 
-    @main.command()
+    @main.command(short_help="Attack a live provider in a test window")
     @click.option("--plant", "planted", type=existing, default=Path("probe"), show_default=True, help="From `plant`.")
     @provider_option
     @log_key_option

@@ -26,7 +26,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def register(main: click.Group, state_option: Callable[..., Any]) -> None:
     """Add the command to ``ragseal-verifier``."""
 
-    @main.command()
+    @main.command(short_help="Rely on keys that others made")
     @state_option
     @click.option("--ceremony", type=click.Path(path_type=Path, file_okay=False), help="A ceremony's folder: its keys.")
     @click.option("--powers", type=_FILE, help="With --ceremony: powers of tau, your own copy of the .ptau file.")

@@ -19,6 +19,7 @@ from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
+from ragseal.runtime.face import counted
 from ragseal.runtime.terminal import JSON, client_tls, tell_result
 from ragseal.runtime.tls import ClientTls
 from ragseal.verifier.base.named_key import named_key
@@ -40,11 +41,11 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def register(main: click.Group, state_option: Callable[..., Any], provider_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier``."""
 
-    @main.group()
+    @main.group(short_help="Check and hand on signed verdicts")
     def verdict() -> None:
         """Verdicts that auditors sign and others hand on: verdict.intoto.jsonl, which `audit` writes."""
 
-    @verdict.command()
+    @verdict.command(short_help="Check a signed verdict")
     @click.argument("file", type=FILE)
     @click.option(
         "--auditor",
@@ -92,7 +93,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
             _tell(found, sorted(reports), entered, everything)
         sys.exit(_STATUS.get(found.verdict, 0))
 
-    @verdict.command()
+    @verdict.command(short_help="Show the key that signs verdicts")
     @state_option
     @click.option("--pem", is_flag=True, help="As a PEM file has it, for other tools.")
     @JSON
@@ -104,7 +105,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
             as_json, {"public_key": public.hex(), "pem": text.decode()}, text.decode().strip() if pem else public.hex()
         )
 
-    @verdict.command()
+    @verdict.command(short_help="Write a verdict as an OSCAL document")
     @click.argument("file", type=FILE)
     @click.option("--auditor", required=True, help="The auditor's public key, as of `verdict verify`.")
     @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it; else to stdout.")
@@ -123,7 +124,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         except OSError as error:
             raise ConfigurationError(f"cannot write {out}: {why(error, out)}") from None
 
-    @verdict.command()
+    @verdict.command(short_help="Hand a verdict to its provider's ledger")
     @click.argument("file", type=FILE)
     @state_option
     @provider_option
@@ -191,5 +192,5 @@ def _tell(found: SignedVerdict, checked: Sequence[str], entered: NoteVerifier | 
         for text in limits if everything else ():
             say(f"the verdict does not say: {text}")
         if limits and not everything:
-            say(f"what the verdict does not say: {len(limits)} exclusions, printed with --all")
+            say(f"what the verdict does not say: {counted(len(limits), 'exclusion')}, printed with --all")
     click.echo(" ".join(found.line.split()))

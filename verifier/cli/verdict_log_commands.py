@@ -27,7 +27,7 @@ from ragseal.runtime.certificates import Certificates, renewing
 from ragseal.runtime.durable import DirectoryLock, write_durably
 from ragseal.runtime.edges.address import Address
 from ragseal.runtime.edges.filesystem import why
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.settings import Configured, only_checked
 from ragseal.runtime.stopping import asked_to_stop, ignore_hangups
@@ -47,14 +47,14 @@ OUT = click.Path(path_type=Path, dir_okay=False)
 def register(group: click.Group, state_option: Callable[..., Any]) -> None:
     """Add the group to ``ragseal-verifier verdict``."""
 
-    @group.group()
+    @group.group(short_help="Serve and show the log of verdicts")
     def log() -> None:
         """The auditor's own log of verdicts: none is handed out before it stands there, so none can be taken back.
 
         Give out its key beside your own. Whoever follows the log (`ragseal-observer follow`) keeps you to it.
         """
 
-    @log.command()
+    @log.command(short_help="Show the log's public key")
     @state_option
     @JSON
     def key(directory: Path, as_json: bool) -> None:
@@ -63,7 +63,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         values = {"vkey": found.vkey(), "signing_key": found.keys[-1].vkey()}
         tell_result(as_json, values, found.vkey())
 
-    @log.command()
+    @log.command(short_help="Sign the log with a new key from now on")
     @state_option
     @click.option("--overlap", type=click.IntRange(0, MAX_OVERLAP), default=OVERLAP, show_default=True,
                   help="For so many entries more every note is signed by the old key as well.")  # fmt: skip
@@ -93,7 +93,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
             "the old one: one that keeps both goes on believing whoever stole the old key",
         )  # fmt: skip
 
-    @log.command()
+    @log.command(short_help="List the entries, oldest first")
     @state_option
     @click.argument("index", type=click.IntRange(min=0), required=False)
     @click.option("--out", type=OUT, help="Write the signed verdict of entry INDEX to this file.")
@@ -123,7 +123,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
             _write(out, lambda: kept.envelope_of(verdict_in(copy, index)))
             _write(proof, proof_in(copy, index).to_text)
 
-    @log.command()
+    @log.command(short_help="Write the log as static files")
     @state_option
     @click.option(
         "--tiles",
@@ -141,9 +141,9 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         finally:
             folder.close()
         values = {"origin": point.origin, "size": point.size, "root": point.root.hex()}
-        tell_result(as_json, values, f"{point.origin}: {point.size} entries in {tiles}")
+        tell_result(as_json, values, f"{point.origin}: {counted(point.size, 'entry', 'entries')} in {tiles}")
 
-    @log.command(cls=Configured, prefix="RAGSEAL_VERDICTS")
+    @log.command(cls=Configured, prefix="RAGSEAL_VERDICTS", short_help="Serve the log to everybody")
     @state_option
     @click.option("--listen", default="127.0.0.1:7802", show_default=True, help="host:port; port 0 takes a free one.")
     @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Key of a witness to keep a place for.")

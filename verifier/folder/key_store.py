@@ -25,7 +25,7 @@ from ragseal.groth16.keys import (
 )
 from ragseal.kernel import signature
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.thinning import ThinningClass
@@ -185,7 +185,17 @@ class KeyStore:
         digest = bytes.fromhex(line.class_digest)
         maker = line.maker(self.public_key)
         known = line.participants if maker == CEREMONY else ()
-        return ConfiguredKey(line.digest, line.class_name, digest, maker, load, known)
+
+        def intact() -> V:
+            try:
+                return load()
+            except ProofError as error:  # this auditor's own file: no provider can mend it
+                raise ConfigurationError(
+                    f"the key file in {self.key_path(line)} is damaged ({error}): restore it from a backup, or trust "
+                    "the key again"
+                ) from None
+
+        return ConfiguredKey(line.digest, line.class_name, digest, maker, intact, known)
 
     def _entries_of(self, sizes: Builds[Any]) -> list[KeyEntry]:
         """Keys of these sizes of a circuit, as they are built here."""

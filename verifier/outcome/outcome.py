@@ -178,16 +178,7 @@ class Verdict:
     def _numbers(self) -> str:
         if self.budget is None or self.claimed is None:
             return ""
-        promise, told, text = self.budget.delivered, self.budget.answers, self.claimed.text()
-        if promise is not None:
-            text += f" periods={promise.periods} chance={upward(promise.chance)}"
-            if self.budget.period.throws_left_out:
-                text += f" periods_left_out={self.budget.period.throws_left_out}"
-        if told is not None:
-            text += (
-                f" answers={told.plain.answers} epsilon_filtered={upward(told.filtered.epsilon)} "
-                f"participations={told.participations}"
-            )
+        text = self.claimed.text() + self.budget.bound.line(self.budget.around)
         if self.budget.slots > 1:
             text += f" document={self.budget.slots}-slots"
         if self.window is not None and (policy := self.window.manifest.policy).guarded:

@@ -11,57 +11,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ragseal.accounting.bands import BANDS, SOURCE, Band, band_of
 from ragseal.accounting.guess import best_guess
 from ragseal.accounting.rounding import for_people, per_cent_number
-from ragseal.verifier.outcome.bands import BANDS, SOURCE, Band, band_of
 from ragseal.verifier.report import claim, rests, summary
 
 LIMITS = "limits"  #: id of the section with all of them
-_WHICH = (
-    "Somebody knows everything about an index but one document, is told that it is one of two with even odds (50 %), "
-    "and guesses which from the lists of slots that were answered, up to the first that shows it: whoever is handed "
-    "its text reads it. How often may the guess be right?"
-)
-_ABSENT = (
-    "Somebody was not handed a document, starts from even odds (50 %) that it is there, and guesses from all that was "
-    "answered that it is not. How often may the guess be right?"
-)
-
-
-_THERE = (
-    "Somebody starts from even odds (50 %) that a document is there, and guesses from keywords and texts of answers "
-    "whether it is. How often may the guess be right?"
-)
-
-
-def _asked(report: Mapping[str, Any]) -> str:
-    """What is guessed, by the report's claim."""
-    if summary.filtered(report) is not None:
-        return _THERE
-    return _ABSENT if summary.unseen(report) is not None else _WHICH
 
 
 def grades(report: Mapping[str, Any]) -> list[tuple[str, float, float, Band]]:
     """(who, epsilon, per cent right at most, band); empty where no guess is bounded."""
     if summary.guesses(report) is None:
         return []
-    details = report["epsilon"] or {}
     try:
-        if summary.unseen(report) is not None:
-            rows = [("any number of accounts, of a document that they were not handed", float(details["unseen"]), 0.0)]
-        else:
-            delta, count = float(report["delta"]), details.get("k_max_of_the_period", "?")
-            accounts = f"{count} account" if count == 1 else f"{count} accounts together"
-            alone = "one account, in this window"
-            if summary.filtered(report) is not None:
-                accounts, alone = "any number of accounts", "one account that asks all it may, in this window"
-            rows = [
-                (alone, float(details["epsilon_of_one_account"]), delta),
-                (f"{accounts}, over the budget period", float(report["epsilon_audit"]), delta),
-            ]
-            if summary.filtered(report) is not None:
-                filtered = float(summary.filtered(report))
-                rows.append(("the same, if the provider keeps its word on its filter", filtered, delta))
+        rows = summary.claim_of(report).grades(report)
     except (KeyError, TypeError, ValueError):
         return []
     found = []
@@ -84,7 +47,7 @@ def grade(report: Mapping[str, Any]) -> str:
     )
     return (
         '<section class="grade" aria-labelledby="grade"><h2 id="grade">What the number means</h2>'
-        f"<p>{_asked(report)}</p>"
+        f"<p>{summary.claim_of(report).question}</p>"
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
         '<table class="cards"><thead><tr>'
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
@@ -118,7 +81,7 @@ def limits(report: Mapping[str, Any]) -> str:
         return ""
     begins = claim.SAMPLED_LINKS, claim.NO_PART
     own = [note for note in report["does_not_say"] if note in claim.QUALIFIED or note.startswith(begins)]
-    short = claim.in_short(summary.unseen(report) is not None, summary.filtered(report) is not None)
+    short = summary.claim_of(report).in_short()
     said = [*filter(None, [rests.sentence(report)]), *own, *short]
     items = "".join(f"<li>{escape(one)}</li>" for one in said)
     return (

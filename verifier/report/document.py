@@ -12,16 +12,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ragseal.accounting.claims import claim_of, named
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.slot_text import Number
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.metadata import plain_value
 from ragseal.verifier.base.programs import program
 from ragseal.verifier.evidence.evidence import PROVIDER, UNKNOWN, is_anothers
-from ragseal.verifier.outcome import guess
 from ragseal.verifier.outcome.outcome import NO_VERDICT, SAMPLED_PASS, Ending, Verdict
 from ragseal.verifier.report import claim, rests
 from ragseal.verifier.steps.epsilon import PeriodBudget
@@ -60,8 +60,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
     budget, window, claimed = verdict.budget, verdict.window, verdict.claimed
     manifest = window.manifest if window else None
-    name = manifest.policy.claim if manifest else EVERY_LIST
-    notes = claim.does_not_say(name)
+    made = claim_of(manifest.policy) if manifest else named(EVERY_LIST)
+    notes = made.does_not_say()
     if manifest and manifest.policy.guarded:
         notes.insert(0, claim.GUARDED)
     if verdict.verdict == SAMPLED_PASS:
@@ -118,7 +118,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": budget.details() if budget else None,
-        "claim": claim.in_full(budget, claimed) if budget and claimed else claim.of(name),
+        "claim": claim.in_full(budget, claimed) if budget and claimed else made.text(),
         "claimed": claimed,
         "rests_on_the_providers_word": [],
         "does_not_say": notes,
@@ -139,10 +139,10 @@ def build(verdict: Verdict) -> dict[str, Any]:
             **{step.title: round(step.seconds, 6) for step in verdict.steps},
         },
     }
-    made = {key: plain(value) for key, value in values.items()}
-    made["rests_on_the_providers_word"] = rests.on_the_provider(made)
-    made["claim"] = f"{made['claim']} {rests.sentence(made)}".rstrip()
-    return made
+    out = {key: plain(value) for key, value in values.items()}
+    out["rests_on_the_providers_word"] = rests.on_the_provider(out)
+    out["claim"] = f"{out['claim']} {rests.sentence(out)}".rstrip()
+    return out
 
 
 def issued(now: int) -> str:
@@ -165,12 +165,7 @@ def _times(verdict: Verdict) -> dict[str, Any] | None:
 
 
 def _guess(budget: PeriodBudget) -> dict[str, Any]:
-    if budget.delivered is not None:
-        return guess.details_of_delivered(budget.delivered.unseen)
-    if budget.answers is not None:
-        filtered = budget.answers.filtered.epsilon
-        return guess.details_of_answers(budget.epsilon, filtered, budget.epsilon_account, budget.delta)
-    return guess.details(budget.epsilon, budget.epsilon_account, budget.delta, budget.k_max)
+    return budget.bound.guess(budget.epsilon_account, budget.delta, budget.k_max)
 
 
 def _ending(ending: Ending | None) -> dict[str, Any] | None:

@@ -94,13 +94,7 @@ def _facts(report: Mapping[str, Any]) -> str:
     """The numbers that no sentence and no table above has, in boxes."""
     if _ending(report):
         return ""  # the five sentences say what was found
-    promised = report["epsilon"] or {}
-    facts: list[tuple[str, Any]] = []
-    if summary.unseen(report) is not None:
-        facts = [
-            (f"return {_bound(promised['return'])}: a slot's id comes back at most", summary.returned(report)),
-            ("documents hidden", summary.hidden(report)),
-        ]
+    facts = summary.claim_of(report).facts(report)
     facts += [
         ("delta", for_people(report["delta"], bound=True)),
         ("mode", report["mode"]),
@@ -249,7 +243,7 @@ def _epsilon(values: Mapping[str, Any] | None) -> str:
         _rows("Odometer of the period", values["odometer"]),
         _rows("Windows left out, which ended before the period began", values["windows_left_out"]),
     ]
-    about_another_claim = "unseen" in values and values["epsilon_of_every_list"] == "inf"  # which has no bound here
+    about_another_claim = values["epsilon_of_every_list"] == "inf"  # which has no bound here
     for name, one in () if about_another_claim else values["accounting"].items():
         kept = {k: v for k, v in one.items() if k not in ("bounds", "delta", "published", "computational")}
         parts += [

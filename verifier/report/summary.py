@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragseal.accounting.guess import absence_in_words, best_guess, presence_odds, times
-from ragseal.accounting.rounding import per_cent, upward
+from ragseal.accounting.claims import CLAIMS
+from ragseal.accounting.claims.claim import Claim, rounded
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.verdict import NOT_KNOWN
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 from ragseal.verifier.outcome import guess
 from ragseal.verifier.outcome.words import NO_VERDICT
 from ragseal.verifier.report import rests
@@ -24,24 +25,15 @@ def passed(report: Mapping[str, Any]) -> bool:
     return guess.passes(str(report["verdict"]))
 
 
-def unseen(report: Mapping[str, Any]) -> Any:
-    """Of a report whose claim is until-delivered; None of another."""
-    return (report["epsilon"] or {}).get("unseen")
-
-
-def filtered(report: Mapping[str, Any]) -> Any:
-    """Epsilon with the filter, of a report whose claim is answers; None of another."""
-    return (report["epsilon"] or {}).get("epsilon_filtered")
-
-
-def _strength_of(report: Mapping[str, Any]) -> Any:
-    """The number that an attacker's guess follows from."""
-    return report["epsilon_audit"] if unseen(report) is None or report["epsilon_audit"] is None else unseen(report)
+def claim_of(report: Mapping[str, Any]) -> Claim:
+    """The claim that a report's numbers are of; of a report that was not made here and names none, the paper's."""
+    said = report["epsilon"] or report["policy"] or {}
+    return CLAIMS.get(str(said.get("claim")), CLAIMS[EVERY_LIST])
 
 
 def _worst(report: Mapping[str, Any]) -> Any:
     """The larger of that and of the whole log's epsilon; no number where that one is not known."""
-    strength, whole = _strength_of(report), _whole(report)
+    strength, whole = report["epsilon_audit"], _whole(report)
     if not whole or not isinstance(strength, int | float):
         return strength
     return None if whole == NOT_KNOWN else max(float(strength), float(whole))
@@ -62,7 +54,7 @@ def tone(report: Mapping[str, Any]) -> str:
 
 
 def weak(report: Mapping[str, Any]) -> bool:
-    return guess.weak(str(report["verdict"]), _strength_of(report))
+    return guess.weak(str(report["verdict"]), report["epsilon_audit"])
 
 
 def heading(report: Mapping[str, Any]) -> str:
@@ -79,18 +71,12 @@ def heading(report: Mapping[str, Any]) -> str:
 
 def guesses(report: Mapping[str, Any]) -> tuple[str, str] | None:
     """(one account, the coalition): how often an attacker guesses right at most, from even odds, in per cent."""
-    account: Any = (report["epsilon"] or {}).get("epsilon_of_one_account")
     if not passed(report):
         return None
     try:
-        if unseen(report) is not None:
-            odds = f"{presence_odds(float(unseen(report)))[0]:g} %"
-            return odds, odds
-        delta = float(report["delta"])
-        alone, together = (best_guess(float(epsilon), delta) for epsilon in (account, report["epsilon_audit"]))
-    except (TypeError, ValueError, AuditError):  # not a number: a report that was not made here
+        return claim_of(report).guesses(report)
+    except (KeyError, TypeError, ValueError, AuditError):  # not a number: a report that was not made here
         return None
-    return per_cent(alone), per_cent(together)
 
 
 def guess_line(report: Mapping[str, Any]) -> str:
@@ -98,18 +84,8 @@ def guess_line(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         return ""
-    on_word = "".join(f" {one}" for one in (_over_the_log(report), rests.sentence(report)) if one)
-    if unseen(report) is not None:
-        return f"Any number of accounts, whatever they ask, {absence_in_words(float(unseen(report)))}.{on_word}"
-    if filtered(report) is not None:
-        return (
-            "An attacker who starts from even odds (50 %) guesses right, whether a document is there, in up to "
-            f"{found[1]} of all cases with all answers of the period, texts included, in up to {found[0]} with all "
-            f"that one account may ask in this window.{on_word}"
-        )
-    return (
-        f"An attacker who starts from even odds (50 %) guesses right in up to {found[1]} of all cases with "
-        f"{_accounts(report)} over the period, in up to {found[0]} with one account in this window.{on_word}"
+    return " ".join(
+        filter(None, (claim_of(report).headline(report, found), _over_the_log(report), rests.sentence(report)))
     )
 
 
@@ -119,7 +95,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     window, log = report["window"] or "that was not found", report["origin"] or "that was not found"
     tenants = len(report["tenants"])
     records, proven = report["records"], report["proven"]
-    answers = "1 answer" if records == 1 else f"{records} answers"
+    answers = counted(records, "answer")
     of = f" to the accounts of {tenants} {'tenant' if tenants == 1 else 'tenants'}" if tenants else ""
     if passed(report):
         who = f"An auditor checked what the provider of log {log} recorded in window {window}: {answers}{of}"
@@ -142,7 +118,7 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         if report["manifest"]
         else f"It should have been the log {log}; no manifest of the window was found in what was read of it."
     )
-    bounded = [_bounded(report, policy)]
+    bounded = [_bounded(report)]
     if passed(report):
         bounded += [asking_as_one(report), rests.sentence(report), *rests.on_others(report)]
     return [who, span, which, " ".join(filter(None, bounded)), _strength(report)]
@@ -159,7 +135,7 @@ def _outside(report: Mapping[str, Any]) -> str:
     elif whole == "inf":
         known = "no epsilon follows"
     else:
-        known = f"epsilon is {whole}, not {_upward(report['epsilon_audit'])}"
+        known = f"epsilon is {whole}, not {rounded(report['epsilon_audit'])}"
     return f". Not counted: {those} of the log; with {with_them} {known}"
 
 
@@ -174,9 +150,7 @@ def _over_the_log(report: Mapping[str, Any]) -> str:
         return f"{begin} this auditor could not compute a number."
     if whole == "inf":
         return f"{begin} nothing is bounded."
-    if unseen(report) is not None:
-        return f"{begin} it is {presence_odds(float(whole))[0]:g} %."
-    return f"{begin} it is {per_cent(best_guess(float(whole), float(report['delta'])))}."
+    return f"{begin} it is {claim_of(report).guessed(float(whole), report)}."
 
 
 def asking_as_one(report: Mapping[str, Any]) -> str:
@@ -214,40 +188,14 @@ def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
     return f"The window was opened on {when(times.get('opened'))} and {ended}; {recorded}"
 
 
-def _upward(epsilon: Any) -> str:
-    return upward(float(epsilon)) if isinstance(epsilon, int | float | str) else "?"
-
-
-def _bounded(report: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
-    if passed(report) and unseen(report) is not None:
-        return (
-            "Bounded is what any number of accounts that work together, whatever and however often they ask, can tell "
-            f"about any one document of a tenant, until it is delivered to one of them; {hidden(report)} of the "
-            "documents are hidden from everybody for the period, and nobody can tell which."
-        )
-    if passed(report) and filtered(report) is not None:
-        return (
-            "Bounded is what any number of accounts that work together can tell from the keywords and texts of all "
-            f"answers of the period about any one document of a tenant: epsilon {_upward(report['epsilon_audit'])}, "
-            f"and {_upward(filtered(report))} if the provider keeps its word that {_whoever(report)} takes part in at "
-            f"most {report['epsilon'].get('participations', '?')} answers."
-        )
+def _bounded(report: Mapping[str, Any]) -> str:
     if passed(report):
-        return (
-            f"Bounded is what {_accounts(report)} that work together, each with at most {policy.get('n_max', '?')} "
-            f"questions in this window{_others(report)}, can tell from their answers about any one document of a "
-            "tenant, until it is shown to them."
-        )
+        return claim_of(report).bounded(report)
     ending = _ending(report)
     step = f"step {ending.get('step')} of the checklist below"
     if report["verdict"] == NO_VERDICT:
         return f"Nothing is bounded, and nothing is held against the provider: {step} could not be decided."
     return f"Nothing is bounded: {step} failed, and what the provider signed shows it."
-
-
-def _whoever(report: Mapping[str, Any]) -> str:
-    """What a filter counts answers of, in words."""
-    return "a document" if report["epsilon"].get("slots_of_a_document", 1) == 1 else "each part of a document"
 
 
 def _strength(report: Mapping[str, Any]) -> str:
@@ -261,49 +209,7 @@ def _strength(report: Mapping[str, Any]) -> str:
                 else "Ask again once the cause named below is gone."
             )
         return "Do not rely on this window; keep report.json, which holds the evidence."
-    if unseen(report) is not None:
-        how = "How weak" if weak(report) else "How strong"
-        return (
-            f"{how}: any number of accounts {absence_in_words(float(unseen(report)))}. Apart from that, the id of a "
-            f"slot is returned at most {_times(report)} times as often as that of an empty slot by chance, which is no "
-            "promise about reading."
-        )
-    if not weak(report):
-        return f"How strong: from even odds they guess right in at most {found[1]} of all cases; 50 % is mere chance."
-    alone = "one account in this window" if filtered(report) is None else "one account that asks all it may"
-    return (
-        f"How weak: from even odds they may guess right in up to {found[1]} of all cases ({alone}: {found[0]}), so the "
-        "number is proven, but protects hardly anybody; fewer questions or more noise would."
-    )
-
-
-def hidden(report: Mapping[str, Any]) -> str:
-    share = (report["epsilon"] or {}).get("share_of_documents_hidden")
-    return f"{100 * share:.1f} %" if isinstance(share, int | float) else "some"
-
-
-def returned(report: Mapping[str, Any]) -> str:
-    """How often a slot's id comes back at most, for a box: it is no part of epsilon and no promise about reading."""
-    return f"{_times(report)} times as often as an empty slot's by chance"
-
-
-def _times(report: Mapping[str, Any]) -> str:
-    found = (report["epsilon"] or {}).get("return")
-    return times(found) if isinstance(found, int | float) else "any number of"
-
-
-def _accounts(report: Mapping[str, Any]) -> str:
-    count = (report["epsilon"] or {}).get("k_max_of_the_period", "?")
-    return f"{count} account" if count == 1 else f"{count} accounts"
-
-
-def _others(report: Mapping[str, Any]) -> str:
-    """The period's other windows, whose questions count as this one's do."""
-    count = len((report["epsilon"] or {}).get("windows_of_the_period") or ()) - 1
-    if count < 1:
-        return ""
-    others = "the other window" if count == 1 else f"each of the {count} other windows"
-    return f" and as many as the policy of {others} of the period allows"
+    return claim_of(report).strength(report, found, weak(report))
 
 
 def _ending(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ragseal.runtime.face import SHORT, shortened
+from ragseal.runtime.face import SHORT, counted, shortened
 
 WIDTH = 880  #: of the picture, in its own units; it shrinks with the page
 MOST_CLUSTERS, MOST_ACCOUNTS = 12, 24  #: drawn; what is left out is counted in words
@@ -91,8 +91,8 @@ def _cluster(group: Group, weight: Counter[tuple[str, str]]) -> tuple[str, float
             f'<g><title>{escape(account)}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{_DOT}" '
             f'fill="var(--bad, #a40e26)"/>{_text(x + shift, y + rise, name, anchor)}</g>'
         )
-    caption = f"{len(group.accounts)} accounts, {group.records} records" + (
-        f" ({left} accounts not drawn)" if left else ""
+    caption = f"{counted(len(group.accounts), 'account')}, {counted(group.records, 'record')}" + (
+        f" ({counted(left, 'account')} not drawn)" if left else ""
     )
     parts.append(_text(centre[0], height - _LINE, caption))
     return "".join(parts), width, height

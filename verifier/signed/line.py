@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ragseal.accounting.claims import named
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.verdict import Claimed, about
-from ragseal.verifier.report import claim
 
 _FIELD = re.compile(r"([a-z_]+)=[!-~]+")
 
@@ -44,7 +44,7 @@ def check_line(said: Mapping[str, Any], claimed: Claimed | None, manifest: bytes
     names = [one.group(1) for one in fields if one is not None]
     if len(names) < len(fields) or len(set(names)) < len(names):
         raise AttestationError("the signed verdict's line has a field twice, or something that is no field")
-    if not said["claim"].startswith(claim.of(claimed.claim)):
+    if not said["claim"].startswith(named(claimed.claim).text()):
         raise AttestationError(f"the signed verdict describes another claim than {claimed.claim}")
     if manifest is None or said["log"].get("checkpoint") is None:
         raise AttestationError(f"a {outcome} is about a window's manifest and a log's checkpoint, and this one is not")

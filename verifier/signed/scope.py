@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.kernel.verdict import ANY, NOT_KNOWN, Claimed, minute_text
 from ragseal.verifier.outcome.words import PASS, SAMPLED_PASS
 
@@ -59,10 +59,11 @@ def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
     missing = [name for name in needed if predicate[name] is None]
     if missing:
         raise EncodingError(f"a {predicate['verdict']} without {', '.join(missing)} claims nothing")
-    if predicate["claimName"] == UNTIL_DELIVERED and predicate["unseen"] != predicate["epsilon"]:
-        raise EncodingError(f"epsilon of the claim {UNTIL_DELIVERED} is unseen, and this verdict has two numbers")
-    if predicate["claimName"] != UNTIL_DELIVERED and predicate["unseen"] is not None:
-        raise EncodingError(f"the claim {predicate['claimName']} has no unseen")
+    name = predicate["claimName"]
+    if form_of(name).returned and predicate["unseen"] != predicate["epsilon"]:
+        raise EncodingError(f"epsilon of the claim {name} is unseen, and this verdict has two numbers")
+    if not form_of(name).returned and predicate["unseen"] is not None:
+        raise EncodingError(f"the claim {name} has no unseen")
     whole, back = predicate["epsilonOfTheLog"], predicate["return"]
     try:
         begins = datetime.strptime(predicate["periodFrom"], _MINUTE).replace(tzinfo=UTC)

@@ -48,7 +48,7 @@ def check_thinning_key(
     Raises:
         Undecided: a key that the auditor does not hold, or of another circuit than this build has.
     """
-    if not window.manifest.policy.coined:
+    if not window.manifest.coins:
         return None
     wanted = window.manifest.coin.key_digest
     say(thinning_key_digest=wanted)
@@ -86,7 +86,7 @@ def check_thinning_entry(
     manifest = window.manifest
     found = [(i, m) for i, m in log.of(Thinning) if m.manifest == window.digest]
     at = [i for i, _ in found]
-    if not manifest.policy.coined:
+    if not manifest.coins:
         if found:
             raise Refused(
                 f"the indices were thinned, although the claim {manifest.policy.claim} has no coin", entries=at

@@ -43,7 +43,7 @@ class PeriodWindow:
         One that carries on coins does, and one with coins whose indices change while it is open.  That nothing changed
         no log can show: blinders and salts of every version are fresh (SPEC A.11.6).
         """
-        return self.carries or (self.policy.coined and self.policy.version_every > 0)
+        return self.carries or (bool(self.coin_period) and self.policy.version_every > 0)
 
     @property
     def all_queries(self) -> int:
@@ -67,7 +67,7 @@ class Period:
     def throws_left_out(self) -> int:
         """Throws of coins before the period that were known: the provider chose when the period began."""
         counted = {one.coin_period for one in (*self.windows, *self.abandoned)}
-        before = {one.coin_period for one in (*self.left_out, *self.abandoned_before) if one.policy.coined}
+        before = {one.coin_period for one in (*self.left_out, *self.abandoned_before) if one.coin_period}
         return len(before - counted)
 
     @property
@@ -183,7 +183,7 @@ def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, acc
 def _coin_period(entered: Manifests, index: int, signed: SignedManifest) -> bytes:
     """What names the throw of a window's coins; of one that carries on what it may not, a throw of its own."""
     manifest = signed.manifest
-    if not manifest.policy.coined:
+    if not manifest.coins:
         return b""
     try:
         thrown_by(entered, index, manifest)
@@ -239,7 +239,7 @@ def _abandoned(
         digest = signed.manifest.digest()
         if digest == window.digest or (digest in opened if index > this else opened.get(digest, log.size) < this):
             continue
-        if not signed.manifest.policy.coined or not coins_known(signed, digest):
+        if not signed.manifest.coins or not coins_known(signed, digest):
             continue
         if _coin_period(entered, index, signed) != digest:
             continue  # it threw nothing

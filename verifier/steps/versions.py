@@ -127,7 +127,7 @@ def _check_update(window: Entered, life: WindowSpan, number: int, index: int, up
         raise Refused(f"version {number} of the indices is dated after the window's end", ledger_index=index)
     if [one.tenant for one in update.tenants] != [one.tenant for one in window.manifest.tenants]:
         raise Refused(f"version {number} of the indices is not of the manifest's tenants", ledger_index=index)
-    if any(bool(one.proof_digests) != policy.coined for one in update.tenants):
+    if any(bool(one.proof_digests) != bool(window.manifest.coins) for one in update.tenants):
         raise Refused(
             f"version {number} of the indices says nothing of hidden slots, or has none to say it of",
             ledger_index=index,

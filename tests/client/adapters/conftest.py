@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One live provider for the tests of all frameworks: gRPC, class tiny, accounts by their settings."""
+"""One live provider for the tests of all frameworks: gRPC, class TINY, accounts by their settings."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from ragseal.client import AsyncClient
 from ragseal.client.gateway.app import Gateway, make_app
 from ragseal.client.gateway.commands import hosts_of
 from ragseal.client.gateway.server import make_server
+from ragseal.client.gateway.stdio import speak
 from ragseal.client.gateway.tools import make_tools, mcp_app
 from ragseal.client.receipts import kept
 from ragseal.runtime.tls import LOOPBACK_ONLY
@@ -61,7 +62,7 @@ def served(client: Any, folder: Path) -> Iterator[str]:
 async def _stdio(folder: Path) -> None:
     bench = Bench(folder)
     try:
-        await make_tools(await gateway_of(bench.client(), bench.state)).run_stdio_async()
+        await speak(make_tools(await gateway_of(bench.client(), bench.state)))
     finally:
         bench.close()
 

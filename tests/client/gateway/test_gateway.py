@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -283,6 +284,43 @@ def test_agents_call_the_tool_on_standard_input(tmp_path: Path) -> None:
             assert found["answers"][0]["checked"] is True
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_member_that_occurs_twice_on_standard_input_spends_nothing(tmp_path: Path) -> None:
+    def call(number: int, arguments: str) -> str:
+        about = '{"name": "search", "arguments": ' + arguments + "}"
+        return f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {about}}}'
+
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    root = Path(__file__).resolve().parents[3]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.client.gateway.serving", str(tmp_path)], cwd=root, text=True,
+        env={"PYTHONPATH": str(root)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def refusal(line: str) -> tuple[int | None, str]:
+            print(line, file=stdin, flush=True)
+            said = json.loads(stdout.readline())
+            return said["id"], said.get("error", {}).get("message", "none")
+
+        assert refusal(json.dumps(hello)) == (1, "none")
+        print('{"jsonrpc": "2.0", "method": "notifications/initialized"}', file=stdin, flush=True)
+        twice = refusal(call(2, '{"query": "json", "query": "yaml"}'))
+        assert twice == (2, "the message: not JSON (the member 'query' occurs twice); nothing was asked")
+        number, said = refusal(call(3, '{"query": "json", "max_num_results": NaN}'))
+        assert (number, "nothing was asked" in said) == (3, True), said
+        number, said = refusal("no JSON")
+        assert (number, "not JSON" in said) == (None, True), said
+        print(call(4, '{"query": "json"}'), file=stdin, flush=True)
+        found = json.loads(stdout.readline())["result"]["structuredContent"]
+        assert found["answers"][0]["seq"] == 0, "the first record of the window"
+        stdin.close()
+        assert process.wait(30) == 0
 
 
 def test_the_key_is_made_once_and_kept_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

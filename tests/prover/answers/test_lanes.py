@@ -68,6 +68,36 @@ def test_calls_are_made_at_once_and_taken_at_one_instant() -> None:
     ]
 
 
+def test_a_call_that_ends_its_thread_is_as_one_that_failed() -> None:
+    """What a generator raises names the question, perhaps: it goes to the caller, and to no terminal."""
+
+    class Ended(BaseException):
+        pass
+
+    def ends() -> int:
+        raise Ended
+
+    [found] = asyncio.run(Lanes(Timer()).ended_by(time.monotonic() + 0.3, [ends]))
+    assert isinstance(found, Ended)
+
+
+def test_a_late_call_keeps_no_process_alive_and_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, said = threading.Event(), list[object]()
+    lanes: list[threading.Thread] = []
+
+    def call() -> None:
+        lanes.append(threading.current_thread())
+        release.wait(10)
+
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    [found] = asyncio.run(Lanes(Timer()).ended_by(time.monotonic() + 0.3, [call]))
+    assert isinstance(found, TimeoutError)
+    release.set()  # the event loop is closed by now
+    lanes[0].join(10)
+    assert lanes[0].daemon
+    assert said == []
+
+
 def test_nothing_is_taken_before_its_instant() -> None:
     async def run() -> float:
         began = time.monotonic()

@@ -2,7 +2,7 @@
 """What a vector's ``operation`` is: input to output by this implementation, or an AuditError.
 
 vectors/README.md has the table of them.  Everything here only reads JSON and calls the product; one module per group of
-clauses, as SPEC.md has them.
+clauses, as the specification has them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from vectors.source.operations import (
     verification,
 )
 from vectors.source.operations.messages import DIGESTS
-from vectors.source.operations.reading import PRIVATE, Json, verifying_key_of
+from vectors.source.reading import PRIVATE, Json
 
-__all__ = ["DIGESTS", "OPERATIONS", "PRIVATE", "verifying_key_of"]
+__all__ = ["DIGESTS", "OPERATIONS", "PRIVATE"]
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {
     **messages.OPERATIONS,

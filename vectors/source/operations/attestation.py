@@ -25,7 +25,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.sharded_statement import ShardStatement
 from ragseal.ledger.note import NoteVerifier
-from vectors.source.operations.reading import GROUP, Json, class_from, un
+from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
 
 

@@ -11,7 +11,7 @@ from ragseal.kernel.commitment import Account, IndexFile, ScoreBases
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.slot_text import SlotText
 from ragseal.ledger.merkle import MerkleTree
-from vectors.source.operations.reading import GROUP, Json, un, verifying_key_of
+from vectors.source.reading import GROUP, Json, un, verifying_key_of
 from vectors.source.values import number
 
 

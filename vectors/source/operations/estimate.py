@@ -12,7 +12,7 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.link_list import Listing, TenantLinks
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.squarednorm import NormStatement, SquaredNorm
-from vectors.source.operations.reading import GROUP, Json, un, verifying_key_of
+from vectors.source.reading import GROUP, Json, un, verifying_key_of
 from vectors.source.values import number, shown
 
 

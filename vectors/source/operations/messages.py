@@ -26,7 +26,7 @@ from ragseal.kernel.inquiry import ASKS, Delivery, Refusal, open_delivery
 from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.publickey import check_public_key
 from ragseal.ledger.note import NoteVerifier
-from vectors.source.operations.reading import Json, read, un
+from vectors.source.reading import Json, read, un
 from vectors.source.values import number, shown
 
 

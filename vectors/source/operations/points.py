@@ -13,7 +13,7 @@ from ragseal.kernel import (
     statement,
 )  # fmt: skip
 from ragseal.kernel import poseidon as reference
-from vectors.source.operations.reading import GROUP, Json, class_from, un
+from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
 
 

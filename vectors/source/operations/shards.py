@@ -13,7 +13,7 @@ from ragseal.kernel.opening import Relation, powers
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.record_proofs import proof_equations
-from vectors.source.operations.reading import GROUP, Json, un
+from vectors.source.reading import GROUP, Json, un
 from vectors.source.values import shown
 
 

@@ -16,7 +16,8 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.witness import check_growth
 from ragseal.verifier.steps import blocks as block_sampling
 from ragseal.verifier.steps import sample as record_sampling
-from vectors.source.operations.reading import Json, un
+from vectors.source.reading import Json, un
+from vectors.source.replay import replayed
 
 
 def merkle_root(given: Json) -> Json:
@@ -87,8 +88,6 @@ def epsilon(given: Json) -> Json:
 
 
 def audit(given: Json) -> Json:
-    from vectors.source.replay import replayed  # the whole verifier: only who replays a window pays for it
-
     verdict = replayed(given)
     if not verdict.passed:
         raise AttestationError(verdict.line())

@@ -49,7 +49,7 @@ function policy(p: Policy): void {
   need(!answers || p.lo === 0, "counts begin at 0");
   const by = p.answered_by;
   need(answers ? by >= 1 && by <= 300 : by === 0, "answered_by must lie in 1..300 where the claim is answers, else be 0");
-  need(p.version_every === 0 || by <= p.version_every, "answered_by is above version_every");
+  need(!answers || p.version_every === 0 || by <= p.version_every - 60, "answered_by is above version_every - 60");
   need(p.opens + BigInt(by) <= p.closes, "answered_by is longer than the window");
   need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
   const [thetaTop, thetaBottom] = rational(p.theta, "theta");

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the name of a claim means to the bytes: which members policies, manifests and verdicts of it have.  SPEC A.6.
+
+This is all that the kernel knows of a claim.  What it promises, computes and says is one class in
+:mod:`ragseal.accounting.claims`, which the kernel may not import.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EVERY_LIST, UNTIL_DELIVERED, ANSWERS = "every-list", "until-delivered", "answers"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What messages that name a claim hold."""
+
+    name: str
+    coin: bool = False  #: slots are hidden by coins: policies name a share, manifests commit to the coins
+    words: bool = False  #: records are of histograms of keywords, and answers are in words
+    counted: bool = False  #: epsilon is of k_max accounts: the estimate gates, and a verdict names both numbers
+    returned: bool = False  #: a verdict's epsilon is unseen, and beside it stands the return
+
+
+FORMS = {
+    form.name: form
+    for form in (
+        Form(EVERY_LIST, counted=True),
+        Form(UNTIL_DELIVERED, coin=True, returned=True),
+        Form(ANSWERS, words=True),
+    )
+}
+NO_FORM = Form("")  #: of a name that no claim has, which every decoder refuses
+CLAIMS = tuple(FORMS)
+
+
+def form_of(claim: str) -> Form:
+    """The form of a claim; :data:`NO_FORM` of another name."""
+    return FORMS.get(claim, NO_FORM)

@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Budget periods of the three claims, and all that is said of them: what step 11 of an audit and the provider compute.
+
+Nothing is proven here: a period is a log of manifests, openings, records and closings, and step 11 reads no more.
+Whatever follows from keys, circuits, clocks or this machine is masked, so that what is left is the claim's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.kernel import signature
+from ragseal.kernel.attestation import NO_RECEIPT, ON_DEMAND, Record, Request, SignedRequest
+from ragseal.kernel.beacon import BeaconOpening, BeaconSeal, Seat
+from ragseal.kernel.classes import AttestationClass, usual_table
+from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, TenantIndex, WindowClose, WindowOpen
+from ragseal.kernel.encoding import Message
+from ragseal.kernel.errors import AuditError
+from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, Policy
+from ragseal.kernel.sealing import public_of
+from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
+from ragseal.ledger.merkle import MerkleTree
+from ragseal.ledger.note import NoteSigner
+from ragseal.prover.planning import consent, spending
+from ragseal.prover.planning import page as plan_page
+from ragseal.prover.planning.budgets import Budget, cost
+from ragseal.prover.planning.candidates import Candidate, Shape
+from ragseal.prover.planning.candidates import Window as ScoreWindow
+from ragseal.prover.planning.frontier import Point
+from ragseal.prover.planning.quality import Quality
+from ragseal.prover.planning.recommendation import describe, in_words
+from ragseal.prover.provider import assembly
+from ragseal.prover.storage.window import Window as ProverWindow
+from ragseal.verifier.evidence.evidence import Auditor, Refused, Undecided
+from ragseal.verifier.outcome.outcome import (
+    FAIL,
+    NO_VERDICT,
+    PASS,
+    SAMPLED_PASS,
+    TITLES,
+    Ending,
+    Neighbour,
+    Step,
+    Verdict,
+)
+from ragseal.verifier.report import document, page
+from ragseal.verifier.signed.log import entry_of
+from ragseal.verifier.signed.oscal import assessment_results
+from ragseal.verifier.signed.statement import read_verdict, signed_verdict
+from ragseal.verifier.steps import epsilon
+from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.period import period
+from ragseal.verifier.steps.receipts import Tally
+
+OPENS, HOUR = 1_800_000_000, 3600
+ORIGIN = "test.example/log"
+PLAIN, ONE_SIDED, LOTTERY, OTHER = "ranked-tiny-two", "ranked-tiny-one", "lottery-tiny", "ranked-mini-two-10"
+_KEYS = ("seconds", "program", "total_seconds")
+#: Digests, keys and signatures; the laws that there are.
+_NOT_THE_CLAIMS = re.compile(
+    r"\b[0-9a-f]{8,}\b|[A-Za-z0-9+/]{40,}={0,2}|[0-9a-f]{10,}\u2026|(?<=use a class with the law ).*"
+)
+
+
+def key_of(name: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+
+
+@cache
+def classes() -> Mapping[str, tuple[AttestationClass, bytes]]:
+    known = load_classes()
+    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER)}
+
+
+def policy(claim: str, number: int, **changes: Any) -> Policy:
+    """The policy of the window that opens ``number`` hours after the first."""
+    name = changes.pop("class_name", {EVERY_LIST: PLAIN}.get(claim, ONE_SIDED))
+    cls, digest = classes()[name]
+    values: dict[str, Any] = {
+        "class_name": name, "class_digest": digest, "table_digest": usual_table(cls).digest(), "dimension": 384,
+        "claim": claim, "hidden": 0, "lo": 4800, "hi": 5600, "gain": 64, "n_max": 3, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "60", "theta": "9/10", "tau": 100, "gate": claim == EVERY_LIST, "unit": "slot",
+        "chunks_max": 1, "period_start": OPENS, "opens": OPENS + number * HOUR, "closes": OPENS + (number + 1) * HOUR,
+    }  # fmt: skip
+    if claim == UNTIL_DELIVERED:
+        values |= {"hidden": 13}
+    if claim == ANSWERS:
+        values |= {
+            "lo": 0, "hi": 6, "gain": 12, "vocabulary": b"\x01" * 32, "words_max": 2, "participations": 2,
+            "similarity": 1, "answered_by": 30,
+        }  # fmt: skip
+    return Policy(**{**values, **changes})
+
+
+@dataclass
+class Log:
+    """A log of windows, as its provider writes it."""
+
+    messages: list[Message] = field(default_factory=list)
+    provider: list[ProverWindow] = field(default_factory=list)
+    last: bytes = b""
+
+    def window(
+        self, rules: Policy, records: int = 0, *, opened: bool = True, carries: bytes | None = None, accounts: int = 5
+    ) -> bytes:
+        """One window more: opened and closed after ten minutes, or given up once its coins were known."""
+        number = (rules.opens - OPENS) // HOUR
+        coins = ()
+        if rules.hidden:
+            coins = (CoinCommitment(number + 1, bytes(32), () if carries is None else (carries,)),)
+        provider, own = key_of("provider"), key_of("auditor")
+        manifest = Manifest(
+            origin=ORIGIN, log=bytes(32), window=f"w{number}", policy=rules, embedder=bytes(32), key_digest=bytes(32),
+            tenants=(TenantIndex("north", 384, bytes(32), bytes(32), bytes(32)),), c_seed=number + 1,
+            registry_root=bytes(32), accounts=accounts, provider_key=signature.public_bytes(provider),
+            window_key=signature.public_bytes(provider), beacon_commitment=bytes(32),
+            auditors=(Seat("auditor", signature.public_bytes(own)),), coins=coins,
+        )  # fmt: skip
+        signed = SignedManifest(manifest, signature.sign(provider, "manifest", manifest.encode()))
+        digest, start = manifest.digest(), rules.opens
+        kept = ProverWindow(signed, digest, len(self.messages), beacon=1, opened_at=start, time=start)
+        self.messages.append(signed)
+        self.provider.append(kept)
+        self.last = digest
+        if not opened:
+            seal = BeaconSeal(digest, ("provider", "auditor"), bytes(64))
+            nonces = [BeaconOpening(digest, owner, bytes(32)) for owner in seal.owners]
+            self.messages += [seal, *nonces]
+            kept.beacon, kept.seal, kept.openings = None, seal, {one.owner: one.nonce for one in nonces}
+            return digest
+        self.messages.append(WindowOpen(digest, 1, start))
+        for seq in range(records):
+            request = Request(
+                ORIGIN, manifest.window, digest, f"account-{seq % 2}", 1 + seq // 2, bytes(16), bytes(32), bytes(64),
+                bytes(32), True, bytes(16), NO_RECEIPT, public_of(b"s" * 32),
+            )  # fmt: skip
+            self.messages.append(
+                Record(digest, seq, SignedRequest(request, bytes(64)), bytes(64), 1, start + 60, ON_DEMAND)
+            )
+        close = WindowClose(digest, records, start + 600)
+        self.messages.append(close)
+        kept.close = close
+        return digest
+
+
+def every_list() -> Log:
+    """Three windows of one period behind one that it leaves out, one of them of another class; one later."""
+    log = Log()
+    log.window(policy(EVERY_LIST, 0))
+    for number, changes in enumerate(({"k_max": 4}, {"class_name": OTHER}, {"gain": 32}), 1):
+        log.window(policy(EVERY_LIST, number, period_start=OPENS + HOUR, **changes), records=4)
+    log.window(policy(EVERY_LIST, 4, period_start=OPENS + HOUR))
+    return log
+
+
+def long_period() -> Log:
+    """More windows than an odometer has rows."""
+    log = Log()
+    for number in range(15):
+        log.window(policy(EVERY_LIST, number, gain=8, n_max=1))
+    return log
+
+
+def in_parts() -> Log:
+    log = Log()
+    log.window(policy(EVERY_LIST, 0, chunks_max=3, gain=8))
+    return log
+
+
+def until_delivered() -> Log:
+    """Coins that were thrown and given up, thrown, carried on; one window left out, one later."""
+    log = Log()
+    log.window(policy(UNTIL_DELIVERED, 0))
+    begins = OPENS + HOUR
+    log.window(policy(UNTIL_DELIVERED, 1, period_start=begins), opened=False)
+    thrown = log.window(policy(UNTIL_DELIVERED, 2, period_start=begins, gain=32), records=6)
+    log.window(policy(UNTIL_DELIVERED, 3, period_start=begins, version_every=600), records=2, carries=thrown)
+    log.window(policy(UNTIL_DELIVERED, 4, period_start=begins, gain=16))
+    return log
+
+
+def coins_of_a_lottery() -> Log:
+    log = Log()
+    cls = classes()[LOTTERY][0]
+    assert isinstance(cls, LotteryClass)
+    for number, prizes in enumerate((cls.prizes, 2)):
+        digest = PrizeTable(cls.m, prizes).digest()
+        changes = {"class_name": LOTTERY, "table_digest": digest, "chunks_max": 2}
+        log.window(policy(UNTIL_DELIVERED, number, **changes))
+    return log
+
+
+def coins_alone() -> Log:
+    """A window of the claim whose noise is one-sided, and as much as nothing rests on anybody's word."""
+    log = Log()
+    log.window(policy(UNTIL_DELIVERED, 0, hidden=40), records=2)
+    return log
+
+
+def coins_of_two_sided_noise() -> Log:
+    """Beside it stands epsilon of every list."""
+    log = Log()
+    for number in range(14):
+        log.window(policy(UNTIL_DELIVERED, number, class_name=PLAIN), records=1)
+    return log
+
+
+def answers() -> Log:
+    log = Log()
+    log.window(policy(ANSWERS, 0))
+    for number, changes in enumerate(({}, {"participations": 4, "words_max": 3}, {"gain": 8}), 1):
+        log.window(policy(ANSWERS, number, period_start=OPENS + HOUR, **changes), records=4)
+    log.window(policy(ANSWERS, 4, period_start=OPENS + HOUR))
+    return log
+
+
+def answers_in_parts() -> Log:
+    log = Log()
+    for number in range(14):
+        log.window(policy(ANSWERS, number, chunks_max=2, gain=2), records=1)
+    return log
+
+
+#: By name: the log, and which of its windows is audited.
+PERIODS: Mapping[str, tuple[Callable[[], Log], str]] = {
+    "every-list": (every_list, "w3"),
+    "every-list, a long period": (long_period, "w14"),
+    "every-list, a document of three slots": (in_parts, "w0"),
+    "until-delivered": (until_delivered, "w3"),
+    "until-delivered, the lottery": (coins_of_a_lottery, "w1"),
+    "until-delivered, one window": (coins_alone, "w0"),
+    "until-delivered, two-sided noise": (coins_of_two_sided_noise, "w13"),
+    "answers": (answers, "w3"),
+    "answers, a document of two parts": (answers_in_parts, "w13"),
+}
+
+
+def _one(rules: Policy) -> Log:
+    log = Log()
+    log.window(rules)
+    return log
+
+
+def _mixed(*rules: Policy) -> Log:
+    log = Log()
+    for one in rules:
+        log.window(one)
+    return log
+
+
+#: Periods that no number follows for, and windows that promise too much.
+REFUSALS: Mapping[str, tuple[Callable[[], Log], str]] = {
+    "every-list, one-sided noise": (lambda: _one(policy(EVERY_LIST, 0, class_name=ONE_SIDED)), "w0"),
+    "every-list, too much gain": (lambda: _one(policy(EVERY_LIST, 0, gain=4000)), "w0"),
+    "every-list, delta used up": (lambda: _one(policy(EVERY_LIST, 0, delta="1/1" + 30 * "0")), "w0"),
+    "every-list, advertised": (lambda: _one(policy(EVERY_LIST, 0, epsilon_account="1/10")), "w0"),
+    "every-list beside answers": (lambda: _mixed(policy(ANSWERS, 0), policy(EVERY_LIST, 1)), "w1"),
+    "every-list beside coins": (
+        lambda: _mixed(policy(UNTIL_DELIVERED, 0, class_name=PLAIN), policy(EVERY_LIST, 1)), "w1",
+    ),
+    "until-delivered, too much gain": (
+        lambda: _one(policy(UNTIL_DELIVERED, 0, class_name=PLAIN, gain=60000, delta="1/1" + 18 * "0")), "w0",
+    ),
+    "until-delivered, advertised": (lambda: _one(policy(UNTIL_DELIVERED, 0, epsilon_account="1/10")), "w0"),
+    "until-delivered beside every-list": (lambda: _mixed(policy(EVERY_LIST, 0), policy(UNTIL_DELIVERED, 1)), "w1"),
+    "answers, too much gain": (lambda: _one(policy(ANSWERS, 0, gain=100_000)), "w0"),
+    "answers, delta used up": (lambda: _one(policy(ANSWERS, 0, delta="1/1" + 18 * "0")), "w0"),
+    "answers, advertised": (lambda: _one(policy(ANSWERS, 0, epsilon_account="1/10")), "w0"),
+    "answers beside every-list": (lambda: _mixed(policy(EVERY_LIST, 0), policy(ANSWERS, 1)), "w1"),
+}  # fmt: skip
+
+
+def view(log: Log) -> LogView:
+    entries = tuple(message.encode() for message in log.messages)
+    tree = MerkleTree(entries)
+    signer = NoteSigner(ORIGIN, key_of("log"))
+    note = Checkpoint(ORIGIN, len(entries), tree.root()).sign(signer)
+    return LogView(open_checkpoint(note, signer.verifier), entries, tree, tuple(log.messages))
+
+
+def auditor(**changes: Any) -> Auditor:
+    own = Auditor(
+        NoteSigner(ORIGIN, key_of("log")).verifier, classes(), {}, signature.public_bytes(key_of("auditor")), {}, {}, {}
+    )
+    return replace(own, **changes)
+
+
+def eleventh(log: Log, name: str, own: Auditor, said: dict[str, Any], tallies: Sequence[Tally]) -> Verdict:
+    """Step 11 as a verdict that passed everything else.  AuditError: it ends there."""
+    seen = view(log)
+    index, signed = next((i, m) for i, m in seen.manifests() if m.manifest.window == name)
+    rules = signed.manifest.policy
+    window = Window(index, signed, signed.manifest.digest(), classes()[rules.class_name][0])
+    verdict = Verdict(
+        auditor=own.identity, at=OPENS + 100 * HOUR, mode="full", keys="auditor", origin=ORIGIN,
+        about=(name, window.digest), window=window, records=4, proven=4, tallies=tuple(tallies),
+    )  # fmt: skip
+    say = said.update
+    span = period(seen, window, own)
+    accounted = epsilon.check_period(seen, window, own, span, say)
+    alone = epsilon.check_advertised(window, say)
+    verdict.budget = epsilon.make_budget(seen, window, own, accounted, alone, tallies, say)
+    verdict.verdict, verdict.log, verdict.log_size = PASS, seen.signed, seen.size
+    return verdict
+
+
+def ended(error: AuditError, own: Auditor) -> Verdict:
+    verdict = Verdict(auditor=own.identity, at=OPENS, origin=ORIGIN)
+    way = error.way_out if isinstance(error, Undecided) else ""
+    verdict.end(Ending(11, str(error), {}, way, failed=isinstance(error, Refused)))
+    return verdict
+
+
+def told(verdict: Verdict, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Line, report, page, signed statement and what log and compliance programs get of one verdict."""
+    verdict.steps.append(Step(11, TITLES[11], "ok", dict(said), 0.0))
+    values = document.build(verdict)
+    reports = {document.JSON_NAME: document.to_json(values), document.PAGE_NAME: page.render(values).encode()}
+    key = key_of("auditor")
+    log = NoteSigner(ORIGIN, key_of("log")).verifier
+    data = signed_verdict(verdict, values, reports, log, key)
+    read = read_verdict(data, signature.public_bytes(key), reports)
+    entry = entry_of(data, read)
+    return {
+        "line": verdict.line(),
+        "report": values,
+        "page": page.render(values).splitlines(),
+        "statement": json.loads(base64.b64decode(json.loads(data)["payload"])),
+        "log entry": [entry.outcome, *([one.encode().decode("latin-1"), one.text()] for one in entry.claimed)],
+        "compliance": json.loads(assessment_results(data, read))["assessment-results"]["results"][0]["props"],
+    }
+
+
+def audited(name: str) -> dict[str, Any]:
+    """All that is said of a period: proven whole; sampled, with a neighbour that failed and embeddings unchecked."""
+    make, window = PERIODS[name]
+    log, said, own = make(), {}, auditor()  # type: ignore[var-annotated]
+    whole = eleventh(log, window, own, said, [Tally("north", 4, 4, 4)])
+    out = {"whole": told(whole, said)}
+    said = {}
+    part = eleventh(log, window, auditor(since=OPENS), said, [Tally("north", 4, 3, 4)])
+    part.verdict, part.mode, part.beta, part.confidence = SAMPLED_PASS, "sampled", 0.25, Fraction(99, 100)
+    part.proven = 2
+    part.neighbours = (Neighbour("w1", bytes(32), FAIL),)
+    part.beacon_of = "other"
+    return {**out, "in part": told(part, said), "provider": foreseen(log, window)}
+
+
+def refused(name: str) -> dict[str, Any]:
+    make, window = REFUSALS[name]
+    log, own = make(), auditor()
+    try:
+        found = eleventh(log, window, own, {}, [Tally("north", 0, 0, 0)])
+    except AuditError as error:
+        found = ended(error, own)
+        assert found.verdict in (FAIL, NO_VERDICT)
+        values = document.build(found)
+        return {"line": found.line(), "claim": values["claim"], "provider": foreseen(log, window)}
+    return {"line": found.line(), "provider": foreseen(log, window)}
+
+
+def foreseen(log: Log, name: str) -> dict[str, Any]:
+    """What the provider says of the window before it commits to it."""
+    at = next(i for i, one in enumerate(log.provider) if one.manifest.window == name)
+    rules = log.provider[at].manifest.policy
+    cls = classes()[rules.class_name][0]
+
+    def found(class_name: str) -> AttestationClass:
+        return classes()[class_name][0]
+
+    out: dict[str, Any] = {}
+    for when, known, following in (("before", log.provider[:at], rules), ("after", log.provider, None)):
+        values = spending.spending(known, found, following, 5, b"c" * 32)
+        out[when] = {"values": values, "lines": spending.lines(values)}
+    terms = consent.terms(rules, cls, out["before"]["values"])
+    out["terms"], out["terms in words"] = terms, consent.lines(terms, rules, cls)
+    for what, ask in (("advertised", _advertised), ("promises", _promises)):
+        try:
+            out[what] = ask(rules, cls)
+        except AuditError as error:
+            out[what] = str(error)
+    return out
+
+
+def _advertised(rules: Policy, cls: AttestationClass) -> Any:
+    return str(assembly.advertised_epsilon(rules, cls, 5))
+
+
+def _promises(rules: Policy, cls: AttestationClass) -> Any:
+    return assembly.check_promises(rules, cls, 5)
+
+
+def planned() -> dict[str, Any]:
+    """A plan's page and its points, under both claims that are planned on a corpus."""
+    cls, delta, out = classes()[PLAIN][0], Fraction(1, 10**6), {}
+    for budget in (Budget(25, 2, delta), Budget(25, 2, delta, 3.0)):
+        shape, window = Shape(cls, True), ScoreWindow(4800, 5600)
+        found = cost(cls, window.lo, window.hi, 16, budget)
+        quality = Quality(*(0.5,) * 6)
+        point = Point(Candidate(shape, window, 16, budget), found.epsilon, quality, found.delivered)
+        row = {**point.row(), "policy": point.policy_file(900), "efficient": True}
+        for met in ("recommended", "nearest"):
+            plan = {
+                "workload": "8 documents, 9 queries", "noise_free": {"ndcg10": 0.6}, "frontier": [row], "reasons": [],
+                "recommended": None, "nearest": None, met: row,
+            }  # fmt: skip
+            out[f"{budget.claim}, {met}"] = plan_page.page(plan, None, OPENS).splitlines()
+        out[budget.claim] = {
+            "row": row, "table": plan_page.text_table([row]), "bound": point.bound, "words": point.bound_in_words,
+            "described": describe(point), "in words": in_words(point), "of all queries": budget.queries,
+        }  # fmt: skip
+    return out
+
+
+def masked(value: Any) -> Any:
+    """Without digests, keys, times of this machine and versions of programs."""
+    if isinstance(value, Mapping):
+        return {str(key): masked(one) for key, one in value.items() if key not in _KEYS}
+    if isinstance(value, list | tuple):
+        return [masked(one) for one in value]
+    if isinstance(value, bytes):
+        return "*"
+    if isinstance(value, str):
+        return _NOT_THE_CLAIMS.sub("*", value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

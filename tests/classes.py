@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The circuit classes that tests use.  Where the law is not what is tested it is TINY: another one is a line here."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.sharded_class import ShardedClass
+
+CLASSES = load_classes()
+T = TypeVar("T")
+
+
+def _of(kind: type[T], name: str) -> T:
+    found = CLASSES[name]
+    assert isinstance(found, kind)
+    return found
+
+
+TINY = _of(RankedClass, "ranked-tiny-two")  #: what tests use: 126 slots, symmetric noise
+GAUSSIAN = _of(RankedClass, "ranked-tiny-gaussian")  #: the paper's noise
+ONE_SIDED = _of(RankedClass, "ranked-tiny-one")  #: of as many slots, without negative noise
+SHARDED = _of(ShardedClass, "sharded-tiny-two")  #: shards of as many slots
+LOTTERY = _of(LotteryClass, "lottery-tiny")
+FAMILIES = (TINY, GAUSSIAN, ONE_SIDED, SHARDED, LOTTERY)  #: one class of every kind that a policy may name
+SMALL = CLASSES["ranked-small-two-10"]  #: of a size that people use
