@@ -184,7 +184,7 @@ def code(path: str, *names: str) -> str:
             inside = found[-1]
         assert isinstance(inside, ast.FunctionDef)
         out.append(_shortened(source, inside))
-    return f"`{path}`:\n\n```python\n" + "\n\n".join(out) + "\n```"
+    return f"`{path}`:\n\n```python\n" + "\n\n\n".join(out) + "\n```"
 
 
 def case(name: str) -> str:

@@ -143,7 +143,7 @@ def test_reads_outside_the_log_are_refused(log: Log) -> None:
 
 
 def test_a_ledger_is_never_made_or_overwritten_implicitly(directory: Path) -> None:
-    with pytest.raises(LedgerError, match="create one"):
+    with pytest.raises(LedgerError, match="log.sqlite is missing"):
         Log.open(directory, KEY)
     assert not directory.exists()
     Log.create(directory, KEY).close()

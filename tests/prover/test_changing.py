@@ -155,7 +155,7 @@ def test_the_command_takes_a_class_that_there_is(tmp_path: Path) -> None:
     assert run("init", "--class", TINY.name, "--origin", "example.org/rag").exit_code == 0
     refused = run("change", "--class", "of-nobody")
     assert refused.exit_code != 0
-    assert "there is no circuit class 'of-nobody'" in refused.output
+    assert "this release has no circuit class 'of-nobody'" in refused.output
     done = run("change", "--class", OTHER.name, "--json")
     assert done.exit_code == 0, done.output
     assert Settings.load(tmp_path / "p" / SETTINGS) == Settings("example.org/rag", OTHER.name, "minilm")

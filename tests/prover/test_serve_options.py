@@ -49,7 +49,7 @@ def serve_options_of(
         found.append(serve_options)
 
     monkeypatch.setattr(service, "run", run)
-    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None))
+    monkeypatch.setattr(serve_command.assembly, "assemble", lambda *_: SimpleNamespace(embedder=None, keys=None))
     monkeypatch.setattr(serve_command, "named_generator", lambda *_, **more: quoting.append(more))
     monkeypatch.setattr(serve_command.Provider, "write_with", lambda *_: None)
     monkeypatch.setattr(serve_command, "check_start", lambda *_: Report())
