@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from ragseal.client.asynchronous import AsyncClient as AsyncClient
     from ragseal.client.asynchronous import Pool as Pool
     from ragseal.client.client import Client as Client
-    from ragseal.client.connection import Calls as Calls
-    from ragseal.client.connection import Trust as Trust
     from ragseal.client.result import Owed as Owed
     from ragseal.client.result import Ranked as Ranked
     from ragseal.client.result import Result as Result
     from ragseal.client.result import Resumed as Resumed
     from ragseal.client.retries import Retries as Retries
+    from ragseal.client.settings import Calls as Calls
+    from ragseal.client.settings import Trust as Trust
 
 _HOME = {
-    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Calls": "connection",
+    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Calls": "settings",
     "Client": "client",
     "Owed": "result", "Pool": "asynchronous", "Ranked": "result", "Result": "result", "Resumed": "result",
-    "Retries": "retries", "Trust": "connection",
+    "Retries": "retries", "Trust": "settings",
 }  # fmt: skip
 
 __all__ = [

@@ -28,12 +28,12 @@ from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
 from ragseal.client.connecting import links
-from ragseal.client.connection import Calls, Environment, Trust
 from ragseal.client.evidence import Evidence
 from ragseal.client.exchanges import Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
 from ragseal.client.result import Owed, Ranked, Result, Resumed
+from ragseal.client.settings import Calls, Environment, Trust
 from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder

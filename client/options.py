@@ -49,7 +49,7 @@ class Where:
     def client(self) -> Client:
         """One that asks there.  Raises as Client."""
         from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
-        from ragseal.client.connection import Calls, Trust
+        from ragseal.client.settings import Calls, Trust
 
         return Client(
             self.provider,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ragseal.client.client import Client
-from ragseal.client.connection import Calls
+from ragseal.client.settings import Calls
 from ragseal.runtime.streams import output_lost
 from ragseal.runtime.terminal import CONTEXT, Teaching, client_tls
 from ragseal.runtime.tls import ClientTls

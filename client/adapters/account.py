@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.client.client import Client
-from ragseal.client.connection import Calls, Trust
 from ragseal.client.retries import Retries
+from ragseal.client.settings import Calls, Trust
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.tls import ClientTls
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.client import Client
 from ragseal.client.__main__ import main
-from ragseal.client.connection import Environment
 from ragseal.client.receipts import _plain, export, kept
+from ragseal.client.settings import Environment
 from ragseal.client.window import windows_of
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import (

@@ -13,8 +13,8 @@ import pytest
 
 from ragseal.client import __main__ as program
 from ragseal.client import excerpts
-from ragseal.client.connection import Environment
 from ragseal.client.result import Opened, Ranked, Result
+from ragseal.client.settings import Environment
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import COIN_BITS
 from tests.client.test_commands import address as address

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from ragseal.client import Client
 from ragseal.client.__main__ import main
-from ragseal.client.connection import Environment
 from ragseal.client.repeat import main as repeat
+from ragseal.client.settings import Environment
 from ragseal.client.window import windows_of
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import streams

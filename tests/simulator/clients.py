@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ragseal.client.client import Client
-from ragseal.client.connection import Calls, Environment, Trust
+from ragseal.client.settings import Calls, Environment, Trust
 
 
 def client_of(provider: Any, account: Any, log_key: Any = None, embedder: Any = None, **members: Any) -> Client:

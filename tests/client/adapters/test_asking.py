@@ -17,7 +17,7 @@ from ragseal.client.adapters import Account
 from ragseal.client.adapters import account as accounts
 from ragseal.client.adapters.asking import Asking
 from ragseal.client.adapters.passages import Choice
-from ragseal.client.connection import Trust
+from ragseal.client.settings import Trust
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from tests.client.lag import check_lag
 from tests.client.test_asynchronous import hold
