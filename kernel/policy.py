@@ -65,7 +65,7 @@ def rational(text: str, name: str) -> Fraction:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Message):
     """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 

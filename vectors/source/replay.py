@@ -66,17 +66,17 @@ def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
     estimates = EstimateView(CLASSES[own["estimate_class"]], verifying_key_of(blocks))
     manifest = bytes.fromhex(own["manifest"])
     return Auditor(
-        NoteVerifier.from_vkey(own["log_key"]),
-        {cls.name: (cls, digest)},
-        {
+        log_key=NoteVerifier.from_vkey(own["log_key"]),
+        classes={cls.name: (cls, digest)},
+        keys={
             attestations.digest: ConfiguredKey(
                 attestations.digest, cls.name, digest, own["made_by"], lambda: attestations
             )
         },
-        bytes.fromhex(own["public_key"]),
-        {manifest: bytes.fromhex(own["nonce"])},
-        {manifest: bytes.fromhex(own["released"])},
-        {manifest: own["drawn"]},
+        identity=bytes.fromhex(own["public_key"]),
+        nonces={manifest: bytes.fromhex(own["nonce"])},
+        released={manifest: bytes.fromhex(own["released"])},
+        drawn={manifest: own["drawn"]},
         estimates=(ConfiguredKey(estimates.digest, estimates.cls.name, bytes(32), own["made_by"], lambda: estimates),),
         sign=sign,
     )
