@@ -152,7 +152,6 @@ TESTS: dict[str, list[str]] = {
     "verifier/folder/key_entries.py": ["verifier/test_state.py", "verifier/test_real_key.py"],
     "verifier/outcome/guess.py": ["verifier/test_report.py", "verifier/test_summary.py"],
     "verifier/service/limits.py": ["verifier/test_service.py"],
-    "verifier/steps/conditions.py": ["verifier/test_command.py", "verifier/test_verdicts.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
     "verifier/folder/state.py": [
         "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
