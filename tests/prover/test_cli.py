@@ -308,7 +308,7 @@ def test_a_lost_database_is_not_replaced_by_an_empty_one(prepared: Path, tmp_pat
 
 def _unknown_class(folder: Path) -> None:
     settings = folder / "provider.toml"
-    settings.write_text(settings.read_text().replace('"tiny"', '"tinny"'))
+    settings.write_text(settings.read_text().replace(f'"{TINY.name}"', '"tinny"'))
 
 
 @pytest.mark.parametrize(

@@ -428,7 +428,7 @@ def test_more_accounts_than_a_coalition_has_are_explained(passes: dict[str, Verd
 def test_until_delivered_has_one_number_on_one_scale() -> None:
     """A return above unseen raises neither epsilon nor the band: it bounds what a slot's id says, and no document."""
     world = CoinedWorld()
-    coined(world, 0, gain=2, hidden=250)
+    coined(world, 0, gain=60, hidden=250)
     verdict = audited_coins(world)
     values = document.build(verdict)
     shown = values["epsilon"]

@@ -38,6 +38,7 @@ from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 from tests.simulator import CLS, NOW, OPENS, World, policy
 from tests.simulator.coined import CoinedWorld
 from tests.simulator.entries import signed_manifest
+from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
 
@@ -174,12 +175,12 @@ def lines_of_the_period(world: World, number: int, opened: bool) -> int:
 def test_an_auditors_own_period_that_has_no_finite_epsilon_is_no_verdict() -> None:
     """The provider's policies are bounded; only the beginning that this auditor chose counts w0 in."""
     world = World()
-    window(world, 0, gain=12, lo=0, hi=4000, n_max=3000, k_max=2, epsilon_account="1000000")
+    window(world, 0, **LOUD, n_max=3000, k_max=2, epsilon_account="1000000")
     window(world, 1, period_start=OPENS + HOUR)
     assert audited(world).verdict == "PASS"
     undecided(world, 11, "no finite epsilon", replace(world.auditor(), since=OPENS))
     honest = World()
-    window(honest, 0, gain=12, lo=0, hi=4000, n_max=3000, k_max=2, epsilon_account="1000000")
+    window(honest, 0, **LOUD, n_max=3000, k_max=2, epsilon_account="1000000")
     window(honest, 1)
     refused(honest, 11, "no finite epsilon")
 
@@ -264,12 +265,12 @@ def test_a_verdict_is_about_documents_whole(slots: int) -> None:
 
 def test_the_largest_gain_of_the_period_counts() -> None:
     world = World()
-    window(world, 0, gain=3, epsilon_account="20")
+    window(world, 0, gain=90, epsilon_account="20")
     window(world, 1)
     both = details(audited(world))
     (name,) = both["accounting"]
-    assert both["accounting"][name]["shift"] == policy(gain=3).shift(CLS)
-    assert [row["shift"] for row in both["odometer"]] == [policy(gain=3).shift(CLS), policy().shift(CLS)]
+    assert both["accounting"][name]["shift"] == policy(gain=90).shift(CLS)
+    assert [row["shift"] for row in both["odometer"]] == [policy(gain=90).shift(CLS), policy().shift(CLS)]
     narrow = World()
     window(narrow, 0)
     window(narrow, 1)
@@ -458,6 +459,7 @@ def test_an_implementation_that_disagrees_leaves_no_verdict(monkeypatch: pytest.
     monkeypatch.setattr(
         dp_accounting_check, "one_query_curve", lambda law, N, K, shift: wider(law, N, K, shift).curve()
     )
+    monkeypatch.setattr(dp_accounting_check, "scale_of", lambda law: noise.scale_of(law) // 2)
     monkeypatch.setattr(
         dp_accounting_check, "_composed", dp_accounting_check._composed.__wrapped__
     )  # nothing kept from other tests

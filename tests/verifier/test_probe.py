@@ -57,7 +57,7 @@ class Scene(Live):
             tenants={tenant: [tenant] for tenant in planted},
             texts=lambda tenant: [Document("planted", planted[tenant])],
             engine=lambda real: cast(Engine, LessNoise(real, factor)) if factor > 1 else real,
-            lo=0.6, hi=0.9, gain=1, n_max=QUERIES + LOCATING,
+            lo=0.6, hi=0.9, gain=15, n_max=QUERIES + LOCATING,
         )  # fmt: skip
         for tenant in planted:
             self.account(tenant)
@@ -96,7 +96,7 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
     assert found["verdict"] == "consistent"
     assert found["queries"] == [QUERIES, QUERIES]
     assert found["window"] == "test-window"
-    assert found["predicted"]["inside"] == pytest.approx(0.2, abs=0.01)
+    assert found["predicted"]["inside"] == pytest.approx(0.21, abs=0.01)
     for hits, world in zip(found["hits"], ("inside", "outside"), strict=True):
         # DeLong's interval is too short for so few: it misses the prediction in 1 % of honest runs at 0.999.
         assert binomial_lower(hits, QUERIES, 1 - SURE) < found["predicted"][world]

@@ -16,7 +16,7 @@ from ragseal.backends import group
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.circuits.build import build, find_compiler
 from ragseal.circuits.circuit import HERE, class_digest
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import assign_attestation
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import field, proofs
@@ -80,13 +80,14 @@ class ProvenWorld(World):
         if known is None:
             blinders = self.tenants[kept.tenant].blinders
             known = self.real.backend.prove(
-                Assignment(
-                    clear=tuple(clear),
-                    w=tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
-                    h=kept.hints,
-                    blind=proofs.total_blinder(self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint),
-                    seed=SEED,
-                    t_salt=kept.t_salt,
+                assign_attestation(
+                    self.cls,
+                    tuple(clear),
+                    tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
+                    kept.hints,
+                    proofs.total_blinder(self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint),
+                    SEED,
+                    kept.t_salt,
                 )
             )
             self.proofs[c_w, record.seq] = known
@@ -184,7 +185,8 @@ def test_another_t_than_the_mechanisms(world: ProvenWorld) -> None:
 
 def test_another_hint_commitment(world: ProvenWorld) -> None:
     shift = world.key.hints[:64]
-    world.tamper_entry = entry(lambda one: replace(one, c_h=GROUP.msm(one.c_h + shift, field.pack([1, 1]))))
+    moved = lambda c_h: GROUP.msm(c_h[:64] + shift, field.pack([1, 1])) + c_h[64:]  # noqa: E731 - C_1 stays
+    world.tamper_entry = entry(lambda one: replace(one, c_h=moved(one.c_h)))
     refused(world, "the proof of record 1 does not hold")
 
 

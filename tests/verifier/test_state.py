@@ -49,7 +49,7 @@ def test_a_damaged_key_file_is_the_auditor_s_own_to_mend(state: State, damaged: 
     size, thin = CLASSES["estimate-6"], thinning_class(126)
     lines = [
         replace(LINE, key_digest=f"{i}b" * 32, class_name=name, path=f"keys/{name}")
-        for i, name in enumerate(("tiny", size.name, thin.name))
+        for i, name in enumerate((TINY.name, size.name, thin.name))
     ]
     for line in lines:
         (state.directory / line.path).mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_a_damaged_key_file_is_the_auditor_s_own_to_mend(state: State, damaged: 
         state.add_key(line)
     digest = bytes.fromhex(LINE.class_digest)
     (block,) = state.estimates({size.name: (size, digest)})
-    found = [*state.configured({"tiny": (CLS, digest)}).values(), block]
+    found = [*state.configured({TINY.name: (CLS, digest)}).values(), block]
     found += state.thinnings({thin.name: (thin, digest)}).values()
     assert len(found) == 3
     for one in found:
