@@ -92,7 +92,7 @@ class Choices:
 
     laws: Sequence[str]
     budgets: Sequence[Budget]  #: of one claim or of both; the first is the one that the recommendation is for
-    returned: Sequence[int] = ()  #: K, with or without a class; none: those of :data:`RETURNED` that have one
+    returned: Sequence[int] = ()  #: K, with or without a class; none: those of the claim that have one
     given: Sequence[str] = ()  #: score windows that were chosen elsewhere, such as 0.3:0.7
     scales: Mapping[str, Sequence[float]] = field(default_factory=lambda: SCALES)
 

@@ -123,7 +123,8 @@ def value(codec: Any, rng: random.Random) -> Any:
 def sample(kind: type[Message], rng: random.Random) -> Any:
     """A message of this kind that its own decoder accepts."""
     for _ in range(400):
-        made = kind(*(value(codec, rng) for codec in kind.CODECS))
+        names = [one.name for one in fields(kind)]
+        made = kind(**{name: value(codec, rng) for name, codec in zip(names, kind.CODECS, strict=True)})
         fit = FITTED.get(kind)
         made = fit(made, rng) if fit else made
         try:

@@ -71,13 +71,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (0.5,)})
+    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (0.5,)})
 
 
 @pytest.fixture
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.25, 0.75)})
+    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.25, 0.75)})
 
 
 def run(beir: Path, tmp_path: Path, *more: str, ticks: bool = False) -> Result:

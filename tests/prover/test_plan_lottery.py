@@ -27,6 +27,7 @@ from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_h
 from ragseal.kernel.noise import KNOWN_LAWS
 from ragseal.kernel.params import LAWS
 from ragseal.prover.__main__ import main
+from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.planning import candidates, plan
 from ragseal.prover.planning.budgets import ACCOUNTS, Budget, prizes_of_return
@@ -62,7 +63,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
     tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
+    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
 
 
 @pytest.fixture(scope="module")
