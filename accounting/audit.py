@@ -119,6 +119,15 @@ class EpsilonReport:
         return next(bound for bound in self.bounds if bound.accountant == accountant)
 
 
+@dataclass(frozen=True, slots=True)
+class ScorePolicy:
+    """A score window and what scores in it are multiplied by; integers, score units of 127^2 for cosine 1."""
+
+    gain: int
+    lo: int
+    hi: int
+
+
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
     """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps if ranked.
 
@@ -259,9 +268,7 @@ def epsilon_audit(
     cls: AttestationClass,
     table: NoiseTable,
     *,
-    gain: int,
-    lo: int,
-    hi: int,
+    scores: ScorePolicy,
     k_max: int,
     n_max: int,
     delta: Fraction,
@@ -272,7 +279,6 @@ def epsilon_audit(
     Args:
         cls: the circuit class (capacity, K, places, field layout).
         table: the noise table; checked here against T1 to T4.
-        gain, lo, hi: score policy, integers (score units of 127^2 for cosine 1).
         k_max: accounts that may collude.
         n_max: queries an account may ask, summed over all windows of the declared period.
         delta: delta_policy, the probability that covers every term.
@@ -287,7 +293,7 @@ def epsilon_audit(
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
     if k_max < 1 or n_max < 1 or chunks < 1 or not 0 < delta < 1:
         raise PolicyError("accounting needs k_max, n_max and chunks of at least 1 and delta strictly between 0 and 1")
-    shift = worst_shift(cls, gain, lo, hi)
+    shift = worst_shift(cls, scores.gain, scores.lo, scores.hi)
     n = k_max * n_max
     compositions = n * chunks
     if compositions > MOST_QUERIES:

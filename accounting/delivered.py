@@ -80,14 +80,21 @@ class Delivered:
         return self.unseen if math.isfinite(self.returned) else math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class CoinThrows:
+    """The coins of a budget period."""
+
+    hidden: int  #: numerator j of the probability j / 2^COIN_BITS that a slot is hidden
+    periods: int  #: coin periods, those included whose beacon was completed and that never opened
+
+
 def until_delivered(
     cls: AttestationClass,
     table: NoiseTable,
     *,
     shift: int,
-    hidden: int,
+    coins: CoinThrows,
     chunks: int,
-    periods: int,
     queries: int,
     delta: Fraction,
     n_max: int,
@@ -98,9 +105,7 @@ def until_delivered(
         cls: the circuit class (capacity, K, places, field layout).
         table: its noise table; checked here against T1 to T4.
         shift: Delta_b, the worst shift of one slot's content, in table steps.
-        hidden: numerator j of the probability j / 2^COIN_BITS that a slot is hidden.
         chunks: slots that one document may occupy.
-        periods: coin periods of the budget period, those included whose beacon was completed and that never opened.
         queries: answered queries of all accounts in the budget period; only delta knows them.
         delta: delta_policy, what delta may come to.
         n_max: queries of one account, for ``listed_by_chance``.
@@ -114,6 +119,7 @@ def until_delivered(
     check_table(table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
+    hidden, periods = coins.hidden, coins.periods
     require_coin(hidden, periods, queries, n_max)
     budget, items = _budget(cls, shift, chunks, queries, delta)
     once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
@@ -124,7 +130,7 @@ def until_delivered(
     returned = _times(chunks, log_ratio), chunks * second
     items["law"] = chunks * max(queries, 1) * law
     near = _infinite_mass(table, shift) * AGREEMENT_APPLIES >= budget
-    return delivered(cls, hidden, periods, n_max, unseen=unseen, once=once, returned=returned, items=items, near=near)
+    return delivered(cls, coins, n_max, unseen=unseen, once=once, returned=returned, items=items, near=near)
 
 
 def require_coin(hidden: int, *counts: int) -> None:
@@ -137,8 +143,7 @@ def require_coin(hidden: int, *counts: int) -> None:
 
 def delivered(
     cls: AttestationClass,
-    hidden: int,
-    periods: int,
+    coins: CoinThrows,
     n_max: int,
     *,
     unseen: tuple[float, float],
@@ -150,7 +155,7 @@ def delivered(
     """What follows from the two numbers, each by two routes.
 
     Args:
-        hidden, periods, n_max: as :func:`until_delivered`.
+        coins, n_max: as :func:`until_delivered`.
         once: unseen of one coin period.
         items: delta by what it is for.
         near: the two routes of the return need not agree.
@@ -162,9 +167,9 @@ def delivered(
         returned=largest,
         delta=_up(sum(items.values(), Fraction(0))),
         items={name: _up(value) for name, value in items.items()},
-        periods=periods,
-        hidden_share=hidden / (1 << COIN_BITS),
-        bounds_reading=largest + 1e-9 < math.log((1 - hidden / (1 << COIN_BITS)) * cls.N / cls.K),
+        periods=coins.periods,
+        hidden_share=coins.hidden / (1 << COIN_BITS),
+        bounds_reading=largest + 1e-9 < math.log((1 - coins.hidden / (1 << COIN_BITS)) * cls.N / cls.K),
         chance=0.0,
         listed_by_chance=min(1.0, -math.expm1(n_max * math.log1p(-cls.K / cls.N)) * (1 + 1e-12)),
         routes=Routes(unseen, returned, _agree(*unseen) and _agree(*once) and (_agree(*returned) or near)),

@@ -17,7 +17,15 @@ import math
 from fractions import Fraction
 
 from ragseal.accounting import failures
-from ragseal.accounting.delivered import Delivered, certified_unseen, delivered, ideal_unseen, log_up, require_coin
+from ragseal.accounting.delivered import (
+    CoinThrows,
+    Delivered,
+    certified_unseen,
+    delivered,
+    ideal_unseen,
+    log_up,
+    require_coin,
+)
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, return_ratio
 from ragseal.kernel.params import COIN_BITS
@@ -27,9 +35,8 @@ def lottery_delivered(
     cls: LotteryClass,
     *,
     prizes: int,
-    hidden: int,
+    coins: CoinThrows,
     chunks: int,
-    periods: int,
     queries: int,
     delta: Fraction,
     n_max: int,
@@ -48,6 +55,7 @@ def lottery_delivered(
     """
     if not 1 <= prizes <= cls.prizes:
         raise PolicyError(f"class {cls.name!r} has 1 to {cls.prizes} prizes, not {prizes}")
+    hidden, periods = coins.hidden, coins.periods
     require_coin(hidden, periods, queries, n_max)
     if chunks < 1 or not 0 < delta < 1:
         raise PolicyError("accounting needs a slot of at least 1 and delta strictly between 0 and 1")
@@ -58,7 +66,7 @@ def lottery_delivered(
         filled = min(chunks, cls.N)  # a document has no more slots than there are
         returned = (certified_return(cls.m, prizes, hidden, filled), ideal_return(cls.m, prizes, hidden, filled))
     unseen, once = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (periods, 1))
-    return delivered(cls, hidden, periods, n_max, unseen=unseen, once=once, returned=returned, items=items)
+    return delivered(cls, coins, n_max, unseen=unseen, once=once, returned=returned, items=items)
 
 
 def certified_return(m: int, prizes: int, hidden: int, chunks: int) -> float:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
-from ragseal.accounting.delivered import Delivered, largest_shift, together, until_delivered
+from ragseal.accounting.delivered import CoinThrows, Delivered, largest_shift, together, until_delivered
 from ragseal.accounting.delivered_lottery import lottery_delivered
 from ragseal.accounting.rounding import upward
 from ragseal.accounting.spent import Spent
@@ -73,9 +72,8 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
         cls,
         prizes=_prizes(group[0]),
         shift=max((one.policy.shift(cls) for one in answered), default=1),
-        hidden=group[0].policy.hidden,
+        coins=CoinThrows(hidden=group[0].policy.hidden, periods=throws),
         chunks=chunks,
-        periods=throws,
         queries=sum(one.all_queries for one in group),
         delta=delta,
         n_max=sum(one.policy.n_max for one in answered),
@@ -90,11 +88,26 @@ def _prizes(one: Spent) -> int:
     return one.cls.prizes if isinstance(one.cls, LotteryClass) else 0
 
 
-def _promise(cls: AttestationClass, *, prizes: int, shift: int, **sizes: Any) -> Delivered:
+def _promise(
+    cls: AttestationClass,
+    *,
+    prizes: int,
+    shift: int,
+    coins: CoinThrows,
+    chunks: int,
+    queries: int,
+    delta: Fraction,
+    n_max: int,
+) -> Delivered:
     """By the class's law."""
     if isinstance(cls, LotteryClass):
-        return lottery_delivered(cls, prizes=prizes, **sizes)
-    return until_delivered(cls, build_table(cls.law), shift=shift, **sizes)
+        return lottery_delivered(
+            cls, prizes=prizes, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max
+        )
+    table = build_table(cls.law)
+    return until_delivered(
+        cls, table, shift=shift, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max
+    )
 
 
 def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
@@ -109,9 +122,8 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
         policy.whole(cls),
         prizes=policy.prizes(cls),
         shift=policy.shift(cls),
-        hidden=policy.hidden,
+        coins=CoinThrows(hidden=policy.hidden, periods=1),
         chunks=policy.chunks_max,
-        periods=1,
         queries=accounts * policy.n_max,
         delta=delta,
         n_max=policy.n_max,

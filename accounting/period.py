@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ragseal.accounting.audit import EpsilonReport, audited_bound, epsilon_audit
+from ragseal.accounting.audit import EpsilonReport, ScorePolicy, audited_bound, epsilon_audit
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
@@ -53,9 +53,7 @@ def account_period(windows: Sequence[Spent], delta: Fraction, k_max: int = 1) ->
         name: epsilon_audit(
             worst.cls,
             build_table(worst.cls.law),
-            gain=worst.policy.gain,
-            lo=worst.policy.lo,
-            hi=worst.policy.hi,
+            scores=ScorePolicy(gain=worst.policy.gain, lo=worst.policy.lo, hi=worst.policy.hi),
             k_max=k_max,
             n_max=queries,
             delta=delta / len(groups),

@@ -31,40 +31,56 @@ class Response:
         return "Response(...)"
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedIndex:
+    """An index as a query is scored against it, and as C_y commits to the scores."""
+
+    rows: ScoreMatrix
+    columns: Sequence[bytes]  #: commitments of every shard's columns, to which ``rows`` belong
+    bases: ScoreBases
+
+    def __repr__(self) -> str:
+        return "CommittedIndex(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """What a policy makes of a score y_i: w_i = gain (y_i - lo)."""
+
+    lo: int
+    gain: int
+    hmax: int  #: H of the statement
+    prizes: int = 0  #: the policy's under the lottery; 0 of another law
+
+
 def respond(
     group: Group,
     engine: Engine,
-    rows: ScoreMatrix,
-    columns: Sequence[bytes],
-    bases: ScoreBases,
-    line: tuple[int, int],
+    index: CommittedIndex,
+    line: ScoreLine,
     key: int,
     embedding: bytes,
-    hmax: int,
     rhos: Sequence[int],
-    prizes: int = 0,
 ) -> Response:
     """Answer one query.
 
     Args:
-        columns: commitments of every shard's columns, to which ``rows`` belong; of an index that is one, its own.
-        line: lo and gain: w_i = gain (y_i - lo).
         key: of the noise.
         embedding: int8 entries of e.
         rhos: blinders of C_y, one a shard.
-        prizes: the policy's under the lottery; 0 of another law.
 
     Raises:
         UnprovableError: a named completeness failure.
     """
+    rows, columns, bases = index.rows, index.columns, index.bases
     if isinstance(engine, NativeEngine) and isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
         (one,), (rho,) = columns, rhos
-        found = engine.respond(key, rows.rows, committer(one, bases.b), embedding, line, hmax, rho)
+        scale = line.lo, line.gain
+        found = engine.respond(key, rows.rows, committer(one, bases.b), embedding, scale, line.hmax, rho)
         returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
         return Response(returned, tuple(found["scores"]), found["c_y"])
-    lo, gain = line
     e = np.frombuffer(embedding, dtype=np.int8).tolist()
-    w = gain * (rows.scores(e).astype(np.int64) - lo)
-    returned = engine.answer(key, w, hmax, prizes)
+    w = line.gain * (rows.scores(e).astype(np.int64) - line.lo)
+    returned = engine.answer(key, w, line.hmax, line.prizes)
     c_y = commit_shards(group, columns, bases, e, rhos)
     return Response(returned, tuple(int(w[one.slot]) for one in returned), c_y)

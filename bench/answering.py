@@ -93,8 +93,8 @@ def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[st
     query, record = e.astype(np.float32)[None], secrets.token_bytes(500)
 
     def answer() -> None:
-        key_of_noise = noise_key(seed, beacon, secrets.randbits(248))
-        retrieval.answer_query(group, engine, key, version, policy, key_of_noise, e.tobytes(), 1, secrets.token_bytes)
+        asked = retrieval.Query(e.tobytes(), 1, noise_key(seed, beacon, secrets.randbits(248)))
+        retrieval.answer_query(group, engine, key, version, policy, asked, secrets.token_bytes)
         signature.sign(signer, "receipt", record)
 
     def peer() -> None:

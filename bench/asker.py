@@ -141,7 +141,15 @@ class Asker:
         assert self.signed is not None
         own = self.signed
         received = await retrieve(stub, own.sent, own.proof, self.timeout)
-        done = Kept(own.sent, received, own.proof, own.seal_secret, own.began, own.prepared, time.monotonic())
+        done = Kept(
+            sent=own.sent,
+            received=received,
+            proof=own.proof,
+            seal_secret=own.seal_secret,
+            began=own.began,
+            prepared=own.prepared,
+            ended=time.monotonic(),
+        )
         self.last_receipt = SealedAnswer.decode(received).receipt.digest()
         self.kept.append(done)
         self.signed = None

@@ -24,7 +24,7 @@ from bench.asker import Kept
 from bench.book import require
 from bench.classes import SMALL
 from bench.experiment import machine, save
-from bench.load import quantile, revision, run_accounts
+from bench.load import Crowd, quantile, revision, run_accounts
 from bench.scene import QUERIES, ROOT, TENANT
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.wire.operator_remote import Remote
@@ -108,7 +108,8 @@ def measure(class_name: str, clients: int, documents: int, rounds: int, seconds:
     phases: list[Phase] = []
     with tempfile.TemporaryDirectory() as folder:
         ran = run_accounts(
-            Path(folder), class_name, clients, 2 * rounds * seconds + MARGIN, documents=documents, version_every=EVERY,
+            Path(folder), class_name, Crowd(clients, 2 * rounds * seconds + MARGIN), documents=documents,
+            version_every=EVERY,
             meanwhile=lambda state: run_phases(state, phases, rounds, seconds, rate, documents),
         )  # fmt: skip
     over = phases[-1].ended - ran.began - ran.seconds

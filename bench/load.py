@@ -128,19 +128,26 @@ async def check(address: str, state: Path, shares: list[Share], manifest: Signed
     return {"acknowledged": len(answers), "records": len(book.records), "ledger_entries": len(book.entries)}
 
 
+@dataclass(frozen=True)
+class Crowd:
+    """The accounts of one run."""
+
+    clients: int
+    seconds: float  #: for which they ask, one question after another
+    processes: int = 1  #: over which they are spread
+
+
 def run_accounts(
     folder: Path,
     class_name: str,
-    clients: int,
-    seconds: float,
-    processes: int = 1,
+    crowd: Crowd,
     serve: bool = False,
     arguments: Sequence[str] = (),
     documents: int = 60,
     version_every: int = 0,
     meanwhile: Callable[[Path], None] | None = None,
 ) -> Ran:
-    """A provider on a fresh state folder, and accounts that ask it for so many seconds.
+    """A provider on a fresh state folder, and accounts that ask it.
 
     Args:
         serve: the real ``ragseal-provider serve`` with its embedder.
@@ -149,21 +156,20 @@ def run_accounts(
         meanwhile: called with the state folder when the measured time begins, and returns when it is over.
     """
     state = folder / ("with-embedder" if serve else "table")
-    make_state(state, class_name, clients, 1_000_000, count=documents, version_every=version_every)
-    return ask_provider(folder, state, clients, seconds, processes, serve, arguments, meanwhile)
+    make_state(state, class_name, crowd.clients, 1_000_000, count=documents, version_every=version_every)
+    return ask_provider(folder, state, crowd, serve, arguments, meanwhile)
 
 
 def ask_provider(
     folder: Path,
     state: Path,
-    clients: int,
-    seconds: float,
-    processes: int = 1,
+    crowd: Crowd,
     serve: bool = False,
     arguments: Sequence[str] = (),
     meanwhile: Callable[[Path], None] | None = None,
 ) -> Ran:
     """As :func:`run_accounts`, on a state folder that is there."""
+    clients, seconds, processes = crowd.clients, crowd.seconds, crowd.processes
     with Process(state, *arguments, serve=serve) as provider:
         address = provider.wait_until_ready()
 
@@ -231,7 +237,7 @@ def measure(
 ) -> dict[str, Any]:
     """One run on a fresh state folder."""
     arguments = [] if profile is None else ["--profile", str(profile)]
-    ran = run_accounts(folder, class_name, clients, seconds, processes, serve, arguments)
+    ran = run_accounts(folder, class_name, Crowd(clients, seconds, processes), serve, arguments)
     kept = ran.kept
     total, retrieve = sorted(k.ended - k.began for k in kept), sorted(k.ended - k.prepared for k in kept)
     return {

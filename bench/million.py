@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from bench.experiment import RESULTS, ROOT, machine, save
-from bench.load import ask_provider, quantile
+from bench.load import Crowd, ask_provider, quantile
 from bench.scene import make_state
 from bench.shardproofs import apart, peak_mib
 from ragseal.circuits.circuit import load_classes
@@ -40,7 +40,7 @@ def measure(folder: Path, class_name: str, documents: int, clients: int, seconds
     shards = -(-documents // cls.N)
     made = apart(commit, str(state), class_name, shards, clients, documents - EMBEDDED)
     size = sum(one.stat().st_size for one in state.rglob("*") if one.is_file() and not one.is_symlink())
-    ran = ask_provider(folder, state, clients, seconds)
+    ran = ask_provider(folder, state, Crowd(clients, seconds))
     total = sorted(kept.ended - kept.began for kept in ran.kept)
     return {
         "class": class_name, "shards": shards, "documents": documents, "commit": made, "folder_mib": size >> 20,

@@ -31,7 +31,7 @@ from ragseal.kernel.noise import build_table, kind_of, scale_of
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
 from ragseal.prover.planning.candidates import PLANNED_LAWS, Candidate, Window, shapes
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.plan import CANDIDATES, make_plan
+from ragseal.prover.planning.plan import CANDIDATES, Choices, Trial, make_plan
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, WHOLE
 from ragseal.prover.planning.quality import Judge, NoiseMeasurement, clipped, largest_slots
 from ragseal.prover.planning.recommendation import Target
@@ -125,10 +125,8 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
 
 def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
     """The default plan, the corpus being public."""
-    return make_plan(
-        corpus, "minilm", Target(), laws=("gaussian", "geometric"), returned=(10, 50), budgets=[NO_COIN], cache=CACHE,
-        progress=progress,
-    )  # fmt: skip
+    choices = Choices(laws=("gaussian", "geometric"), budgets=[NO_COIN], returned=(10, 50))
+    return make_plan(Trial(corpus, cache=CACHE), choices, Target(), progress)
 
 
 def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], None]) -> list[dict[str, Any]]:

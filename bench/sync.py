@@ -85,7 +85,15 @@ def table(uri: str, rows: int, embedder: Embedder, folder: Path) -> dict[str, An
     state = new_state(folder / "state")
     embed = quantised(embedder)
     shape = IndexShape(2 * rows, embedder.dimension)
-    target = Target(state, "acme", shape, embedder, embed, secrets.token_bytes, VectorRule(100))
+    target = Target(
+        state=state,
+        tenant="acme",
+        shape=shape,
+        embedder=embedder,
+        embed=embed,
+        draw=secrets.token_bytes,
+        rule=VectorRule(100),
+    )
     spec = f"postgres:{uri}&table=chunks&text=body&vector=embedding&metadata=source"
     out: dict[str, Any] = {}
     out["copy_text_s"], _ = timed(lambda: copied(uri, "text"))

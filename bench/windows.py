@@ -34,8 +34,7 @@ from ragseal.kernel.estimate import (
     link_threshold,
     spanning_links,
 )
-from ragseal.prover.planning.calibrate import embedded
-from ragseal.prover.planning.calibration_queries import Queries, read_queries
+from ragseal.prover.planning.calibration_queries import Queries, embedded, read_queries
 from ragseal.prover.planning.false_alarms import Window, report
 from ragseal.prover.planning.similarities import similarities
 

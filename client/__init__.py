@@ -27,15 +27,19 @@ if TYPE_CHECKING:
     from ragseal.client.result import Result as Result
     from ragseal.client.result import Resumed as Resumed
     from ragseal.client.retries import Retries as Retries
+    from ragseal.client.settings import Calls as Calls
+    from ragseal.client.settings import Trust as Trust
 
 _HOME = {
-    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Client": "client",
+    "AccountKey": "account", "AccountState": "account", "AsyncClient": "asynchronous", "Calls": "settings",
+    "Client": "client",
     "Owed": "result", "Pool": "asynchronous", "Ranked": "result", "Result": "result", "Resumed": "result",
-    "Retries": "retries",
+    "Retries": "retries", "Trust": "settings",
 }  # fmt: skip
 
 __all__ = [
-    "AccountKey", "AccountState", "AsyncClient", "Client", "Owed", "Pool", "Ranked", "Result", "Resumed", "Retries",
+    "AccountKey", "AccountState", "AsyncClient", "Calls", "Client", "Owed", "Pool", "Ranked", "Result", "Resumed",
+    "Retries", "Trust",
 ]  # fmt: skip
 
 

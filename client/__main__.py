@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,7 @@ from ragseal.client import excerpts
 from ragseal.client.account import KEY_FILE, AccountKey, AccountState, read_name, turned
 from ragseal.client.folder import need
 from ragseal.client.gateway.commands import gateway, mcp
-from ragseal.client.options import STATE, connected, connection, key_of
+from ragseal.client.options import STATE, Where, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept, nothing_kept
 from ragseal.client.showing import show, show_kept
 from ragseal.client.window import windows_of
@@ -91,20 +91,20 @@ def register_line(directory: Path, tenant: str, as_json: bool) -> None:
               help="Print the N best texts whole, and where the others begin; --json prints all.")  # fmt: skip
 @WAIT
 @connection
-def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **where: Any) -> None:
+def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, where: Where) -> None:
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
     try:
-        with connected(**where) as client:
+        with connected(where) as client:
             result = patiently(
                 lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True)
             )
     except AuditError:
         with suppress(AuditError):  # what was met first is told
-            _tell_owed(where["directory"], "a query of window {} is signed and may be paid; its answer is owed")
+            _tell_owed(where.directory, "a query of window {} is signed and may be paid; its answer is owed")
         raise
-    show(result, as_json, _hidden(where["directory"], result), top)  # before anything else can fail: it is paid
+    show(result, as_json, _hidden(where.directory, result), top)  # before anything else can fail: it is paid
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
@@ -112,7 +112,7 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **w
             err=True,
         )
     try:
-        _tell_owed(where["directory"], "an answer of window {} is owed from before", result.unanswered)
+        _tell_owed(where.directory, "an answer of window {} is owed from before", result.unanswered)
     except AuditError as error:  # of another window: this answer is there
         click.echo(f"whether answers of other windows are owed is not known: {error}", err=True)
 
@@ -120,17 +120,17 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, **w
 @main.command(short_help="Fetch answers that are still owed")
 @click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
 @connection
-def resume(again: bool, as_json: bool, **where: Any) -> None:
+def resume(again: bool, as_json: bool, where: Where) -> None:
     """Fetch and print answers that are still owed, in every window.
 
     Ends with status 1 if a request stays without an answer.
     A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
     says so. Ask the question again in a later window; the signed request is kept.
     """
-    with connected(**where) as client:
+    with connected(where) as client:
         found = client.resume(again=again)
     for result in found.results:
-        show(result, as_json, _hidden(where["directory"], result))
+        show(result, as_json, _hidden(where.directory, result))
     for owed in found.owed:
         _show_owed(owed, as_json)
     if not found.results and not found.owed and not as_json:

@@ -18,39 +18,34 @@ the evidence and returns nothing; the signed request then stays pending, and the
 
 from __future__ import annotations
 
-import secrets
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ragseal.backends.group import default_group
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
-from ragseal.client.classes import known_class
-from ragseal.client.commitment import ClassOf
 from ragseal.client.connecting import links
 from ragseal.client.evidence import Evidence
 from ragseal.client.exchanges import Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
 from ragseal.client.result import Owed, Ranked, Result, Resumed
+from ragseal.client.settings import Calls, Environment, Trust
 from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
-from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.runtime.tracing import retrieval
 
+ANY, PLAINLY = Trust(), Calls()
 AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
 
-__all__ = ["Client", "Owed", "Ranked", "Result", "Resumed"]
+__all__ = ["Calls", "Client", "Owed", "Ranked", "Result", "Resumed", "Trust"]
 
 
 class Client:
@@ -64,16 +59,9 @@ class Client:
         embedder: str | Embedder | None = None,
         *,
         ledger: str | LedgerLink | None = None,
-        provider_key: bytes | None = None,
-        auditor_key: bytes | None = None,
-        witness_policy: str | Path | Policy | None = None,
-        accept_unchecked: bool = False,
-        tls: ClientTls = BY_DEFAULT,
-        timeout: float = 60.0,
-        class_of: ClassOf | None = None,
-        group: Group | None = None,
-        entropy: Callable[[int], bytes] = secrets.token_bytes,
-        clock: Callable[[], float] = time.time,
+        trust: Trust = ANY,
+        calls: Calls = PLAINLY,
+        environment: Environment | None = None,
     ) -> None:
         """Open the account's folder; nothing is sent yet.
 
@@ -84,14 +72,9 @@ class Client:
             embedder: "minilm", "sentence-transformers:...", "declared:...", an Embedder, or None: then the provider
                 computes e, and records say "unchecked".
             ledger: ``host:port`` of the ledger, by default the provider's.
-            provider_key: 32 bytes; pinned at first use (or on first contact, where it is left out).
-            auditor_key: 32 bytes; only windows that name this auditor are used.  By default any.
-            witness_policy: a file (C2SP tlog-policy) or its content: only windows are used of which a quorum of its
-                witnesses cosigned the opening.  By default nobody has to.
-            accept_unchecked: sign also when the provider commits to another e than this client's own.
-            tls: whom to trust, and an own certificate; by default plain on loopback, TLS with the system's authorities
-                elsewhere.
-            timeout: seconds for a call.
+            trust: keys, witnesses and embeddings without which no window is used; by default any window is.
+            calls: certificates and seconds for a call.
+            environment: for tests; by default the operating system's.
 
         Raises:
             ConfigurationError: no account there, no log key, another pinned key, an embedder that is not installed.
@@ -101,29 +84,30 @@ class Client:
         #: Whoever asks again after an error holds it from the first call to the last: a question in between would
         #: complete the request that is pending, whose answer nobody got, and the next call would sign another one.
         self.turn = threading.Lock()
-        self._clock = clock
+        environment = environment or Environment()
+        self._clock = environment.clock
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
-        self._class_of = class_of if class_of is not None else known_class
+        self._class_of = environment.class_of
         self._current: tuple[Window, WindowState] | None = None
         self._stage: Stage = "preparing"
         self._where = provider if isinstance(provider, str) else ""
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
         try:
             self._log = self._pinned_log(log_key)
-            policy = None if witness_policy is None else self._policy(witness_policy)
-            if provider_key is not None:
-                self.state.pin_provider(provider_key)
-            self._provider, self._ledger = links(provider, ledger, tls, timeout)
+            policy = None if trust.witness_policy is None else self._policy(trust.witness_policy)
+            if trust.provider_key is not None:
+                self.state.pin_provider(trust.provider_key)
+            self._provider, self._ledger = links(provider, ledger, calls.tls, calls.timeout)
             self._history = History(self.state, self._log, self._ledger)
             self._exchanges = Exchanges(
                 self.state,
                 self._provider,
                 self._history,
                 self._embedder,
-                group if group is not None else default_group(),
+                environment.group,
                 self._evidence,
-                entropy,
-                accept_unchecked,
+                environment.entropy,
+                trust.accept_unchecked,
             )
             self._acceptance = Acceptance(
                 self.state,
@@ -132,7 +116,7 @@ class Client:
                 self._history,
                 self._embedder,
                 self._class_of,
-                auditor_key,
+                trust.auditor_key,
                 None if policy is None else Witnesses(policy, self._history),
             )
         except BaseException:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import click
 
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import JSON, client_tls, state_folder
+from ragseal.runtime.tls import ClientTls
 
 if TYPE_CHECKING:
     from ragseal.client.client import Client
@@ -28,8 +31,50 @@ LOG_KEY = click.option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the options of :func:`connection` name."""
+
+    directory: Path  #: the account's
+    provider: str
+    ledger: str | None
+    log_key: str | None
+    provider_key: str | None
+    auditor_key: str | None
+    witness_policy: Path | None
+    embedder: str
+    tls: ClientTls
+    timeout: float
+
+    def client(self) -> Client:
+        """One that asks there.  Raises as Client."""
+        from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
+        from ragseal.client.settings import Calls, Trust
+
+        return Client(
+            self.provider,
+            self.directory,
+            self.log_key,
+            None if self.embedder == "none" else self.embedder,
+            ledger=self.ledger,
+            trust=Trust(
+                provider_key=None if self.provider_key is None else key_of(self.provider_key),
+                auditor_key=None if self.auditor_key is None else key_of(self.auditor_key),
+                witness_policy=self.witness_policy,
+            ),
+            calls=Calls(self.tls, self.timeout),
+        )
+
+
 def connection(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of commands that talk to a provider."""
+    """The options of commands that talk to a provider, given to the command as ``where``."""
+    names = [field.name for field in fields(Where)]
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        where = Where(**{name: given.pop(name) for name in names})
+        command(where=where, **given)
+
     options: list[Callable[..., Any]] = [
         STATE,
         click.option("--provider", required=True, metavar="HOST:PORT", help="Where the provider serves."),
@@ -54,27 +99,16 @@ def connection(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--timeout", default=60.0, show_default=True, help="Seconds for one call."),
         JSON,
     ]
+    made: Callable[..., None] = wrapped
     for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def make_client(
-    directory: Path, provider: str, provider_key: str | None, auditor_key: str | None, embedder: str, **rest: Any
-) -> Client:
-    """The client that the options of :func:`connection` name."""
-    from ragseal.client.client import Client  # loads numpy and gRPC: only where they are needed
-
-    expected = None if provider_key is None else key_of(provider_key)
-    auditor = None if auditor_key is None else key_of(auditor_key)
-    model = None if embedder == "none" else embedder
-    return Client(provider, directory, embedder=model, provider_key=expected, auditor_key=auditor, **rest)
+        made = option(made)
+    return made
 
 
 @contextmanager
-def connected(provider: str, **rest: Any) -> Iterator[Client]:
+def connected(where: Where) -> Iterator[Client]:
     """The client, while progress is shown of whatever it is asked."""
-    with _progress(f"asking {provider}"), make_client(provider=provider, **rest) as client:
+    with _progress(f"asking {where.provider}"), where.client() as client:
         yield client
 
 

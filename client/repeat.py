@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ragseal.client.client import Client
+from ragseal.client.settings import Calls
 from ragseal.runtime.streams import output_lost
 from ragseal.runtime.terminal import CONTEXT, Teaching, client_tls
 from ragseal.runtime.tls import ClientTls
@@ -30,7 +31,7 @@ def main() -> None:
 def ask(text: str, times: int, state: Path, provider: str, log_key: str | None, embedder: str, tls: ClientTls) -> None:
     """One line of JSON an answer: window, returned slots, ids and texts with their slots, and where the record lies."""
     model = None if embedder == "none" else embedder
-    with Client(provider, state, log_key=log_key, embedder=model, tls=tls) as client:
+    with Client(provider, state, log_key=log_key, embedder=model, calls=Calls(tls)) as client:
         for _ in range(times):
             result = client.ask(text)
             request, body = result.record.signed.request, result.receipt.body

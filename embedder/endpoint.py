@@ -42,6 +42,19 @@ class Patience:
     total: float | None = None  #: seconds of all attempts and the pauses between them; None: no limit of their own
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """How the pause between two attempts is waited for."""
+
+    sleep: Callable[[float], None] = time.sleep
+    #: In [0, 1), anew for each pause, which becomes longer by that share of what it would be without a word of the
+    #: server, so that many callers who were turned away together do not come back together.
+    spread: Callable[[], float] = lambda: 0.0
+
+
+AS_IT_IS = Pauses()
+
+
 class Endpoint:
     """A base URL with its key.  May be called from many threads."""
 
@@ -50,10 +63,9 @@ class Endpoint:
         base: str,
         key: str | None,
         *,
-        sleep: Callable[[float], None] = time.sleep,
+        pauses: Pauses = AS_IT_IS,
         tls: ssl.SSLContext | None = None,
         kind: str = "embedding",
-        spread: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         Args:
@@ -61,8 +73,6 @@ class Endpoint:
             key: sent as a bearer token; None sends none.
             tls: whom to trust; None is the system's authorities.
             kind: what the server is asked for, as errors call its URL and key.
-            spread: in [0, 1), anew for each pause, which becomes longer by that share of what it would be without a
-                word of the server, so that many callers who were turned away together do not come back together.
 
         Raises:
             ConfigurationError: a URL or key that cannot be used.
@@ -90,8 +100,8 @@ class Endpoint:
         self._place = (at.host, at.port)
         self._path = parts.path.rstrip("/")
         self._key = key
-        self._sleep = sleep
-        self._spread = spread
+        self._sleep = pauses.sleep
+        self._spread = pauses.spread
         self._connect: Callable[[float], http.client.HTTPConnection]
         if parts.scheme == "https":
             context = tls or ssl.create_default_context()

@@ -60,7 +60,16 @@ def one_window(folder: Path, question: str) -> Verdict:
     # slots the coins hide; the provider empties those, proves it, and opens the window.  [A.11]
     running = Running(provider, ServeOptions(eager=False, tick=0.0, beacon=BeaconRules(participants=1), publish=0.0))
     link, group, now = ProviderForAuditor(running), default_group(), lambda: int(time.time())
-    part = Participant(link, auditor, log_key, class_build(), thinning_build(), group, token_bytes, now)
+    part = Participant(
+        link=link,
+        state=auditor,
+        log_key=log_key,
+        classes=class_build(),
+        thinnings=thinning_build(),
+        group=group,
+        random=token_bytes,
+        now=now,
+    )
     while part.advance()[0] is not Stage.OPENED:
         time.sleep(0.05)
 

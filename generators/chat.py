@@ -14,12 +14,11 @@ import random
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragseal.embedder.endpoint import Endpoint, Patience
+from ragseal.embedder.endpoint import Endpoint, Patience, Pauses
 from ragseal.generators.interface import MAX_CONTEXTS, check_asked, check_text
 from ragseal.kernel.errors import ConfigurationError, TransportError
 from ragseal.kernel.transcript import tagged_hash
@@ -27,6 +26,8 @@ from ragseal.kernel.transcript import tagged_hash
 #: ``progress(asked, answered)`` counts the requests of one generator: the two differ while one is under way.
 Progress = Callable[[int, int], None]
 
+PATIENT = Patience(seconds=120.0, attempts=5, quotes=True)
+APART = Pauses(spread=random.random)
 MAX_REPLY = 1 << 20  #: bytes of a server's reply, all its bookkeeping included
 MAX_ANSWER = 20_000  #: characters of the answer in it
 
@@ -50,13 +51,10 @@ class ChatGenerator:
         *,
         key_variable: str | None = None,
         max_tokens: int = 64,
-        seconds: float = 120.0,
-        attempts: int = 5,
+        patience: Patience = PATIENT,
         progress: Progress | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-        spread: Callable[[], float] = random.random,
+        pauses: Pauses = APART,
         tls: ssl.SSLContext | None = None,
-        quotes: bool = True,
     ) -> None:
         """Nothing is asked yet.
 
@@ -65,29 +63,27 @@ class ChatGenerator:
             model: what the server calls it.
             key_variable: name of the environment variable that holds the key; None sends no key.
             max_tokens: of an answer.
-            seconds: of one attempt, from the connection to the last byte.
-            attempts: how often at most one request is made, where the server is away, busy or answers with a status
-                that may pass.
+            patience: how often at most one request is made, where the server is away, busy or answers with a status
+                that may pass, and how long each attempt may take.  Its errors quote the server, which may quote what
+                it was asked: not where somebody else asked.
             progress: called when a request goes out and when its answer is there.
-            sleep, spread: how a pause is waited for, and by which share it is lengthened.
             tls: whom to trust; None is the system's authorities.
-            quotes: errors may quote the server, which may quote what it was asked: not where somebody else asked.
 
         Raises:
             ConfigurationError: a URL, model, key or number that cannot be used.
         """
         if not _MODEL.fullmatch(model):
             raise ConfigurationError(f"{model[:200]!r} is no name of a model: at most 128 characters without spaces")
-        if max_tokens < 1 or attempts < 1 or not 0 < seconds <= 3600:
+        if max_tokens < 1 or patience.attempts < 1 or not 0 < patience.seconds <= 3600:
             raise ConfigurationError("max_tokens and attempts are at least 1, seconds above 0 and at most 3600")
         self._model = model
         self._max_tokens = max_tokens
-        self._patience = Patience(seconds, attempts, quotes)
+        self._patience = patience
         self._counts = threading.Lock()
         self._progress = progress
         self._asked = self._answered = 0
         key = None if key_variable is None else _key(key_variable)
-        self._endpoint = Endpoint(base, key, sleep=sleep, tls=tls, kind="chat", spread=spread)
+        self._endpoint = Endpoint(base, key, pauses=pauses, tls=tls, kind="chat")
 
     @property
     def name(self) -> str:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragseal.generators.alone import AloneGenerator
-from ragseal.generators.chat import ChatGenerator
+from ragseal.generators.chat import PATIENT, ChatGenerator
 from ragseal.generators.interface import Generator
 from ragseal.generators.sentences import SentenceGenerator
 from ragseal.kernel.errors import ConfigurationError
@@ -40,4 +42,4 @@ def named_generator(
             f'{name[:200]!r} is no generator: write "{EXTRACTIVE}", or chat:MODEL@URL such as '
             "chat:llama3@http://localhost:8000/v1"
         )
-    return ChatGenerator(url, model, key_variable=key_variable, quotes=quotes)
+    return ChatGenerator(url, model, key_variable=key_variable, patience=replace(PATIENT, quotes=quotes))

@@ -162,7 +162,17 @@ def _contribution(cursor: Cursor) -> tuple[Contribution, int]:
     name = given.get(_NAME, b"").decode("utf-8", "backslashreplace")
     iterations, beacon = given.get(_ITERATIONS, b"\0")[0], given.get(_BEACON, b"")
     whole = 3 * POINT_BYTES + G2_BYTES + HASH_BYTES + 8 + size
-    return Contribution(after, s, sx, spx, transcript, kind, name, iterations, beacon), whole
+    return Contribution(
+        after=after,
+        s=s,
+        sx=sx,
+        spx=spx,
+        transcript=transcript,
+        kind=kind,
+        name=name,
+        iterations=iterations,
+        beacon=beacon,
+    ), whole
 
 
 def _parameters(cursor: Cursor, size: int) -> dict[int, bytes]:

@@ -32,7 +32,6 @@ FORMS = {
     )
 }
 NO_FORM = Form("")  #: of a name that no claim has, which every decoder refuses
-CLAIMS = tuple(FORMS)
 
 
 def form_of(claim: str) -> Form:

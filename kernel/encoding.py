@@ -290,13 +290,13 @@ class Message:
         if version != head[-2:]:
             spoken = int.from_bytes(version, "big")
             raise EncodingError(f"{cls.TAG}: protocol version {spoken}, this program speaks {PROTOCOL_VERSION}")
-        values: list[Any] = []
+        values: dict[str, Any] = {}
         for name, codec in named:
             try:
-                values.append(codec.read(reader))
+                values[name] = codec.read(reader)
             except EncodingError as error:
                 raise EncodingError(f"{cls.TAG}.{name}: {error}") from None
-        message = cls(*values)
+        message = cls(**values)
         message.validate()
         return message
 

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from ragseal.kernel import noise
 from ragseal.kernel.claims import ANSWERS as ANSWERS
-from ragseal.kernel.claims import CLAIMS, Form, form_of
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
+from ragseal.kernel.claims import FORMS, Form, form_of
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
@@ -65,7 +65,7 @@ def rational(text: str, name: str) -> Fraction:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Message):
     """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
@@ -265,8 +265,8 @@ class Policy(Message):
             )
 
     def _validate_claim(self) -> None:
-        if self.claim not in CLAIMS:
-            raise PolicyError(f"the claim is one of {listed(CLAIMS)}, not {self.claim!r}")
+        if self.claim not in FORMS:
+            raise PolicyError(f"the claim is one of {listed(tuple(FORMS))}, not {self.claim!r}")
         most = (1 << COIN_BITS) - 1
         if self.coined and not 1 <= self.hidden <= most:
             raise PolicyError(

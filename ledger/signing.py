@@ -162,9 +162,16 @@ class LogSigner:
         if old is None:
             raise TurnError(f"the newest key of {self.name} is not here: it has to sign the turn")
         unsigned = Rotation(
-            log_digest(log.vkey()), len(log.turns) + 1, log.newest.public_key, new.verifier.public_key, index, root,
-            index + 1 + overlap, bytes(64), bytes(64),
-        )  # fmt: skip
+            log=log_digest(log.vkey()),
+            number=len(log.turns) + 1,
+            old_key=log.newest.public_key,
+            new_key=new.verifier.public_key,
+            index=index,
+            root=root,
+            until=index + 1 + overlap,
+            by_old=bytes(64),
+            by_new=bytes(64),
+        )
         unsigned.validate()
         made = unsigned.signed(old.private_key, new.private_key)
         log.turned(made)

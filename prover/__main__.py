@@ -19,12 +19,14 @@ from ragseal.prover.cli.access import administration
 from ragseal.prover.cli.account_commands import accounts
 from ragseal.prover.cli.auditor_commands import auditors
 from ragseal.prover.cli.backup_commands import backup, restore
+from ragseal.prover.cli.calibrate_command import calibrate
 from ragseal.prover.cli.change_command import change
 from ragseal.prover.cli.document_commands import documents
 from ragseal.prover.cli.fsck_command import fsck
 from ragseal.prover.cli.key_commands import fetch_keys, release_key
 from ragseal.prover.cli.log_commands import log as log_group
 from ragseal.prover.cli.options import STATE, auditor_seats
+from ragseal.prover.cli.plan_command import plan
 from ragseal.prover.cli.proof_commands import proofs as proofs_group
 from ragseal.prover.cli.serve_command import serve
 from ragseal.prover.cli.tenant_commands import tenants
@@ -33,8 +35,6 @@ from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.commitment.vocabularies import keep_vocabulary
 from ragseal.prover.fsck.files_check import holds_anything
 from ragseal.prover.planning import consent, defaults
-from ragseal.prover.planning.calibrate import calibrate
-from ragseal.prover.planning.plan import plan
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create

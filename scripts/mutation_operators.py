@@ -244,7 +244,17 @@ def mutants(source: str) -> list[Mutant]:
         parent, name, at = place
         old: Any = getattr(parent, name)
         line = getattr(old if at is None else old[at], "lineno", getattr(parent, "lineno", 0))
-        made.append(Mutant(line, scope, was, becomes, numbers[same], check, _applied(tree, place, new)))
+        made.append(
+            Mutant(
+                line=line,
+                scope=scope,
+                was=was,
+                becomes=becomes,
+                number=numbers[same],
+                check=check,
+                tree=_applied(tree, place, new),
+            )
+        )
     return made
 
 

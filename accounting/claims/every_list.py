@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from ragseal.accounting.audit import FULL, ORDERED, EpsilonReport, epsilon_audit
+from ragseal.accounting.audit import FULL, ORDERED, EpsilonReport, ScorePolicy, epsilon_audit
 from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import (
@@ -179,9 +179,7 @@ class ListsPlan(Planned):
         report = epsilon_audit(
             cls,
             build_table(cls.law),
-            gain=wanted.gain,
-            lo=wanted.lo,
-            hi=wanted.hi,
+            scores=ScorePolicy(gain=wanted.gain, lo=wanted.lo, hi=wanted.hi),
             k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it
             n_max=wanted.queries,
             delta=wanted.delta,

@@ -20,7 +20,7 @@ from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import Around, Bound, Report, Values, finite, number
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.claims.planned import Planned, Row, Wanted
-from ragseal.accounting.delivered import Delivered, fewest_hidden, until_delivered
+from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden, until_delivered
 from ragseal.accounting.delivered_lottery import lottery_delivered
 from ragseal.accounting.delivered_period import delivered_period, delivered_window, without_a_return
 from ragseal.accounting.delivered_words import (
@@ -187,16 +187,28 @@ class CoinPlan(Planned):
         return 0 if unseen is None else fewest_hidden(unseen, chunks=1, periods=1)
 
     def cost(self, wanted: Wanted) -> tuple[float, Delivered]:
-        cls = wanted.cls
-        sizes: dict[str, Any] = {
-            "hidden": wanted.hidden, "chunks": 1, "periods": 1, "queries": wanted.queries, "delta": wanted.delta,
-            "n_max": wanted.n_max,
-        }  # fmt: skip
+        cls, coins = wanted.cls, CoinThrows(hidden=wanted.hidden, periods=1)
         if isinstance(cls, LotteryClass):  # neither window nor gain count
-            found = lottery_delivered(cls, prizes=wanted.prizes or cls.prizes, **sizes)
+            found = lottery_delivered(
+                cls,
+                prizes=wanted.prizes or cls.prizes,
+                coins=coins,
+                chunks=1,
+                queries=wanted.queries,
+                delta=wanted.delta,
+                n_max=wanted.n_max,
+            )
         else:
-            shift = cls.shift_of(wanted.gain * (wanted.hi - wanted.lo))
-            found = until_delivered(cls, build_table(cls.law), shift=shift, **sizes)
+            found = until_delivered(
+                cls,
+                build_table(cls.law),
+                shift=cls.shift_of(wanted.gain * (wanted.hi - wanted.lo)),
+                coins=coins,
+                chunks=1,
+                queries=wanted.queries,
+                delta=wanted.delta,
+                n_max=wanted.n_max,
+            )
         return (found.epsilon if found.routes.agree else math.inf), found
 
     def pairs(self, n_max: Sequence[int], k_max: Sequence[int]) -> list[tuple[int, int]]:

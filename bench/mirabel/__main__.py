@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,24 @@ def named(path: str | Path | None) -> str:
     return f"{Path(path).name} {hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be measured; as the command has it."""
+
+    specs: Sequence[str]
+    embedders: Sequence[str]
+    documents: int
+    targets: int
+    rho: float
+    questions: Path | None
+    ia: str | None
+    chat: str | None
+    model: str | None
+    seed: int
+    out: Path
+    quick: bool
+
+
 @click.command(help=__doc__)
 @click.option("--corpus", "specs", multiple=True, default=["demo"], help="demo or beir:FOLDER; may be given again")
 @click.option(
@@ -74,39 +93,28 @@ def named(path: str | Path | None) -> str:
 @click.option("--quick", is_flag=True, help="a small part, with plain words alone: seconds")
 def main(**options: Any) -> None:
     try:
-        found = tables(**options)
+        found = tables(Wanted(**options))
     except AuditError as error:
         raise click.ClickException(str(error)) from None
     report.picture(found, options["out"].with_suffix(".png"))
     click.echo(report.markdown(found))
 
 
-def tables(
-    specs: Sequence[str],
-    embedders: Sequence[str],
-    documents: int,
-    targets: int,
-    rho: float,
-    questions: Path | None,
-    ia: str | None,
-    chat: str | None,
-    model: str | None,
-    seed: int,
-    out: Path,
-    quick: bool,
-) -> dict[str, Any]:
-    """Measure what is not yet in ``out``; arguments as the command has them.
+def tables(wanted: Wanted) -> dict[str, Any]:
+    """Measure what is not yet in its file.
 
     Raises:
         AuditError: a corpus, file, embedder or server that cannot be used; says how to go on.
     """
+    embedders, documents, targets = wanted.embedders, wanted.documents, wanted.targets
+    rho, seed, ia = wanted.rho, wanted.seed, wanted.ia
     Rule(rho)
-    generator = generator_of(chat, model)
+    generator = generator_of(wanted.chat, wanted.model)
     benign, asked = 200, 150
-    if quick:
+    if wanted.quick:
         embedders, documents, targets, benign, asked = ("words",), 120, 12, 40, 20
     read = read_questions(Path(ia)) if ia is not None and ia != GENERATOR else {}
-    corpora = {called(spec): load(spec, documents, seed, questions) for spec in specs}
+    corpora = {called(spec): load(spec, documents, seed, wanted.questions) for spec in wanted.specs}
     cells: list[Cell] = [{"corpus": name, "embedder": embedder} for name in corpora for embedder in embedders]
     setting = {
         "seed": seed,
@@ -116,7 +124,7 @@ def tables(
         "asked": asked,
         "rho": rho,
         "generator": generator.name,
-        "questions": named(questions),
+        "questions": named(wanted.questions),
         "ia": named(ia),
         "mirabel": code_of("mirabel"),
     }
@@ -126,7 +134,7 @@ def tables(
         made = read or ia_questions(ia, generator, corpus, targets)
         return measure(corpus, generator, Setting(cell["embedder"], seed, targets, benign, asked, rho), made)
 
-    return run("mirabel", setting, cells, one, out)
+    return run("mirabel", setting, cells, one, wanted.out)
 
 
 if __name__ == "__main__":

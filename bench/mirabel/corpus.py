@@ -73,7 +73,17 @@ class Words:
 
     def identity(self) -> EmbedderIdentity:
         nothing = hashlib.sha256(b"words").digest()
-        return EmbedderIdentity(nothing, nothing, "words", "sum", 1 << 20, "", "", WORD_DIMENSION, QUANTISATION)
+        return EmbedderIdentity(
+            weights=nothing,
+            tokenizer=nothing,
+            architecture="words",
+            pooling="sum",
+            max_tokens=1 << 20,
+            query_prompt="",
+            document_prompt="",
+            dimension=WORD_DIMENSION,
+            quantisation=QUANTISATION,
+        )
 
     def embed(self, texts: Sequence[str], *, role: Role = "document", progress: Progress | None = None) -> Vectors:
         rows = np.zeros((len(texts), WORD_DIMENSION), dtype=np.float32)

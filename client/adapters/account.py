@@ -15,6 +15,7 @@ from typing import Any
 
 from ragseal.client.client import Client
 from ragseal.client.retries import Retries
+from ragseal.client.settings import Calls, Trust
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.tls import ClientTls
 
@@ -89,11 +90,14 @@ class Account:
             self.log_key,
             self.embedder,
             ledger=self.ledger,
-            provider_key=_key("provider_key", self.provider_key),
-            auditor_key=_key("auditor_key", self.auditor_key),
-            witness_policy=None if self.witness_policy is None else Path(self.witness_policy),
-            tls=ClientTls(_path(self.tls_ca), _path(self.tls_cert), _path(self.tls_key), self.plain),
-            timeout=self.timeout,
+            trust=Trust(
+                provider_key=_key("provider_key", self.provider_key),
+                auditor_key=_key("auditor_key", self.auditor_key),
+                witness_policy=_path(self.witness_policy),
+            ),
+            calls=Calls(
+                ClientTls(_path(self.tls_ca), _path(self.tls_cert), _path(self.tls_key), self.plain), self.timeout
+            ),
         )
 
 

@@ -10,12 +10,12 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ragseal.client.folder import write
-from ragseal.client.options import connection, make_client
+from ragseal.client.options import Where, connection
 from ragseal.client.receipts import KeptReceipt, kept
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.certificates import Certificates, renewing
@@ -74,7 +74,7 @@ def hosts_of(host: str, port: int, named: Sequence[str]) -> frozenset[str]:
 
 
 @asynccontextmanager
-async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> AsyncIterator[Gateway]:
+async def _gateway(where: Where) -> AsyncIterator[Gateway]:
     try:
         from ragseal.client.gateway.app import Gateway
     except ImportError as error:
@@ -83,11 +83,11 @@ async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> As
     from ragseal.client.retries import Retries
 
     def receipts(window: str | None) -> list[KeptReceipt]:
-        return kept(directory, window)
+        return kept(where.directory, window)
 
-    client = await asyncio.to_thread(lambda: make_client(directory=directory, timeout=timeout, **where))
+    client = await asyncio.to_thread(where.client)
     async with AsyncClient(client, Retries()) as asks:
-        yield Gateway(asks, await asks.tenant(), receipts, 2 * timeout, directory)
+        yield Gateway(asks, await asks.tenant(), receipts, 2 * where.timeout, where.directory)
 
 
 @click.command(short_help="Serve programs that speak HTTP")
@@ -95,9 +95,7 @@ async def _gateway(where: dict[str, Any], directory: Path, timeout: float) -> As
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name that this gateway is called by.")
 @server_tls
 @connection
-def gateway(
-    listen: str, hosts: tuple[str, ...], own: ServerTls, directory: Path, timeout: float, as_json: bool, **where: Any
-) -> None:
+def gateway(listen: str, hosts: tuple[str, ...], own: ServerTls, as_json: bool, where: Where) -> None:
     """Serve checked retrieval to programs on this machine: OpenAI's vector stores, a plain form, and MCP.
 
     \b
@@ -112,8 +110,8 @@ def gateway(
     """
     ignore_hangups()
     at = _listening(listen, own)
-    key, kept_in = gateway_key(directory)
-    asyncio.run(_serve(at, key, kept_in, hosts, own, directory, timeout, as_json, where))
+    key, kept_in = gateway_key(where.directory)
+    asyncio.run(_serve(at, key, kept_in, hosts, own, where, as_json))
 
 
 async def _serve(
@@ -122,12 +120,10 @@ async def _serve(
     kept_in: str,
     hosts: tuple[str, ...],
     own: ServerTls,
-    directory: Path,
-    timeout: float,
+    where: Where,
     as_json: bool,
-    where: dict[str, Any],
 ) -> None:
-    async with _gateway(where, directory, timeout) as serves:
+    async with _gateway(where) as serves:
         try:
             from ragseal.client.gateway.app import make_app
             from ragseal.client.gateway.server import make_server
@@ -159,11 +155,11 @@ async def _serve(
 
 @click.command(short_help="Serve agents that speak MCP")
 @connection
-def mcp(directory: Path, timeout: float, as_json: bool, **where: Any) -> None:
+def mcp(as_json: bool, where: Where) -> None:
     """Speak the Model Context Protocol on standard input and output: how agents' hosts start a tool."""
 
     async def run() -> None:
-        async with _gateway(where, directory, timeout) as serves:
+        async with _gateway(where) as serves:
             try:
                 from ragseal.client.gateway.stdio import speak
                 from ragseal.client.gateway.tools import make_tools

@@ -115,14 +115,14 @@ def sync(
     """
     rule, notes, lengths = VectorRule.parse(reading.vectors), Notes(), Lengths(embedder, reading.strict)
     target = source_sync.Target(
-        state,
-        reading.tenant,
-        shape_of(state, embedder),
-        embedder,
-        _embedding(embedder, reading.tenant, progress, lengths),
-        secrets.token_bytes,
-        rule,
-        reading.keep_missing,
+        state=state,
+        tenant=reading.tenant,
+        shape=shape_of(state, embedder),
+        embedder=embedder,
+        embed=_embedding(embedder, reading.tenant, progress, lengths),
+        draw=secrets.token_bytes,
+        rule=rule,
+        keep_missing=reading.keep_missing,
         reading=lambda count: progress(f"reading for {reading.tenant}", count, 0),
     )
     opened = partial(open_source, reading.source, rule.check is not None, notes, reading.chunk, reading.metadata)

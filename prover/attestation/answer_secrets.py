@@ -16,7 +16,7 @@ from ragseal.kernel.errors import AttestationError
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.pending import Pending
-from ragseal.prover.attestation.retrieval import PLACE, Place, QuerySecrets, answer_query, query_key
+from ragseal.prover.attestation.retrieval import PLACE, Place, Query, QuerySecrets, answer_query, query_key
 from ragseal.prover.commitment.index import Version
 from ragseal.prover.storage.state import State
 from ragseal.runtime.group_commit import Batches
@@ -34,6 +34,14 @@ class AnswerJob:
     version: Version
     message: SignedRequest
     pending: Pending
+
+    def query(self) -> Query:
+        """What the answer is computed from, besides the index.  AttestationError: the window has no beacon yet."""
+        beacon = self.opened.window.beacon
+        if beacon is None:
+            raise AttestationError("the window is not open")
+        noise = noise_key(self.opened.secrets.limbs, beacon, self.message.request.ctx())
+        return Query(self.pending.embedding, self.pending.blinder, noise)
 
 
 def kept_secrets(state: State, places: Sequence[Place]) -> dict[Place, bytes]:
@@ -92,18 +100,13 @@ class AnswerSecrets:
         return outcomes
 
     def _compute(self, job: AnswerJob) -> QuerySecrets:
-        opened, request, tools = job.opened, job.message.request, self._tools
-        window = opened.window
-        if window.beacon is None:
-            raise AttestationError("the window is not open")
+        opened, tools = job.opened, self._tools
         return answer_query(
             tools.group,
             tools.engine,
             opened.key,
             job.version,
             opened.policy,
-            noise_key(opened.secrets.limbs, window.beacon, request.ctx()),
-            job.pending.embedding,
-            job.pending.blinder,
+            job.query(),
             tools.draw,
         )

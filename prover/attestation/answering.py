@@ -181,7 +181,15 @@ class Attestation:
             window.digest,
             message.account,
             message.request_id,
-            Pending(canonical, message.query_digest(), embedding, blinder, c_e, reply, self._pending.expires()),
+            Pending(
+                request=canonical,
+                query_digest=message.query_digest(),
+                embedding=embedding,
+                blinder=blinder,
+                c_e=c_e,
+                reply=reply,
+                expires=self._pending.expires(),
+            ),
         )
         return reply
 

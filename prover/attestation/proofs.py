@@ -281,18 +281,24 @@ class Proofs:
             cases.append(case)
             items.append(
                 BatchItem(
-                    case.record, case.digest, case.version.tenant, case.statement, c_w, entry, case.version.number
+                    record=case.record,
+                    record_digest=case.digest,
+                    tenant=case.version.tenant,
+                    statement=case.statement,
+                    c_w=c_w,
+                    entry=entry,
+                    number=case.version.number,
                 )
             )
         opens = BatchOpenings(
-            self._group,
-            opened,
-            items,
-            cases,
-            self._statements.hints,
-            self._draw,
-            self._turns,
-            wanted_still,
+            group=self._group,
+            opened=opened,
+            items=items,
+            cases=cases,
+            packed_hints=self._statements.hints,
+            draw=self._draw,
+            turns=self._turns,
+            wanted_still=wanted_still,
         )
         made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints(), opens.thresholds()).encode()
         self._kept.keep(manifest, proofs_ask(wanted), made, always)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ragseal.backends.asked import Scores
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import places_commitment
-from ragseal.backends.response import respond
+from ragseal.backends.response import CommittedIndex, ScoreLine, respond
 from ragseal.backends.scores import commit_shards
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, field
@@ -109,33 +109,43 @@ def score_blinders(rho: int, shards: int) -> list[int]:
     return [challenge("shard-blinder", field.to_bytes(rho), shard.to_bytes(2, "big")) for shard in range(shards)]
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query whose answer is fixed: its embedding, the blinder of C_e, and the key of its noise."""
+
+    embedding: bytes
+    blinder: int
+    noise_key: int
+
+    def __repr__(self) -> str:
+        return "Query(...)"
+
+
 def answer_query(
     group: Group,
     engine: Engine,
     key: KeyView,
     version: Version,
     policy: Policy,
-    key_of_noise: int,
-    embedding: bytes,
-    blinder: int,
+    query: Query,
     draw: Draw,
 ) -> QuerySecrets:
-    """Compute T for a query whose noise key is fixed, with fresh blinders for C_y, C_h and the commitment to T.
+    """Compute T for a query, with fresh blinders for C_y, C_h and the commitment to T.
 
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
     """
     rho, rho_hint, t_salt = scalars(draw, 3)
-    held, line = version.in_force, (policy.lo, policy.gain)
-    columns = held.shard_points
-    rhos = score_blinders(rho, len(columns))
-    hmax, prizes = policy.hmax(key.cls), policy.prizes(key.cls)
-    found = respond(group, engine, held.scored, columns, key.scores, line, key_of_noise, embedding, hmax, rhos, prizes)
+    held = version.in_force
+    index = CommittedIndex(held.scored, held.shard_points, key.scores)
+    line = ScoreLine(policy.lo, policy.gain, policy.hmax(key.cls), policy.prizes(key.cls))
+    rhos = score_blinders(rho, len(index.columns))
+    found = respond(group, engine, index, line, query.noise_key, query.embedding, rhos)
     # All that a guard may look at.
     near = {one.slot: score for one, score in zip(found.returned, found.scores, strict=True) if one.flag}
     return QuerySecrets(
-        embedding=embedding,
-        blinder=blinder,
+        embedding=query.embedding,
+        blinder=query.blinder,
         rho=rho,
         rho_hint=rho_hint,
         t_salt=t_salt,
@@ -187,13 +197,11 @@ def record_commitment(group: Group, key: KeyView, version: Version, policy: Poli
 
 
 def answer_counts(
-    engine: Engine,
     group: Group,
+    engine: Engine,
     key: KeyView,
     policy: Policy,
-    key_of_noise: int,
-    embedding: bytes,
-    blinder: int,
+    query: Query,
     counts: bytes,
     draw: Draw,
 ) -> QuerySecrets:
@@ -203,8 +211,18 @@ def answer_counts(
         UnprovableError: as there.
     """
     rho, rho_hint, t_salt = scalars(draw, 3)
-    draft = QuerySecrets(embedding, blinder, rho, rho_hint, t_salt, (), b"", 0, counts=counts)
-    returned = engine.answer(key_of_noise, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
+    draft = QuerySecrets(
+        embedding=query.embedding,
+        blinder=query.blinder,
+        rho=rho,
+        rho_hint=rho_hint,
+        t_salt=t_salt,
+        places=(),
+        c_y=b"",
+        t_commit=0,
+        counts=counts,
+    )
+    returned = engine.answer(query.noise_key, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
     return replace(
         draft,
         places=tuple(one.packed for one in returned),

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ragseal.backends.poseidon import noise_key
 from ragseal.generators import SentenceGenerator
 from ragseal.generators.interface import within
 from ragseal.kernel.attestation import Prepare
@@ -189,17 +188,12 @@ class WordedSecrets:
 
     def _count(self, job: AnswerJob, counts: bytes) -> QuerySecrets:
         opened, tools = job.opened, self._tools
-        window = opened.window
-        if window.beacon is None:
-            raise ConfigurationError("the window is not open")
         return answer_counts(
-            tools.engine,
             tools.group,
+            tools.engine,
             opened.key,
             opened.policy,
-            noise_key(opened.secrets.limbs, window.beacon, job.message.request.ctx()),
-            job.pending.embedding,
-            job.pending.blinder,
+            job.query(),
             counts,
             tools.draw,
         )

@@ -214,7 +214,17 @@ def sync_documents(
     if install_trigger:
         installing(spec)
     names = field_names(metadata_fields)
-    reading = Reading(tenant, opening.absolute(spec), vectors, keep_missing, chunk, names, follow, strict, every)
+    reading = Reading(
+        tenant=tenant,
+        source=opening.absolute(spec),
+        vectors=vectors,
+        keep_missing=keep_missing,
+        chunk=chunk,
+        metadata=names,
+        follow=follow,
+        strict=strict,
+        every=every,
+    )
     with administration(directory) as admin:
         agree_to_tenants(admin, [tenant], agreed)
         with named_bars() as progress:

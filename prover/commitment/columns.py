@@ -164,4 +164,6 @@ def make_version(
 ) -> Version:
     """Commit to a tenant's index with fresh secrets; ``coined``: queries wait until it is thinned."""
     blinders, public = prove_span(group, key, matrix, draw)
-    return Version(tenant, matrix, texts, draw(32), blinders, public, coined)
+    return Version(
+        tenant=tenant, matrix=matrix, texts=texts, secret=draw(32), blinders=blinders, public=public, coined=coined
+    )

@@ -100,7 +100,17 @@ def erasures(state: State, tenant: str = "", name: str = "") -> list[Erasure]:
             continue
         if name and (key is None or not hmac.compare_digest(tombstones.hash_of(key, whose, name), digest)):
             continue
-        found.append(Erasure(number, whose, document, reason, asked, purged, tuple(held.get(number, ()))))
+        found.append(
+            Erasure(
+                number=number,
+                tenant=whose,
+                document=document,
+                reason=reason,
+                asked=asked,
+                purged=purged,
+                windows=tuple(held.get(number, ())),
+            )
+        )
     return found
 
 

@@ -46,33 +46,44 @@ class CarriedCoins:
     seed: bytes = field_(repr=False)  #: its coin seed
 
 
+@dataclass(frozen=True, slots=True)
+class WindowTerms:
+    """What a window is committed with, besides the documents and the accounts."""
+
+    name: str
+    policy: Policy
+    embedder: bytes  #: C_emb, digest of the embedder's identity
+    auditors: Sequence[Seat]  #: who take part in the beacon as such, and are given registry, links and proofs
+    carried: CarriedCoins | None = None  #: the coins of an earlier window, if this one throws none
+
+
+@dataclass(frozen=True)
+class CommitmentTools:
+    """What a window is committed with at this provider: curve, the newest keys, and randomness."""
+
+    group: Group
+    key: KeyView
+    thinning: ThinningView | None  #: the key that placed columns are committed under, where the claim has a coin
+    draw: Draw
+
+
 def prepare_window(
     state: State,
     documents: Readable,
-    group: Group,
-    key: KeyView,
-    policy: Policy,
-    embedder: bytes,
-    window: str,
-    auditors: Sequence[Seat],
-    draw: Draw,
+    tools: CommitmentTools,
+    terms: WindowTerms,
     progress: Progress = lambda _: None,
-    thinning: ThinningView | None = None,
-    carried: CarriedCoins | None = None,
 ) -> WindowSecrets:
     """Commit to every tenant's index and sign the manifest.  Nothing is stored or published yet.
 
     Args:
         documents: a snapshot that lasts until the window is stored.
-        embedder: C_emb, digest of the embedder's identity.
-        auditors: who take part in the beacon as such, and are given registry, links and proofs.
-        thinning: the key that placed columns are committed under, where the policy's claim has a coin.
-        carried: the coins of an earlier window, if this one throws none.
 
     Raises:
         ConfigurationError: the claim has a coin, and there is no such key.
         CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
     """
+    policy, group, key, draw = terms.policy, tools.group, tools.key, tools.draw
     registry = window_registry(accounts(state), draw)
     if not registry:
         raise CommitmentError("no account is registered: add one with `ragseal-provider accounts add`")
@@ -83,11 +94,11 @@ def prepare_window(
             f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: `ragseal-provider "
             "documents put` adds some"
         )
-    if policy.coined and thinning is None:
+    if policy.coined and tools.thinning is None:
         raise ConfigurationError(
             "the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`"
         )
-    placed: ColumnKey = thinning if policy.coined and thinning is not None else key
+    placed: ColumnKey = tools.thinning if policy.coined and tools.thinning is not None else key
     versions = []
     for name in sorted(names):
         slots = policy.capacity(key.cls)
@@ -96,13 +107,14 @@ def prepare_window(
         versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
     seed, nonce = draw(32), draw(32)
     window_key = Ed25519PrivateKey.from_private_bytes(draw(32))
+    carried = terms.carried
     coin_seed = None if not policy.coined else draw(32) if carried is None else carried.seed
     manifest = Manifest(
         origin=state.settings.origin,
         log=log_digest(state.log_key.vkey()),
-        window=window,
+        window=terms.name,
         policy=policy,
-        embedder=embedder,
+        embedder=terms.embedder,
         key_digest=key.digest,
         tenants=tuple(v.committed for v in versions),
         c_seed=seed_commitment(field.limbs(seed)),
@@ -111,7 +123,7 @@ def prepare_window(
         provider_key=signature.public_bytes(state.key),
         window_key=signature.public_bytes(window_key),
         beacon_commitment=beacon_commitment(PROVIDER, nonce),
-        auditors=tuple(auditors),
+        auditors=tuple(terms.auditors),
         coins=() if coin_seed is None else (_coin_commitment(coin_seed, placed, carried),),
     )
     manifest.validate()

@@ -20,12 +20,12 @@ from typing import Any
 
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.kernel.attestation import COARSE_TIME
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import (
-    ANSWERS,
     LONGEST_WINDOW,
     NO_FORMULA,
     NO_RHO,
@@ -182,7 +182,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         table_digest=_table(v, binding.cls).digest(),
         dimension=binding.dimension,
         claim=claim,
-        hidden=_hidden(v) if claim == UNTIL_DELIVERED else _no_coin(v),
+        hidden=_hidden(v) if form_of(claim).coin else _no_coin(v),
         lo=lo,
         hi=hi,
         gain=_whole(v, "gain"),
@@ -269,7 +269,7 @@ def _vocabulary(values: dict[str, Any]) -> bytes:
 def _answered_by(values: dict[str, Any], claim: str) -> int:
     """Seconds from a request's admission to its answer; what the file does not say has a default where it is needed."""
     if values["answered_by"] is None:
-        return ANSWERED_BY if claim == ANSWERS else 0
+        return ANSWERED_BY if form_of(claim).words else 0
     return _length(values, "answered_by")
 
 
@@ -296,8 +296,8 @@ def _guard(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _window(values: dict[str, Any], claim: str) -> tuple[int, int]:
-    """lo and hi in the circuit's units: counts of documents under the claim answers, else scores from cosines."""
-    if claim == ANSWERS:
+    """lo and hi in the circuit's units: counts of documents where answers are in words, else scores from cosines."""
+    if form_of(claim).words:
         return _whole(values, "lo"), _whole(values, "hi")
     lo, hi = _cosine(values, "lo"), _cosine(values, "hi")
     if lo >= hi:

@@ -47,25 +47,28 @@ class UpdateTools:
     draw: Draw
 
 
+@dataclass(frozen=True)
+class NextVersion:
+    """Which version of a window's indices is to be made."""
+
+    number: int  #: of the update
+    time: int  #: its tick, in seconds since 1970
+    former: Mapping[str, Version]  #: those before it, by tenant: the window's own before its first update
+    throw: tuple[bytes, int] | None  #: digest and beacon of the manifest that threw the window's coins, if it has any
+
+
 def make_update(
     state: State,
     documents: Readable,
     tools: UpdateTools,
     window: WindowSecrets,
-    throw: tuple[bytes, int] | None,
-    former: Mapping[str, Version],
-    number: int,
-    time: int,
+    due: NextVersion,
     progress: Callable[[str], None] = lambda _: None,
 ) -> UpdateSecrets:
     """A new version of every tenant's index, and the accounts that may ask over it.  Nothing is stored or entered yet.
 
     Args:
         documents: a snapshot that lasts until the update is stored.
-        throw: digest and beacon of the manifest that threw the window's coins; None where it has none.
-        former: the newest versions before this one, by tenant: the window's own before its first update.
-        number: of the update.
-        time: its tick, in seconds since 1970.
 
     Raises:
         CommitmentError: stored documents do not fit the window.
@@ -74,12 +77,12 @@ def make_update(
     digest = window.signed.manifest.digest()
     versions = {}
     for tenant, placed in sorted(window.versions.items()):
-        progress(f"version {number} of the index of tenant {tenant}")
-        contents = _contents(state, documents, window, placed, former[tenant])
-        versions[tenant] = _version(tools, window, throw, placed, former[tenant], contents, number)
-    enrolments = next_enrolments(state, window.signed.manifest, digest, number, tools.draw)
-    root = registry_root(enrolments, window.signed.manifest, number)
-    entry = IndexUpdate(digest, number, time, tuple(one.updated for one in versions.values()), root)
+        progress(f"version {due.number} of the index of tenant {tenant}")
+        contents = _contents(state, documents, window, placed, due.former[tenant])
+        versions[tenant] = _version(tools, window, due, placed, contents)
+    enrolments = next_enrolments(state, window.signed.manifest, digest, due.number, tools.draw)
+    root = registry_root(enrolments, window.signed.manifest, due.number)
+    entry = IndexUpdate(digest, due.number, due.time, tuple(one.updated for one in versions.values()), root)
     entry.validate()
     named = {name: replace(one, named=entry.index_digest(name)) for name, one in versions.items()}
     return UpdateSecrets(entry, named, enrolments)
@@ -108,15 +111,10 @@ def _contents(state: State, documents: Readable, window: WindowSecrets, placed: 
 
 
 def _version(
-    tools: UpdateTools,
-    window: WindowSecrets,
-    throw: tuple[bytes, int] | None,
-    placed: Version,
-    former: Version,
-    contents: Contents,
-    number: int,
+    tools: UpdateTools, window: WindowSecrets, due: NextVersion, placed: Version, contents: Contents
 ) -> Version:
     matrix, texts = contents
+    former, number, throw = due.former[placed.tenant], due.number, due.throw
     manifest = window.signed.manifest
     if not placed.coined:
         blinders, file = prove_span(tools.group, tools.key, matrix, tools.draw, former.in_force)

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.estimate import Embeddings
 from ragseal.prover.commitment.corpora import read_beir_qrels, read_beir_queries, read_jsonl
 from ragseal.runtime import texts
 
@@ -101,3 +104,8 @@ def _relate(related: set[tuple[int, int]], groups: list[list[int]]) -> None:
     for group in groups:
         ordered = sorted(set(group))
         related.update((a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :])
+
+
+def embedded(name: str, texts: list[str], progress: Callable[[int, int], None] | None = None) -> Embeddings:
+    """e of every query."""
+    return quantise(load_embedder(name).embed(texts, role="query", progress=progress))

@@ -76,15 +76,42 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
         )
     policy = _policy(cls, dimension, window, gain)
     middle = (window.lo + window.hi) // 2
-    return Default(cls, window, gain, public, at(policy, cls, window.hi), at(policy, cls, middle), found)
+    return Default(
+        cls=cls,
+        window=window,
+        gain=gain,
+        public=public,
+        at_hi=at(policy, cls, window.hi),
+        at_middle=at(policy, cls, middle),
+        delivered=found,
+    )
 
 
 def _policy(cls: AttestationClass, dimension: int, window: Window, gain: int) -> Policy:
     table = usual_table(cls).digest()
     return Policy(
-        cls.name, class_digest(cls), table, dimension, BUDGET.claim, BUDGET.hidden, window.lo, window.hi, gain, N_MAX,
-        K_MAX, str(DELTA), "1", "9/10", 1, False, "slot", 1, 0, 0, 1,
-    )  # fmt: skip
+        class_name=cls.name,
+        class_digest=class_digest(cls),
+        table_digest=table,
+        dimension=dimension,
+        claim=BUDGET.claim,
+        hidden=BUDGET.hidden,
+        lo=window.lo,
+        hi=window.hi,
+        gain=gain,
+        n_max=N_MAX,
+        k_max=K_MAX,
+        delta=str(DELTA),
+        epsilon_account="1",
+        theta="9/10",
+        tau=1,
+        gate=False,
+        unit="slot",
+        chunks_max=1,
+        period_start=0,
+        opens=0,
+        closes=1,
+    )
 
 
 def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:

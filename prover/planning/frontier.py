@@ -174,10 +174,28 @@ class Planner:
         """As a class checks it, which does not depend on how many of its prizes there are."""
         cls, budget = one.cls, one.budget
         return Policy(
-            cls.name, class_digest(cls), usual_table(cls).digest(), self.dimension, budget.claim, budget.hidden,
-            one.window.lo, one.window.hi, one.gain, budget.n_max, budget.k_max, str(budget.delta), "1", "9/10", 1,
-            form_of(budget.claim).counted, "slot", 1, 0, 0, 1,
-        )  # fmt: skip
+            class_name=cls.name,
+            class_digest=class_digest(cls),
+            table_digest=usual_table(cls).digest(),
+            dimension=self.dimension,
+            claim=budget.claim,
+            hidden=budget.hidden,
+            lo=one.window.lo,
+            hi=one.window.hi,
+            gain=one.gain,
+            n_max=budget.n_max,
+            k_max=budget.k_max,
+            delta=str(budget.delta),
+            epsilon_account="1",
+            theta="9/10",
+            tau=1,
+            gate=form_of(budget.claim).counted,
+            unit="slot",
+            chunks_max=1,
+            period_start=0,
+            opens=0,
+            closes=1,
+        )
 
     # --- quality ---
 

@@ -25,12 +25,12 @@ from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.loaded import Loaded
-from ragseal.prover.commitment.manifest import CarriedCoins, Progress
+from ragseal.prover.commitment.manifest import CarriedCoins, Progress, WindowTerms
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.room import require_room
 from ragseal.prover.commitment.slots import Readable
 from ragseal.prover.commitment.update_secrets import UpdateSecrets, load_update, store_update, update_key
-from ragseal.prover.commitment.updates import UpdateTools, make_update
+from ragseal.prover.commitment.updates import NextVersion, UpdateTools, make_update
 from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.estimate.estimate import Estimates
@@ -199,16 +199,20 @@ class Provider:
             made = manifest.prepare_window(
                 self.state,
                 documents,
-                backends.group,
-                backends.keys.newest(),
-                policy,
-                backends.embedder.identity().digest(),
-                window,
-                seats,
-                self.environment.draw,
+                manifest.CommitmentTools(
+                    backends.group,
+                    backends.keys.newest(),
+                    self.coins.keys().newest() if policy.coined else None,
+                    self.environment.draw,
+                ),
+                WindowTerms(
+                    window,
+                    policy,
+                    backends.embedder.identity().digest(),
+                    seats,
+                    None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
+                ),
                 progress,
-                self.coins.keys().newest() if policy.coined else None,
-                None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
             )
             self.journal.history.check_manifest(made.signed)
             if agreed is not None and claim_of(policy).all_accounts_count:
@@ -268,10 +272,7 @@ class Provider:
                 documents,
                 tools,
                 secrets,
-                self.coins.throw(window) if coin else None,
-                former,
-                number,
-                time,
+                NextVersion(number, time, former, self.coins.throw(window) if coin else None),
                 lambda text: log.info("%s", text),
             )
             if window.close is not None or len(window.updates) >= number:

@@ -119,7 +119,15 @@ def propose(
     following = history.following
     carried = "" if first is None else first.manifest.window
     passed_over = "" if following is None else following.manifest.window
-    return Proposal(rules, cls, terms, spent, Agreed(accounts, coins), carried, passed_over)
+    return Proposal(
+        policy=rules,
+        cls=cls,
+        terms=terms,
+        spent=spent,
+        agreed=Agreed(accounts, coins),
+        carried=carried,
+        passed_over=passed_over,
+    )
 
 
 def told(provider: Provider, made: Window, proposal: Proposal, seconds: float) -> Told:

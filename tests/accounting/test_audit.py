@@ -19,6 +19,7 @@ from ragseal.accounting.audit import (
     SET_RENYI,
     Bound,
     EpsilonReport,
+    ScorePolicy,
     epsilon_audit,
     worst_shift,
 )
@@ -50,7 +51,13 @@ def audit(
 ) -> EpsilonReport:
     table = table or build_table(cls.law)
     return epsilon_audit(
-        cls, table, gain=1 << cls.step_bits, lo=0, hi=shift, k_max=k_max, n_max=n // k_max, delta=delta, chunks=chunks
+        cls,
+        table,
+        scores=ScorePolicy(gain=1 << cls.step_bits, lo=0, hi=shift),
+        k_max=k_max,
+        n_max=n // k_max,
+        delta=delta,
+        chunks=chunks,
     )
 
 
@@ -183,7 +190,7 @@ def test_half_the_steps_of_half_the_sigma_cost_the_same() -> None:
     assert audit(32, 100, cls=STEPS).mu == audit(64, 100).mu == 2.5
     width = (17 << STEPS.step_bits) - 1  # all but one unit of a seventeenth step
     one = accounting.epsilon_audit(
-        STEPS, build_table(STEPS.law), gain=1, lo=0, hi=width, k_max=1, n_max=30, delta=DELTA
+        STEPS, build_table(STEPS.law), scores=ScorePolicy(gain=1, lo=0, hi=width), k_max=1, n_max=30, delta=DELTA
     )
     assert one.shift == 16
 
@@ -329,9 +336,9 @@ def test_refusals() -> None:
     with pytest.raises(PolicyError, match="T2"):
         audit(16, 1, table=broken)
     for bad in ({"k_max": 0}, {"n_max": 0}, {"delta": Fraction(0)}, {"delta": Fraction(1)}, {"chunks": 0}):
-        values: dict[str, int | Fraction] = {"gain": 1, "lo": 0, "hi": 9, "k_max": 1, "n_max": 1, "delta": DELTA}
+        values: dict[str, int | Fraction] = {"k_max": 1, "n_max": 1, "delta": DELTA}
         with pytest.raises(PolicyError):
-            epsilon_audit(GAUSSIAN, table, **(values | bad))  # type: ignore[arg-type]
+            epsilon_audit(GAUSSIAN, table, scores=ScorePolicy(1, 0, 9), **(values | bad))  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="beyond"):
         audit(16, 10**10)
     # A shift beyond the whole table is infinite, not an error.
@@ -363,7 +370,9 @@ def test_one_sided_noise_has_no_epsilon_about_every_list(cls: AttestationClass) 
     """At any delta below 1: a value below the shift shows for certain which content the slot has."""
     table, step = build_table(cls.law), 1 << cls.step_bits
     for delta in (Fraction(1, 10**6), Fraction(99, 100)):
-        report = accounting.epsilon_audit(cls, table, gain=1, lo=0, hi=step, k_max=1, n_max=1, delta=delta)
+        report = accounting.epsilon_audit(
+            cls, table, scores=ScorePolicy(gain=1, lo=0, hi=step), k_max=1, n_max=1, delta=delta
+        )
         assert report.epsilon == report.epsilon_account == math.inf
         assert {bound.epsilon for bound in report.bounds} == {math.inf}
         assert all("every list" in bound.unfit for bound in report.bounds)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from ragseal.accounting import delivered
 from ragseal.accounting.audit import field_bias
 from ragseal.accounting.delivered import (
+    CoinThrows,
     Delivered,
     certified_return,
     certified_unseen,
@@ -78,10 +79,9 @@ def tiny(weights: tuple[int, ...]) -> NoiseTable:
 
 
 def account(shift: int = 192, cls: CircuitClass = GEOMETRIC, **changes: int | Fraction) -> Delivered:
-    values: dict[str, int | Fraction] = {
-        "hidden": 13, "chunks": 1, "periods": 1, "queries": 30, "delta": DELTA, "n_max": 10,
-    }  # fmt: skip
-    return until_delivered(cls, build_table(cls.law), shift=shift, **(values | changes))  # type: ignore[arg-type]
+    coins = CoinThrows(changes.pop("hidden", 13), changes.pop("periods", 1))  # type: ignore[arg-type]
+    values: dict[str, int | Fraction] = {"chunks": 1, "queries": 30, "delta": DELTA, "n_max": 10}
+    return until_delivered(cls, build_table(cls.law), shift=shift, coins=coins, **(values | changes))  # type: ignore[arg-type]
 
 
 # --- return ----------------------------------------------------------------------------------------------------------
@@ -219,9 +219,15 @@ def test_a_table_that_is_not_its_law_makes_the_routes_disagree() -> None:
         half[x + 1] = min(half[x + 1], half[x] * half[x] // half[x - 1])
     half[0] = TOTAL - 2 * sum(half[1:])
     found = until_delivered(
-        GAUSSIAN, NoiseTable("gaussian", tuple(half)), shift=192, hidden=13, chunks=1, periods=1, queries=30,
-        delta=DELTA, n_max=1,
-    )  # fmt: skip
+        GAUSSIAN,
+        NoiseTable("gaussian", tuple(half)),
+        shift=192,
+        coins=CoinThrows(hidden=13, periods=1),
+        chunks=1,
+        queries=30,
+        delta=DELTA,
+        n_max=1,
+    )
     assert not found.routes.agree
     assert found.returned == found.routes.returned[0] > 1.02 * found.routes.returned[1]
     assert account(cls=GAUSSIAN).routes.agree
@@ -393,11 +399,13 @@ def test_nonsense_is_refused() -> None:
             account(**changes)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="law"):
         until_delivered(
-            GAUSSIAN, table, shift=1, hidden=1, chunks=1, periods=1, queries=1, delta=DELTA, n_max=1
-        )  # fmt: skip
+            GAUSSIAN, table, shift=1, coins=CoinThrows(hidden=1, periods=1), chunks=1, queries=1, delta=DELTA, n_max=1
+        )
     broken = NoiseTable("geometric", (5, 4, 3))
     with pytest.raises(PolicyError, match="T2"):
-        until_delivered(GEOMETRIC, broken, shift=1, hidden=1, chunks=1, periods=1, queries=1, delta=DELTA, n_max=1)
+        until_delivered(
+            GEOMETRIC, broken, shift=1, coins=CoinThrows(hidden=1, periods=1), chunks=1, queries=1, delta=DELTA, n_max=1
+        )
     for law, shift, budget in (("none", 1, 0.1), ("geometric", 0, 0.1), ("geometric", 1, 0.0), ("geometric", 1, 1.0)):
         with pytest.raises(PolicyError):
             ideal_return(law, shift, budget)

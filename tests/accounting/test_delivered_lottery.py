@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.accounting.audit import epsilon_audit, field_bias
+from ragseal.accounting.audit import ScorePolicy, epsilon_audit, field_bias
+from ragseal.accounting.delivered import CoinThrows
 from ragseal.accounting.delivered_lottery import certified_return, ideal_return, lottery_delivered
 from ragseal.accounting.delivered_period import delivered_period, delivered_window
 from ragseal.accounting.failures import every_list
@@ -76,7 +77,7 @@ def test_gain_window_queries_and_accounts_change_no_return() -> None:
 def test_delta_is_what_refusals_take_and_more_than_that_has_no_return() -> None:
     n = 10**9
     found = lottery_delivered(
-        SMALL, prizes=5, hidden=13, chunks=1, periods=1, queries=n, delta=Fraction(1, 10**9), n_max=1
+        SMALL, prizes=5, coins=CoinThrows(hidden=13, periods=1), chunks=1, queries=n, delta=Fraction(1, 10**9), n_max=1
     )
     assert (
         Fraction(found.delta)
@@ -86,7 +87,7 @@ def test_delta_is_what_refusals_take_and_more_than_that_has_no_return() -> None:
     assert found.items["law"] == found.items["places"] == 0
     assert math.isfinite(found.returned)
     over = lottery_delivered(
-        SMALL, prizes=5, hidden=13, chunks=1, periods=1, queries=n, delta=Fraction(1, 10**11), n_max=1
+        SMALL, prizes=5, coins=CoinThrows(hidden=13, periods=1), chunks=1, queries=n, delta=Fraction(1, 10**11), n_max=1
     )
     assert math.isinf(over.returned)
     assert math.isinf(over.epsilon)
@@ -95,8 +96,9 @@ def test_delta_is_what_refusals_take_and_more_than_that_has_no_return() -> None:
 @pytest.mark.parametrize("change", [{"prizes": 0}, {"prizes": 6}, {"chunks": 0}, {"hidden": 0}, {"periods": -1}])
 def test_numbers_out_of_range_are_refused(change: dict[str, int]) -> None:
     sizes = {"prizes": 5, "hidden": 13, "chunks": 1, "periods": 1, "queries": 9, "n_max": 9, **change}
+    coins = CoinThrows(sizes.pop("hidden"), sizes.pop("periods"))
     with pytest.raises(PolicyError):
-        lottery_delivered(SMALL, delta=DELTA, **sizes)
+        lottery_delivered(SMALL, delta=DELTA, coins=coins, **sizes)
 
 
 def test_a_period_has_the_return_of_its_fewest_prizes_and_every_throw_of_coins() -> None:
@@ -130,4 +132,6 @@ def test_no_epsilon_of_every_list_is_made_up() -> None:
     with pytest.raises(PolicyError, match="no epsilon of every list"):
         every_list(TINY, 1, 1)
     with pytest.raises(PolicyError, match="has the law 'lottery'"):
-        epsilon_audit(TINY, build_table("geometric"), gain=1, lo=0, hi=9, k_max=1, n_max=1, delta=DELTA)
+        epsilon_audit(
+            TINY, build_table("geometric"), scores=ScorePolicy(gain=1, lo=0, hi=9), k_max=1, n_max=1, delta=DELTA
+        )

@@ -12,7 +12,7 @@ import pytest
 
 from ragseal.accounting.claims import named
 from ragseal.accounting.claims.claim import MOST_ROWS, one_claim
-from ragseal.accounting.delivered import together, until_delivered
+from ragseal.accounting.delivered import CoinThrows, together, until_delivered
 from ragseal.accounting.delivered_period import delivered_period
 from ragseal.accounting.period import account_period
 from ragseal.accounting.spent import Spent
@@ -32,9 +32,28 @@ THROWS = (b"throw %d" % number for number in itertools.count())
 
 def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
     return Policy(
-        cls.name, b"", b"", 384, UNTIL_DELIVERED, hidden, 0, shift << cls.s, 1, 25, 2, "1/1000000", "1", "9/10", 1,
-        False, "slot", chunks, 0, 0, 1,
-    )  # fmt: skip
+        class_name=cls.name,
+        class_digest=b"",
+        table_digest=b"",
+        dimension=384,
+        claim=UNTIL_DELIVERED,
+        hidden=hidden,
+        lo=0,
+        hi=shift << cls.s,
+        gain=1,
+        n_max=25,
+        k_max=2,
+        delta="1/1000000",
+        epsilon_account="1",
+        theta="9/10",
+        tau=1,
+        gate=False,
+        unit="slot",
+        chunks_max=chunks,
+        period_start=0,
+        opens=0,
+        closes=1,
+    )
 
 
 def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Spent:
@@ -44,7 +63,14 @@ def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift
 def test_one_window_is_what_the_accountant_says_of_it() -> None:
     found = delivered_period([coined()], DELTA)
     assert found == until_delivered(
-        SMALL, build_table("geometric"), shift=192, hidden=13, chunks=1, periods=1, queries=100, delta=DELTA, n_max=25
+        SMALL,
+        build_table("geometric"),
+        shift=192,
+        coins=CoinThrows(hidden=13, periods=1),
+        chunks=1,
+        queries=100,
+        delta=DELTA,
+        n_max=25,
     )
     assert found.unseen == pytest.approx(math.log(256 / 13))
     assert found.returned == pytest.approx(6, abs=1e-3)

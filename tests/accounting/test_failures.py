@@ -13,6 +13,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.accounting import audit, failures
+from ragseal.accounting.audit import ScorePolicy
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
@@ -231,7 +232,13 @@ def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -
     table, began = noise.build_table(cls.law), time.monotonic()
     with pytest.raises(PolicyError, match=rf"fewer slots than {chunks}|beyond what is accounted"):
         audit.epsilon_audit(
-            cls, table, gain=100, lo=0, hi=100, k_max=1, n_max=1, delta=Fraction(1, 10**6), chunks=chunks
+            cls,
+            table,
+            scores=ScorePolicy(gain=100, lo=0, hi=100),
+            k_max=1,
+            n_max=1,
+            delta=Fraction(1, 10**6),
+            chunks=chunks,
         )
     failures.until_delivered(cls, chunks, 10)
     assert time.monotonic() - began < 5

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.accounting.delivered import (
+    CoinThrows,
     Delivered,
     certified_return,
     ideal_return,
@@ -32,7 +33,14 @@ NAMES = ["ranked-tiny-two", "ranked-tiny-one", "ranked-small-one-10"]
 
 def account(cls: RankedClass, shift: int = 96, chunks: int = 1, queries: int = 1000) -> Delivered:
     return until_delivered(
-        cls, cls.table, shift=shift, hidden=13, chunks=chunks, periods=1, queries=queries, delta=DELTA, n_max=25
+        cls,
+        cls.table,
+        shift=shift,
+        coins=CoinThrows(hidden=13, periods=1),
+        chunks=chunks,
+        queries=queries,
+        delta=DELTA,
+        n_max=25,
     )
 
 
@@ -117,9 +125,28 @@ def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
 
     def window(name: str, width: int) -> Spent:
         policy = Policy(
-            cls.name, b"", b"", 384, UNTIL_DELIVERED, 13, 0, width, 1, 25, 2, "1/1000000", "1", "9/10", 1,
-            False, "slot", 1, 0, 0, 1,
-        )  # fmt: skip
+            class_name=cls.name,
+            class_digest=b"",
+            table_digest=b"",
+            dimension=384,
+            claim=UNTIL_DELIVERED,
+            hidden=13,
+            lo=0,
+            hi=width,
+            gain=1,
+            n_max=25,
+            k_max=2,
+            delta="1/1000000",
+            epsilon_account="1",
+            theta="9/10",
+            tau=1,
+            gate=False,
+            unit="slot",
+            chunks_max=1,
+            period_start=0,
+            opens=0,
+            closes=1,
+        )
         return Spent(name, policy, cls, 500, name.encode())
 
     found = delivered_period([window("a", 32 << cls.c), window("b", (97 << cls.c) - 1)], DELTA)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ragseal.accounting import audit
+from ragseal.accounting.audit import ScorePolicy
 from ragseal.accounting.claims import named
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.claims import EVERY_LIST
@@ -134,7 +135,9 @@ def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: Rank
 
     def at(n: int) -> audit.EpsilonReport:
         hi = shift << cls.step_bits
-        return audit.epsilon_audit(cls, table, gain=1, lo=0, hi=hi, k_max=1, n_max=n, delta=Fraction(1, 10**6))
+        return audit.epsilon_audit(
+            cls, table, scores=ScorePolicy(gain=1, lo=0, hi=hi), k_max=1, n_max=n, delta=Fraction(1, 10**6)
+        )
 
     most = at(1).n_max_finite
     assert 1 < most < 10**6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Windows of a ranked class: what stands against a provider that lies in the two commitments to its hints.
+"""Windows of a ranked class: what stands against a provider that lies about bounds in the second commitment.
 
 Rows of the circuit are attacked one by one in tests/circuits/test_ranked_*; here are whole windows with real proofs.
 """
@@ -19,7 +19,6 @@ from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.params import R
 from tests.attacks.checks import HINTS, without
 from tests.attacks.machine import GROUP, machine, make_tenant, policy
-from tests.attacks.test_hints import VARIANTS
 from tests.attacks.world import AttackWorld, Cheat, Query, accepted, refused
 from tests.circuits.ranked_drafts import RankedDraft
 from tests.circuits.ranked_forgeries import without as left_out
@@ -49,18 +48,6 @@ def test_an_honest_window_is_proven(name: str) -> None:
         assert "epsilon_audit=" in verdict.line()
     else:
         refused(world, 11, ONE_SIDED_REASON)
-
-
-OF_CLEAR_INPUTS = [name for name in VARIANTS if name != "score"]  # its score is in units of the other class
-
-
-@pytest.mark.parametrize("variant", OF_CLEAR_INPUTS)
-def test_a_component_outside_the_span_of_c_h(variant: str) -> None:
-    world = window(VARIANTS[variant])
-    assert world.kept[world.digest, 1].h_extra
-    refused(world, 8, "the hints opening does not hold")
-    with without(HINTS):
-        accepted(world)
 
 
 def hidden_winner(d: RankedDraft) -> bool:

@@ -17,7 +17,7 @@ from ragseal.kernel.commitment import (
     SignedManifest,
 )
 from ragseal.verifier.evidence.evidence import Undecided
-from ragseal.verifier.steps.coins import check_thinned
+from ragseal.verifier.steps.coins import Coin, check_thinned
 from ragseal.verifier.steps.manifest import Entered
 from tests.attacks import checks
 from tests.attacks.checks import gone, without
@@ -79,7 +79,9 @@ def test_without_an_entry_there_are_no_columns_that_records_are_made_of() -> Non
     entered = Entered(0, SignedManifest(world.manifest, bytes(64)), world.digest)
     placed_columns = {name: tenant.file.columns for name, tenant in placed().items()}
     with pytest.raises(Undecided, match="no entry of the log names thinned columns"):
-        check_thinned(GROUP, KEY, backend().key, entered, placed_columns, None, world.beacon, SimulatedEvidence(world))
+        check_thinned(
+            GROUP, KEY, Coin(backend().key, world.beacon), entered, placed_columns, None, SimulatedEvidence(world)
+        )
 
 
 def _fewer(columns: bytes) -> bytes:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ragseal_native as native
 from ragseal.backends.group import NativeGroup
 from ragseal.backends.mechanism import NativeEngine, ReferenceEngine, ReferenceRankedEngine
-from ragseal.backends.response import Response, respond
+from ragseal.backends.response import CommittedIndex, Response, ScoreLine, respond
 from ragseal.backends.scores import NativeScores, NumpyScores
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.bn254 import PurePythonGroup
@@ -35,14 +37,14 @@ def test_one_native_call_is_the_kernel_step_by_step(name: str) -> None:
     matrix, columns, b = _index(cls.N)
     e = np.random.default_rng(1).integers(-128, 128, D, dtype=np.int8).tobytes()
     hmax = 90 if isinstance(cls, RankedClass) else 3 << 20
-    line, answered = (1000, 1 << 12), []
+    line, answered = ScoreLine(1000, 1 << 12, hmax), []
     for key in (1, 7, R - 1):
         both: list[Response] = []
         for group, engine, rows in (
             (NativeGroup(), NativeEngine(cls), NativeScores(matrix)),
             (PurePythonGroup(), reference, NumpyScores(matrix)),
         ):
-            found = respond(group, engine, rows, [columns], ScoreBases(b"", b), line, key, e, hmax, [R - 2])
+            found = respond(group, engine, CommittedIndex(rows, [columns], ScoreBases(b"", b)), line, key, e, [R - 2])
             both.append(found)
         assert both[0] == both[1]
         answered.append(both[0].returned)
@@ -53,13 +55,14 @@ def test_one_native_call_is_the_kernel_step_by_step(name: str) -> None:
 def test_refusals_have_their_names() -> None:
     cls = CLASSES["ranked-tiny-one"]
     matrix, columns, b = _index(cls.N)
-    bases, native_parts = ScoreBases(b"", b), (NativeGroup(), NativeEngine(cls), NativeScores(matrix))
+    native_parts = NativeGroup(), NativeEngine(cls)
+    index = CommittedIndex(NativeScores(matrix), [columns], ScoreBases(b"", b))
     with pytest.raises(AttestationError, match="15 entries of e, 16 expected"):
-        respond(*native_parts, [columns], bases, (0, 1), 5, bytes(15), 90, [1])
+        respond(*native_parts, index, ScoreLine(0, 1, 90), 5, bytes(15), [1])
     with pytest.raises(AttestationError, match="a score is out of range"):
-        respond(*native_parts, [columns], bases, (-1, 1 << 62), 5, bytes([127]) * D, 90, [1])
-    short = NativeScores(matrix[1:])
+        respond(*native_parts, index, ScoreLine(-1, 1 << 62, 90), 5, bytes([127]) * D, [1])
+    short = replace(index, rows=NativeScores(matrix[1:]))
     with pytest.raises(AttestationError, match="scores for a capacity"):
-        respond(native_parts[0], native_parts[1], short, [columns], bases, (0, 1), 5, bytes(D), 90, [1])
+        respond(*native_parts, short, ScoreLine(0, 1, 90), 5, bytes(D), [1])
     with pytest.raises(native.NativeError):
         native.Committer(columns[1:], b)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.claims import scene
+from tests.claims import said, scene
 
 KEPT = Path(__file__).parent / "golden.json.xz"
 PLAN = "a plan"
@@ -29,8 +29,8 @@ def kept() -> dict[str, Any]:
 
 def _said(name: str) -> Any:
     """As JSON text has it, so that the order of keys counts, too."""
-    made = scene.planned() if name == PLAN else scene.audited(name) if name in scene.PERIODS else scene.refused(name)
-    return json.loads(json.dumps(scene.masked(made), allow_nan=True))
+    made = said.planned() if name == PLAN else said.audited(name) if name in scene.PERIODS else said.refused(name)
+    return json.loads(json.dumps(said.masked(made), allow_nan=True))
 
 
 def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -20,6 +20,7 @@ from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.keyfile import save_key
 from tests.client import small_provider
 from tests.client.small_provider import CLASS, DIMENSION, NOW, OTHERS, LetterEmbedder, Person, Provider, key_of
+from tests.simulator.clients import client_of
 
 
 class Bench:
@@ -46,7 +47,7 @@ class Bench:
             "log_key": self.provider.log_signer.verifier.vkey(), "embedder": self.embedder, "ledger": self.provider,
             "class_of": lambda _: CLASS, "clock": lambda: self.now, "entropy": self._randomness.randbytes,
         }  # fmt: skip
-        made = Client(**({"provider": self.provider, "account": self.state} | values | changes))
+        made = client_of(**({"provider": self.provider, "account": self.state} | values | changes))
         self._clients.append(made)
         return made
 

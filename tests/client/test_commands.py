@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.receipts import _plain, export, kept
+from ragseal.client.settings import Environment
 from ragseal.client.window import windows_of
 from ragseal.kernel.attestation import Receipt, Record
 from ragseal.kernel.errors import (
@@ -199,7 +200,9 @@ def test_keygen_and_register_line(tmp_path: Path) -> None:
 
 
 def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: bench.provider_class)
+    )
     common = ("ask", "json", "--state", bench.state, "--provider", address, "--embedder", "none")
     assert "no log key is pinned" in run(*common, fails=True)
     vkey = bench.provider.log_signer.verifier.vkey()
@@ -218,7 +221,9 @@ def test_ask_prints_texts_and_refuses_with_one_line(bench: Any, address: str, mo
 def test_resume_says_what_there_is_to_do_where_no_answer_comes(
     bench: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: bench.provider_class)
+    )
     vkey = bench.provider.log_signer.verifier.vkey()
     common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
 
@@ -231,8 +236,8 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
     over = bench.provider.closes
     bench.provider.on_call = refuse
     clock = {"now": over - 1.0}
-    defaults = {**(Client.__init__.__kwdefaults__ or {}), "clock": lambda: clock["now"]}
-    monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)
+    here = Environment(class_of=lambda _: bench.provider_class, clock=lambda: clock["now"])
+    monkeypatch.setattr("ragseal.client.client.Environment", lambda: here)
     waiting = run("resume", *common, fails=True)
     assert "window w1, query 1: no answer (" in waiting
     assert "ask again" not in waiting
@@ -250,7 +255,9 @@ def test_resume_says_what_there_is_to_do_where_no_answer_comes(
 
 
 def test_ask_says_that_an_older_answer_is_owed(bench: Any, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: bench.provider_class)
+    )
     vkey = bench.provider.log_signer.verifier.vkey()
     common = ("--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
 
@@ -268,7 +275,9 @@ def test_ask_says_that_an_older_answer_is_owed(bench: Any, address: str, monkeyp
 def test_ask_says_that_the_noise_returned_no_document(
     empty: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: empty.provider_class)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: empty.provider_class)
+    )
     vkey = empty.provider.log_signer.verifier.vkey()
     common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
     assert "none of the 3 returned slots came with a text, all by the noise alone: no document scores" in run(*common)

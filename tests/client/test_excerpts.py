@@ -14,6 +14,7 @@ import pytest
 from ragseal.client import __main__ as program
 from ragseal.client import excerpts
 from ragseal.client.result import Opened, Ranked, Result
+from ragseal.client.settings import Environment
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import COIN_BITS
 from tests.client.test_commands import address as address
@@ -82,7 +83,9 @@ def test_a_miss_may_be_a_document_that_the_coins_hide(bench: Any) -> None:
 def test_ask_prints_so_many_and_json_everything(
     bench: Any, address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: bench.provider_class)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: bench.provider_class)
+    )
     vkey = bench.provider.log_signer.verifier.vkey()
     common = ("ask", "json", "--state", bench.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
     none = run(*common, "--top", "0")

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from ragseal.client import Client
 from ragseal.client.__main__ import main
 from ragseal.client.repeat import main as repeat
+from ragseal.client.settings import Environment
 from ragseal.client.window import windows_of
 from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 from ragseal.runtime import streams
@@ -35,7 +36,9 @@ def run(*arguments: object, charset: str = "utf-8", status: int = 0) -> str:
 def smiling(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
     """The scene with a letter in every document that Latin-1 does not have."""
     monkeypatch.setattr(small_provider, "TEXTS", [f"{text} {SMILE}" for text in small_provider.TEXTS])
-    monkeypatch.setattr("ragseal.client.client.known_class", lambda policy: small_provider.CLASS)
+    monkeypatch.setattr(
+        "ragseal.client.client.Environment", lambda: Environment(class_of=lambda _: small_provider.CLASS)
+    )
     return request.getfixturevalue("bench")
 
 

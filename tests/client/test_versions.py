@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.client import Client
 from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
 from ragseal.kernel.attestation import Prepared
 from ragseal.kernel.errors import (
@@ -25,6 +24,7 @@ from ragseal.runtime.tls import BY_DEFAULT
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.simulator import provider as scene
+from tests.simulator.clients import client_of
 from tests.simulator.ticking import Ticking, ticking
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_no_lie_about_a_version_is_signed(tmp_path: Path) -> None:
         for lie, (error, match) in LIES.items():
             folder = live.account()
             link = Lying(live, lie)
-            with Client(
+            with client_of(
                 link, folder, live.log_key, scene.TrigramEmbedder(), ledger=live.address, timeout=20.0
             ) as client:
                 with pytest.raises(error, match=match):
@@ -96,7 +96,7 @@ def test_no_lie_about_a_version_is_signed(tmp_path: Path) -> None:
         link = Lying(live, an_older_version)
         with (
             without(checks.CLIENT_VERSION_NO_OLDER),
-            Client(link, live.account(), live.log_key, scene.TrigramEmbedder(), ledger=live.address) as client,
+            client_of(link, live.account(), live.log_key, scene.TrigramEmbedder(), ledger=live.address) as client,
         ):
             named = client.ask("topic 2").record.signed.request.index_digest
             assert live.window.number_of(named) == 1
@@ -129,7 +129,7 @@ def test_a_version_that_the_log_does_not_hold_is_not_signed(tmp_path: Path) -> N
         def ask() -> None:
             link, ledger = Lying(live, lie), Forging(live)
             folder = live.account()
-            with Client(link, folder, live.log_key, scene.TrigramEmbedder(), ledger=ledger) as client:
+            with client_of(link, folder, live.log_key, scene.TrigramEmbedder(), ledger=ledger) as client:
                 client.ask("topic 2")
 
         with pytest.raises(LedgerError, match="does not hold the version of the index that is shown"):
@@ -168,7 +168,7 @@ def test_what_was_signed_is_finished_after_a_crash_over_the_version_that_it_name
     with ticking(tmp_path, gain=2, n_max=6) as live:
         link = Lost(live.address, BY_DEFAULT, 20.0)
         with (
-            Client(link, live.account(), live.log_key, scene.TrigramEmbedder(), ledger=live.address) as client,
+            client_of(link, live.account(), live.log_key, scene.TrigramEmbedder(), ledger=live.address) as client,
             pytest.raises(TransportError),
         ):
             client.ask("topic 2")

@@ -26,6 +26,7 @@ from ragseal.runtime.http_server import HttpServer
 from ragseal.runtime.rpc import open_channel
 from ragseal.verifier.evidence.remote import RemoteEvidence
 from tests.simulator import provider as scene
+from tests.simulator.clients import client_of
 from tests.simulator.live import Live
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ class Witnessed(Live):
         asyncio.run_coroutine_threadsafe(start, self.loop).result(10)
 
     def asking(self) -> Client:
-        return Client(
+        return client_of(
             self.address,
             self.account(),
             self.log_key,

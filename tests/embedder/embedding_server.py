@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.embedder.declared import DeclaredModel, declared
-from ragseal.embedder.endpoint import Endpoint
+from ragseal.embedder.endpoint import Endpoint, Pauses
 
 KEY = "sk-test-1234567890"
 Vectors = Sequence[Sequence[float]]
@@ -110,7 +110,7 @@ class EmbeddingServer:
 
     def model(self, name: str, sleep: Callable[[float], None] = lambda seconds: None) -> DeclaredModel:
         """An embedder that asks here."""
-        return DeclaredModel(declared(name), Endpoint(self.base, KEY, sleep=sleep))
+        return DeclaredModel(declared(name), Endpoint(self.base, KEY, pauses=Pauses(sleep)))
 
     def end(self) -> None:
         self._ending.set()

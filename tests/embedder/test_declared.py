@@ -21,7 +21,7 @@ import pytest
 from ragseal.embedder import declared as module
 from ragseal.embedder import load_embedder
 from ragseal.embedder.declared import BATCH_TEXTS, DeclaredModel, declared
-from ragseal.embedder.endpoint import Endpoint, Patience
+from ragseal.embedder.endpoint import Endpoint, Patience, Pauses
 from ragseal.embedder.interface import DeclaredIdentity
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from tests.embedder.embedding_server import KEY, EmbeddingServer, Reply, listed, serving
@@ -360,7 +360,7 @@ def test_a_stranger_s_certificate_is_refused_and_a_known_one_taken(tmp_path: Pat
     trusted = ssl.create_default_context(cafile=str(authority.path))
     with serving(vectors, authority.certificate("server")) as server:
         with pytest.raises(ConfigurationError, match=r"is of no authority trusted here: .*SSL_CERT_FILE"):
-            DeclaredModel(declared(NAME), Endpoint(server.base, KEY, sleep=lambda _: None)).embed(["x"])
+            DeclaredModel(declared(NAME), Endpoint(server.base, KEY, pauses=Pauses(lambda _: None))).embed(["x"])
         assert server.asked == []
         assert DeclaredModel(declared(NAME), Endpoint(server.base, KEY, tls=trusted)).embed(["x"]).shape == (1, 3)
         server.replies.append(Reply(body=b" " * 500, drip=0.05))

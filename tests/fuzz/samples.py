@@ -24,6 +24,7 @@ from ragseal.embedder.interface import QUANTISATION, UNIT, DeclaredIdentity, Emb
 from ragseal.kernel import encoding, signature, slot_text
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat
+from ragseal.kernel.claims import FORMS
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment
@@ -31,7 +32,6 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import (
     ANSWERS,
-    CLAIMS,
     EVERY_LIST,
     FORMULAS,
     GUARDS,
@@ -136,7 +136,7 @@ def sample(kind: type[Message], rng: random.Random) -> Any:
 
 def _policy(made: Policy, rng: random.Random) -> Policy:
     opens = rng.randrange(1 << 32)
-    claim = rng.choice(CLAIMS)
+    claim = rng.choice(tuple(FORMS))
     coined, answers = claim == UNTIL_DELIVERED, claim == ANSWERS
     lo = 0 if answers else rng.randrange(100)
     guard = OFF if answers else rng.choice(GUARDS)
@@ -227,7 +227,7 @@ def _verdict(made: Any, rng: random.Random) -> Any:
 
 
 def _claimed(made: Any, rng: random.Random) -> Claimed:
-    claim = rng.choice(CLAIMS)
+    claim = rng.choice(tuple(FORMS))
     counted, left_out = claim == EVERY_LIST, rng.choice((0, 3))
     return Claimed(
         claim=claim,

@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
+from ragseal.embedder.endpoint import Patience, Pauses
 from ragseal.generators import ChatGenerator
+from ragseal.generators.chat import PATIENT
 from tests.embedder.embedding_server import EmbeddingServer, Reply
 
 Say = Callable[[str, str], str]  #: from the messages of system and user to what the model says
@@ -41,7 +44,11 @@ class ChatServer(EmbeddingServer):
         return reply(self._say(system, user))
 
     def generator(self, **options: Any) -> ChatGenerator:
-        return ChatGenerator(self.base, "small", **{"sleep": lambda _: None, "spread": lambda: 0.0, **options})
+        """``options`` of ChatGenerator, of its patience and of its pauses; by default nothing is waited for."""
+        patience = {one.name: options.pop(one.name) for one in fields(Patience) if one.name in options}
+        pauses = {one.name: options.pop(one.name) for one in fields(Pauses) if one.name in options}
+        waited = Pauses(**{"sleep": lambda _: None, **pauses})
+        return ChatGenerator(self.base, "small", patience=replace(PATIENT, **patience), pauses=waited, **options)
 
 
 @contextmanager

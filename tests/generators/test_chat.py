@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ragseal.generators import ChatGenerator, within
-from ragseal.generators.chat import MAX_ANSWER, MAX_REPLY, SYSTEM, seed_of
+from ragseal.generators.chat import MAX_ANSWER, MAX_REPLY, PATIENT, SYSTEM, seed_of
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from tests.embedder.embedding_server import KEY, Reply
 from tests.generators.chat_server import ChatServer, chatting, chosen, reply
@@ -48,7 +49,13 @@ def test_a_model_without_a_name_is_refused(model: str) -> None:
         ChatGenerator("http://localhost:1/v1", model)
 
 
-@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"attempts": 0}, {"seconds": 0.0}, {"seconds": 1e9}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 0},
+        *({"patience": replace(PATIENT, **one)} for one in ({"attempts": 0}, {"seconds": 0.0}, {"seconds": 1e9})),
+    ],
+)
 def test_numbers_that_ask_for_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="at least 1"):
         ChatGenerator("http://localhost:1/v1", "small", **options)

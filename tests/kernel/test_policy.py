@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
@@ -179,7 +179,7 @@ def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
 def test_delta_too_small_for_the_queries_names_both_ways_out() -> None:
     small = Fraction(1, 10**13)
     table = noise.build_table("gaussian")
-    shape: dict[str, Any] = {"gain": 1, "lo": 0, "hi": 257, "k_max": 1}
+    shape: dict[str, Any] = {"scores": ScorePolicy(gain=1, lo=0, hi=257), "k_max": 1}
     with pytest.raises(PolicyError, match="used up") as refusal:
         epsilon_audit(CLASS, table, n_max=10**7, delta=small, **shape)
     found = re.search(r"\(([\d.e-]+)\); allow a delta above that, or at most (\d+) queries", str(refusal.value))

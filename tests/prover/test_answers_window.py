@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ragseal.client import Client
 from ragseal.generators.named import named_generator
 from ragseal.kernel.attestation import MAX_ANSWER_BYTES
 from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError, TransportError
@@ -31,6 +30,7 @@ from ragseal.verifier.report.page import render
 from tests.embedder.embedding_server import Reply
 from tests.generators.chat_server import chatting
 from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
+from tests.simulator.clients import client_of
 from tests.simulator.provider import Asker, TrigramEmbedder, newest
 
 pytestmark = pytest.mark.slow
@@ -221,7 +221,7 @@ def test_a_client_s_time_out_begins_when_an_answer_is_due(tmp_path: Path) -> Non
     live = AnsweringLive(tmp_path, answered_by=6, timer=Timer())
     try:
         own = live.address, live.account(), live.log_key, TrigramEmbedder()
-        with Client(*own, timeout=4.0) as client:
+        with client_of(*own, timeout=4.0) as client:
             assert client.ask(QUESTION, answer=True).record.seq == 0
     finally:
         live.end()

@@ -205,17 +205,11 @@ def test_documents_are_placed_afresh_only_where_no_window_can_still_answer(tmp_p
 
 def test_an_interrupted_commit_is_made_anew(tmp_path: Path) -> None:
     provider = open_provider(tmp_path / "p")
-    made = manifest.prepare_window(
-        provider.state,
-        provider.state,
-        provider.backends.group,
-        provider.backends.keys.newest(),
-        make_policy(),
-        provider.backends.embedder.identity().digest(),
-        "w1",
-        [Seat("auditor", AUDITOR)],
-        secrets.token_bytes,
-    )
+    backends = provider.backends
+    tools = manifest.CommitmentTools(backends.group, backends.keys.newest(), None, secrets.token_bytes)
+    embedder = backends.embedder.identity().digest()
+    terms = manifest.WindowTerms("w1", make_policy(), embedder, [Seat("auditor", AUDITOR)])
+    made = manifest.prepare_window(provider.state, provider.state, tools, terms)
     window_secrets.store_window(provider.state, made)  # and then the power went
     provider.commit(make_policy(), "w1")
     assert len(provider.state.rows("SELECT manifest FROM windows")) == 1

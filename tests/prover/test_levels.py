@@ -22,9 +22,28 @@ LO, HI = 4839, 8065  # cosines 0.3 and 0.5
 
 def policy(cls: AttestationClass, gain: int) -> Policy:
     return Policy(
-        cls.name, class_digest(cls), build_table(cls.law).digest(), 384, EVERY_LIST, 0, LO, HI, gain, 25, 2,
-        "1/1000000", "3", "9/10", 1, True, "slot", 1, 0, 0, 86_400,
-    )  # fmt: skip
+        class_name=cls.name,
+        class_digest=class_digest(cls),
+        table_digest=build_table(cls.law).digest(),
+        dimension=384,
+        claim=EVERY_LIST,
+        hidden=0,
+        lo=LO,
+        hi=HI,
+        gain=gain,
+        n_max=25,
+        k_max=2,
+        delta="1/1000000",
+        epsilon_account="3",
+        theta="9/10",
+        tau=1,
+        gate=True,
+        unit="slot",
+        chunks_max=1,
+        period_start=0,
+        opens=0,
+        closes=86_400,
+    )
 
 
 def said(cls: AttestationClass, gain: int) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.circuits.circuit import class_digest, one_index_classes
 from ragseal.embedder import load_embedder
@@ -27,6 +27,7 @@ from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import LAWS
 from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
 from ragseal.prover.__main__ import main
+from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
 from ragseal.prover.planning import candidates, plan, public_score_ranges, tick_costs
@@ -115,9 +116,13 @@ def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
     for row in found["frontier"][::3]:
         cls = CLASSES[row["class"]]
         report = epsilon_audit(
-            cls, noise.build_table(cls.law), gain=row["gain"], lo=row["lo"], hi=row["hi"], k_max=row["k_max"],
-            n_max=row["n_max"], delta=Fraction(row["delta"]),
-        )  # fmt: skip
+            cls,
+            noise.build_table(cls.law),
+            scores=ScorePolicy(gain=row["gain"], lo=row["lo"], hi=row["hi"]),
+            k_max=row["k_max"],
+            n_max=row["n_max"],
+            delta=Fraction(row["delta"]),
+        )
         assert row["epsilon"] == report.epsilon
     same = [r for r in found["frontier"] if (r["law"], r["k_max"]) == ("geometric-16", 2)]
     assert same[0]["epsilon"] < same[-1]["epsilon"]
@@ -137,9 +142,13 @@ def test_the_recommended_policy_is_one_that_commit_accepts(beir: Path, tmp_path:
 
     def epsilon(gain: int) -> float:
         return epsilon_audit(
-            cls, noise.build_table(cls.law), gain=gain, lo=policy.lo, hi=policy.hi, k_max=policy.k_max,
-            n_max=policy.n_max, delta=Fraction(policy.delta),
-        ).epsilon  # fmt: skip
+            cls,
+            noise.build_table(cls.law),
+            scores=ScorePolicy(gain=gain, lo=policy.lo, hi=policy.hi),
+            k_max=policy.k_max,
+            n_max=policy.n_max,
+            delta=Fraction(policy.delta),
+        ).epsilon
 
     assert epsilon(policy.gain) == best["epsilon"]
     assert epsilon(policy.gain + 1) > 60  # no gain was left unused
@@ -217,7 +226,7 @@ def test_until_delivered_is_the_default_and_its_policy_is_one_that_commit_accept
     assert (promised.unseen, promised.returned) == (best["unseen"], best["return"])
     more = delivered_window(replace(policy, gain=policy.gain + 1), cls, ACCOUNTS, Fraction(policy.delta))
     assert more.returned > 6  # no gain was left unused
-    default = next(option for option in plan.plan.params if option.name == "claim")
+    default = next(option for option in plan_command.plan.params if option.name == "claim")
     assert default.default == "until-delivered"
 
 

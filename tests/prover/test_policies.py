@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ragseal.accounting.delivered import certified_unseen, until_delivered
+from ragseal.accounting.delivered import CoinThrows, certified_unseen, until_delivered
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import noise, signature
@@ -91,9 +91,15 @@ def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: CircuitClass) -
     policy = coined(tiny)
     nobody = delivered_window(policy, tiny, 0, Fraction(policy.delta))
     assert nobody == until_delivered(
-        tiny, noise.build_table(tiny.law), shift=policy.shift(tiny), hidden=13, chunks=1, periods=1, queries=0,
-        delta=Fraction(policy.delta), n_max=policy.n_max,
-    )  # fmt: skip
+        tiny,
+        noise.build_table(tiny.law),
+        shift=policy.shift(tiny),
+        coins=CoinThrows(hidden=13, periods=1),
+        chunks=1,
+        queries=0,
+        delta=Fraction(policy.delta),
+        n_max=policy.n_max,
+    )
     assert (
         nobody.returned > delivered_window(replace(policy, lo=policy.hi - 1), tiny, 0, Fraction(policy.delta)).returned
     )

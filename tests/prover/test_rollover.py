@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.client import Client
 from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.administration import status
@@ -20,6 +19,7 @@ from ragseal.prover.serving.rollover import Schedule, name_of, seconds_of
 from ragseal.prover.storage.window import Stage
 from ragseal.runtime.keyfile import save_key
 from tests.simulator import provider as scene
+from tests.simulator.clients import client_of
 from tests.simulator.rolling import Running, rolling, schedule, until_open
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def test_thirty_two_accounts_ask_across_three_roll_overs(tmp_path: Path) -> None
     def ask(name: str, address: str) -> None:
         number, last = 0, ""
         try:
-            with Client(address, account(tmp_path, name), log_key, scene.TrigramEmbedder(), timeout=30.0) as client:
+            with client_of(address, account(tmp_path, name), log_key, scene.TrigramEmbedder(), timeout=30.0) as client:
                 while not ending.is_set():
                     number += 1
                     result = client.ask(f"report about topic {number % 13}")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.client import Client
 from ragseal.client.commitment import check_window
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.kernel import signature
@@ -25,6 +24,7 @@ from ragseal.runtime.tls import BY_DEFAULT
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.simulator import provider as scene
+from tests.simulator.clients import client_of
 from tests.simulator.ticking import Ticking, ticking
 
 pytestmark = pytest.mark.slow
@@ -144,7 +144,7 @@ def test_whoever_comes_later_believes_the_log_alone(tmp_path: Path) -> None:
 
         def asked(lie: Callable[[LateMembership], LateMembership]) -> None:
             link = Lying(live, lie)
-            with Client(
+            with client_of(
                 link, live.account("dave"), live.log_key, scene.TrigramEmbedder(), ledger=live.address
             ) as client:
                 client.ask("who am I")

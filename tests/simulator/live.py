@@ -33,6 +33,7 @@ from ragseal.verifier.evidence.remote import RemoteEvidence
 from ragseal.verifier.outcome.outcome import Verdict
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
+from tests.simulator.clients import client_of
 
 
 class Live:
@@ -152,9 +153,9 @@ class Live:
         return folder
 
     def client(self, address: str = "", name: str = "alice", **more: Any) -> Client:
-        """``more`` as of :class:`Client`."""
+        """``more`` as of :func:`client_of`."""
         own = address or self.address, self.account(name), self.log_key, scene.TrigramEmbedder()
-        return Client(*own, timeout=20.0, **more)
+        return client_of(*own, **{"timeout": 20.0, **more})
 
     def end(self) -> None:
         self.stop()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragseal.accounting import period
-from ragseal.accounting.audit import FULL, epsilon_audit
+from ragseal.accounting.audit import FULL, ScorePolicy, epsilon_audit
 from ragseal.accounting.claims import named
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.ideal_channel import ideal_channel
@@ -198,7 +198,7 @@ def test_windows_add_up_and_the_odometer_says_how() -> None:
     assert len(set(spent)) == 3
     assert spent[-1] == values["epsilon_audit"] == verdict.budget.epsilon  # type: ignore[union-attr]
     p = policy()
-    terms = {"gain": p.gain, "lo": p.lo, "hi": p.hi, "k_max": 2, "delta": Fraction(1, 10**6)}
+    terms = {"scores": ScorePolicy(p.gain, p.lo, p.hi), "k_max": 2, "delta": Fraction(1, 10**6)}
     alone = epsilon_audit(CLS, noise.build_table(CLS.law), n_max=3, **terms)  # type: ignore[arg-type]
     assert spent[0] == alone.epsilon
     text = page.render(document.build(verdict))

@@ -14,7 +14,7 @@ from tests.kernel.test_policy import policy
 
 def window(index: int, carries: bool = False, **terms: Any) -> PeriodWindow:
     stated = policy(**{"claim": UNTIL_DELIVERED, "hidden": 13, **terms})
-    return PeriodWindow(f"w{index}", index, stated, 10, bytes([index]) * 32, 2, b"", carries)
+    return PeriodWindow(f"w{index}", index, stated, 10, bytes([index]) * 32, 2, b"c" if stated.coined else b"", carries)
 
 
 BEFORE, INSIDE, LATER, THROWN, THROWN_BEFORE, THROWN_LATER = map(window, (2, 3, 5, 1, 4, 6))

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, epsilon_audit
+from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, ScorePolicy, epsilon_audit
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
@@ -24,7 +24,12 @@ def test_every_accountant_is_confirmed(name: str, shift: int) -> None:
     pytest.importorskip("dp_accounting")
     cls = CLASSES[name]
     found = epsilon_audit(
-        cls, build_table(cls.law), gain=1, lo=0, hi=shift << cls.step_bits, k_max=1, n_max=30, delta=Fraction(1, 10**6)
+        cls,
+        build_table(cls.law),
+        scores=ScorePolicy(gain=1, lo=0, hi=shift << cls.step_bits),
+        k_max=1,
+        n_max=30,
+        delta=Fraction(1, 10**6),
     )
     for accountant in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
         others = found.delta.others if accountant != FULL else 0.0

@@ -9,8 +9,8 @@ from typing import Any
 from ragseal.backends.group import default_group
 from ragseal.backends.native import available, native, native_errors
 from ragseal.groth16.verifying_key import VerifyingKey
+from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.params import CircuitClass, class_from_mapping
 
 Json = dict[str, Any]
 GROUP = default_group()
@@ -36,8 +36,8 @@ def read(tag: str, data: str) -> Any:
     return public_kinds()[tag].decode(un(data))
 
 
-def class_from(given: Json) -> CircuitClass:
-    return class_from_mapping(given)
+def class_from(given: Json) -> Any:
+    return attestation_class(given)
 
 
 def verifying_key_of(data: bytes) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.views import EstimateView
+from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.errors import TransportError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.params import class_from_mapping
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.audit.findings import Environment
 from ragseal.verifier.audit.verification import audit
@@ -59,24 +59,24 @@ class Recorded:
 def auditor_of(given: Json, sign: Callable[[Ask], bytes]) -> Auditor:
     """What the auditor of a vector believes without evidence."""
     own = given["auditor"]
-    cls = class_from_mapping(own["class"])
+    cls = attestation_class(own["class"])
     digest = bytes.fromhex(own["class_digest"])
     key, blocks = bytes.fromhex(own["key"]), bytes.fromhex(own["estimate_key"])
     attestations = WindowKey(key)
     estimates = EstimateView(CLASSES[own["estimate_class"]], verifying_key_of(blocks))
     manifest = bytes.fromhex(own["manifest"])
     return Auditor(
-        NoteVerifier.from_vkey(own["log_key"]),
-        {cls.name: (cls, digest)},
-        {
+        log_key=NoteVerifier.from_vkey(own["log_key"]),
+        classes={cls.name: (cls, digest)},
+        keys={
             attestations.digest: ConfiguredKey(
                 attestations.digest, cls.name, digest, own["made_by"], lambda: attestations
             )
         },
-        bytes.fromhex(own["public_key"]),
-        {manifest: bytes.fromhex(own["nonce"])},
-        {manifest: bytes.fromhex(own["released"])},
-        {manifest: own["drawn"]},
+        identity=bytes.fromhex(own["public_key"]),
+        nonces={manifest: bytes.fromhex(own["nonce"])},
+        released={manifest: bytes.fromhex(own["released"])},
+        drawn={manifest: own["drawn"]},
         estimates=(ConfiguredKey(estimates.digest, estimates.cls.name, bytes(32), own["made_by"], lambda: estimates),),
         sign=sign,
     )

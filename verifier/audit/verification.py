@@ -40,7 +40,7 @@ from ragseal.verifier.outcome.outcome import NOT_ASKED, OK, OPEN, PASS, SAMPLED_
 from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.beacon import read_beacon
 from ragseal.verifier.steps.blocks import Effort
-from ragseal.verifier.steps.coins import check_thinned, check_thinning_entry
+from ragseal.verifier.steps.coins import Coin, check_thinned, check_thinning_entry
 from ragseal.verifier.steps.epsilon import (
     check_advertised,
     check_period,
@@ -159,15 +159,15 @@ class _Audit(Findings):
 
         # 4 again: where the claim has a coin, the beacon has decided which slots of these columns are empty.
         def in_force(say: Recorder) -> Mapping[bytes, bytes]:
-            coin, found = coin_key(), placed_columns()
+            hides, found = coin_key(), placed_columns()
+            coin = None if hides is None else Coin(hides, throw())
             if coin is not None:
                 self.may_ask()
-                found = check_thinned(group, key(), coin, entered(), found, thinning(), throw(), evidence, say)
+                found = check_thinned(group, key(), coin, entered(), found, thinning(), evidence, say)
             if not versions().every:
                 return {one.digest(): found[one.tenant] for one in entered().manifest.tenants}
             self.may_ask()
-            thrown = None if coin is None else throw()
-            return check_versions(group, key(), coin, entered(), versions(), thrown, evidence, say)
+            return check_versions(group, key(), coin, entered(), versions(), evidence, say)
 
         columns = part(4, in_force)
 

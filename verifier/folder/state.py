@@ -298,22 +298,22 @@ class State(KeyStore):
             return self.sample_nonce(log, seen, manifest, fresh)
 
         return Auditor(
-            log,
-            classes,
-            self.configured(classes),
-            self.public_key,
-            self.nonces(),
-            self.released(),
-            self.drawn(),
-            self.remembered(log),
-            sample_nonce,
-            lambda seen: self.remember(log, seen),
-            self.keep_turns,
-            self.estimates(sizes or {}),
-            self.thinnings(thinnings or {}),
-            self.first_links,
-            lambda ask: ask.sign(self.identity),
-            Verdicts(self.directory, log).neighbours,
+            log_key=log,
+            classes=classes,
+            keys=self.configured(classes),
+            identity=self.public_key,
+            nonces=self.nonces(),
+            released=self.released(),
+            drawn=self.drawn(),
+            remembered=self.remembered(log),
+            sample_nonce=sample_nonce,
+            remember=lambda seen: self.remember(log, seen),
+            keep_turns=self.keep_turns,
+            estimates=self.estimates(sizes or {}),
+            thinnings=self.thinnings(thinnings or {}),
+            first_links=self.first_links,
+            sign=lambda ask: ask.sign(self.identity),
+            neighbours=Verdicts(self.directory, log).neighbours,
         )
 
 

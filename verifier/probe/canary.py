@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.accounting.audit import epsilon_audit
+from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.accounting.statistics import LowerBounds, Roc, Vector, binomial_lower, binomial_upper, delong, lower_bounds
 from ragseal.accounting.topk import set_curve
 from ragseal.kernel import noise
@@ -51,9 +51,13 @@ def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
     """
     table, cls = noise.build_table(cls.law), policy.whole(cls)
     report = epsilon_audit(
-        cls, table, gain=policy.gain, lo=policy.lo, hi=policy.hi, k_max=1, n_max=group,
+        cls,
+        table,
+        scores=ScorePolicy(gain=policy.gain, lo=policy.lo, hi=policy.hi),
+        k_max=1,
+        n_max=group,
         delta=rational(policy.delta, "delta"),
-    )  # fmt: skip
+    )
     _, deltas = set_curve(table, policy.shift(cls), cls.N, cls.K)
     once = min(1.0, float(deltas[0]))
     advantage = min(report.advantage, 1 - (1 - once) ** group)
@@ -209,19 +213,43 @@ def judge(
     low, high = roc.interval(alpha)
     wrong = violations(certified, bounds, roc, alpha)
     if wrong:
-        return Finding(roc, (low, high), bounds, certified, prediction, VIOLATION, tuple(wrong))
+        return Finding(
+            roc=roc,
+            interval=(low, high),
+            bounds=bounds,
+            certified=certified,
+            prediction=prediction,
+            verdict=VIOLATION,
+            reasons=tuple(wrong),
+        )
     if high < prediction.auc and _beyond_chance(inside, outside, prediction, alpha):
         why = (
             f"the AUC is at most {high:.4g}, an honest mechanism shows {prediction.auc:.4g} if nothing but the planted "
             "pair is in the two tenants: more noise than committed, or more documents"
         )
-        return Finding(roc, (low, high), bounds, certified, prediction, OVER_NOISE, (why,))
+        return Finding(
+            roc=roc,
+            interval=(low, high),
+            bounds=bounds,
+            certified=certified,
+            prediction=prediction,
+            verdict=OVER_NOISE,
+            reasons=(why,),
+        )
     power = (
         f"noise too small by a factor of {prediction.noticed_from:g} would most likely have been noticed"
         if prediction.noticed_from
         else "so few queries would not notice any cheating: ask more often, or use a policy with more noise"
     )
-    return Finding(roc, (low, high), bounds, certified, prediction, CONSISTENT, (power,))
+    return Finding(
+        roc=roc,
+        interval=(low, high),
+        bounds=bounds,
+        certified=certified,
+        prediction=prediction,
+        verdict=CONSISTENT,
+        reasons=(power,),
+    )
 
 
 def _beyond_chance(inside: Sequence[bool], outside: Sequence[bool], prediction: Prediction, alpha: float) -> bool:

@@ -88,7 +88,15 @@ def verdict_for_the_ledger(data: bytes, found: SignedVerdict, key: SigningKey) -
     if not entry.manifest:
         raise ConfigurationError("this verdict is about no manifest that was found in the log: no ledger can hold it")
     (manifest,) = entry.manifest
-    made = AuditVerdict(manifest, entry.log, entry.auditor, entry.digest, entry.outcome, entry.claimed, bytes(64))
+    made = AuditVerdict(
+        manifest=manifest,
+        log=entry.log,
+        auditor=entry.auditor,
+        digest=entry.digest,
+        outcome=entry.outcome,
+        claimed=entry.claimed,
+        signature=bytes(64),
+    )
     return made.signed(key)
 
 

@@ -9,6 +9,7 @@ A window that carries on an earlier one's coins thins its own columns by those.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
@@ -105,14 +106,21 @@ def check_thinning_entry(
     return thinning
 
 
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """What says which slots are hidden: the key under which that is proven, and the beacon that decided the coins."""
+
+    key: ThinningKey
+    throw: Throw
+
+
 def check_thinned(
     group: Group,
     key: Key,
-    thinning_key: ThinningKey,
+    coin: Coin,
     window: Entered,
     placed: Mapping[str, bytes],
     thinning: Thinning | None,
-    throw: Throw,
     evidence: Evidence,
     say: Recorder = quiet,
 ) -> Mapping[str, bytes]:
@@ -120,7 +128,6 @@ def check_thinned(
 
     Args:
         placed: the column commitments of the manifest, as step 4 found them.
-        throw: the beacon that decided the coins.
 
     Returns:
         The d column commitments of every shard of each tenant that records are made of, concatenated.
@@ -140,18 +147,18 @@ def check_thinned(
             pairs = zip(shard_columns(placed[one.tenant], *size), shard_columns(file.columns, *size), strict=True)
             statements = [
                 ThinningStatement(
-                    thinning_key=thinning_key.digest,
+                    thinning_key=coin.key.digest,
                     attestation_key=key.digest,
                     manifest=window.digest,
                     c_coin=manifest.coin.c_coin,
-                    context=coin_context(throw.manifest, throw.beacon, one.tenant, shard),
+                    context=coin_context(coin.throw.manifest, coin.throw.beacon, one.tenant, shard),
                     hidden=manifest.policy.hidden,
                     placed=before,
                     thinned=after,
                 )
                 for shard, (before, after) in enumerate(pairs)
             ]
-            verify_thinning(group, statements, thinning_key, key.scores, file)
+            verify_thinning(group, statements, coin.key, key.scores, file)
         columns[one.tenant] = file.columns
         say(**{f"thinned_columns[{one.tenant}]": one.columns_digest})
     say(hidden_of_256=manifest.policy.hidden)

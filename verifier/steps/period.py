@@ -151,7 +151,15 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (later if behind else outside if before else inside).append(one)
     thrown, thrown_before, thrown_later = _abandoned(log, window, auditor, entered, opened, minute)
-    return Period(start, tuple(inside), tuple(outside), thrown, thrown_before, tuple(later), thrown_later)
+    return Period(
+        start=start,
+        windows=tuple(inside),
+        left_out=tuple(outside),
+        abandoned=thrown,
+        abandoned_before=thrown_before,
+        later=tuple(later),
+        abandoned_later=thrown_later,
+    )
 
 
 def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
@@ -160,7 +168,15 @@ def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, acc
     carries = any(coin.thrown_by for coin in manifest.coins)
     tenants = tuple(one.tenant for one in manifest.tenants)
     return PeriodWindow(
-        manifest.window, index, manifest.policy, queries, manifest.digest(), known, coins, carries, tenants
+        window=manifest.window,
+        ledger_index=index,
+        policy=manifest.policy,
+        queries=queries,
+        manifest=manifest.digest(),
+        accounts=known,
+        coin_period=coins,
+        carries=carries,
+        tenants=tenants,
     )
 
 

@@ -140,7 +140,15 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes)
         ctx=one.record.signed.request.ctx(),
         t_commit=one.record.t_commit,
     )
-    return BatchItem(one.record, one.digest, one.tenant, statement, c_w, entry, one.version.number)
+    return BatchItem(
+        record=one.record,
+        record_digest=one.digest,
+        tenant=one.tenant,
+        statement=statement,
+        c_w=c_w,
+        entry=entry,
+        number=one.version.number,
+    )
 
 
 def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:

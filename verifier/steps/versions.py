@@ -18,10 +18,8 @@ from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import IndexFile, shard_columns, verify_columns
 from ragseal.kernel.emptied import EmptiedFile, EmptiedStatement, plain_entry, verify_emptied
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.thinning import ThinningKey
 from ragseal.kernel.versions import ANSWERING, IndexUpdate, UpdatedIndex, nameable, tick_at
 from ragseal.verifier.evidence.evidence import (
-    ASK_AGAIN,
     DELIVER_AGAIN,
     Evidence,
     Key,
@@ -30,7 +28,7 @@ from ragseal.verifier.evidence.evidence import (
     decoded,
     held,
 )
-from ragseal.verifier.steps.beacon import Throw
+from ragseal.verifier.steps.coins import Coin
 from ragseal.verifier.steps.lifespan import WindowSpan
 from ragseal.verifier.steps.log import LogView
 from ragseal.verifier.steps.manifest import Entered
@@ -139,17 +137,16 @@ def _check_update(window: Entered, life: WindowSpan, number: int, index: int, up
 def check_versions(
     group: Group,
     key: Key,
-    thinning_key: ThinningKey | None,
+    coin: Coin | None,
     window: Entered,
     versions: Versions,
-    throw: Throw | None,
     evidence: Evidence,
     say: Recorder = quiet,
 ) -> Mapping[bytes, bytes]:
     """Step 4, the files: every version's columns open over {Y_i, B} only, and slots that coins hide are empty in them.
 
     Args:
-        thinning_key, throw: where the claim has a coin: the key of the proofs, and the beacon that decided the coins.
+        coin: where the claim has one.
 
     Returns:
         The d column commitments of every shard of every version of an index by its digest, concatenated.
@@ -164,12 +161,10 @@ def check_versions(
             whose = f"version {update.number} of the index of tenant {line.tenant!r}: "
             data = evidence.version_file(window.digest, update.number, line.tenant)
             digest = update.index_digest(line.tenant)
-            if thinning_key is None:
+            if coin is None:
                 columns[digest] = _plain(group, key, window, line, data, whose)
-            elif throw is None:
-                raise Undecided("nothing says which beacon decided the coins", ASK_AGAIN)
             else:
-                columns[digest] = _emptied(group, key, thinning_key, window, update.number, line, throw, data, whose)
+                columns[digest] = _emptied(group, key, coin, window, update.number, line, data, whose)
         say(versions_checked=update.number)
     return columns
 
@@ -188,11 +183,10 @@ def _plain(group: Group, key: Key, window: Entered, line: UpdatedIndex, data: by
 def _emptied(
     group: Group,
     key: Key,
-    thinning_key: ThinningKey,
+    coin: Coin,
     window: Entered,
     number: int,
     line: UpdatedIndex,
-    throw: Throw,
     data: bytes,
     whose: str,
 ) -> bytes:
@@ -204,12 +198,12 @@ def _emptied(
     with held(whose, tenant=line.tenant):
         statements = [
             EmptiedStatement(
-                thinning_key=thinning_key.digest,
+                thinning_key=coin.key.digest,
                 attestation_key=key.digest,
                 manifest=window.digest,
                 number=number,
                 c_coin=manifest.coin.c_coin,
-                context=coin_context(throw.manifest, throw.beacon, line.tenant, shard),
+                context=coin_context(coin.throw.manifest, coin.throw.beacon, line.tenant, shard),
                 hidden=manifest.policy.hidden,
                 columns=columns,
             )
@@ -217,5 +211,5 @@ def _emptied(
                 shard_columns(file.columns, manifest.policy.dimension, manifest.policy.shards)
             )
         ]
-        verify_emptied(group, statements, thinning_key, key.scores, file)
+        verify_emptied(group, statements, coin.key, key.scores, file)
     return file.columns

@@ -17,6 +17,7 @@ from ragseal.client.adapters import Account
 from ragseal.client.adapters import account as accounts
 from ragseal.client.adapters.asking import Asking
 from ragseal.client.adapters.passages import Choice
+from ragseal.client.settings import Trust
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from tests.client.lag import check_lag
 from tests.client.test_asynchronous import hold
@@ -77,14 +78,16 @@ def test_every_setting_reaches_the_client(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(accounts, "Client", lambda *given, **more: seen.update(given=given, **more))
     FULL.client()
     assert seen.pop("given") == ("rag.example:7800", "accounts/alice", "example.org/rag+00+AA", None)
-    tls = seen.pop("tls")
+    calls = seen.pop("calls")
+    tls = calls.tls
     assert (str(tls.authority), str(tls.certificate), str(tls.key), tls.plain) == (
         "ca.pem", "own.pem", "own-key.pem", False,
     )  # fmt: skip
+    assert calls.timeout == 5.0
     assert seen == {
-        "ledger": "rag.example:7801", "provider_key": b"\x0a" * 32, "auditor_key": b"\x0b" * 32,
-        "witness_policy": Path("witnesses.txt"), "timeout": 5.0,
-    }  # fmt: skip
+        "ledger": "rag.example:7801",
+        "trust": Trust(provider_key=b"\x0a" * 32, auditor_key=b"\x0b" * 32, witness_policy=Path("witnesses.txt")),
+    }
 
 
 # --- one folder, many retrievers -------------------------------------------------------------------------------------

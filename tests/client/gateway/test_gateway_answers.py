@@ -20,6 +20,7 @@ from ragseal.kernel.errors import TransportError
 from ragseal.runtime.timer import Timer
 from tests.client.gateway.serving import gateway_of
 from tests.simulator.answered import QUESTION, AnsweringLive
+from tests.simulator.clients import client_of
 from tests.simulator.provider import TrigramEmbedder
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def test_a_gateway_s_limit_begins_when_an_answer_is_due(tmp_path: Path) -> None:
         return [[one.record.seq for one in results] for results in (await first, then)]
 
     try:
-        with Client(live.address, live.account(), live.log_key, TrigramEmbedder(), timeout=4.0) as client:
+        with client_of(live.address, live.account(), live.log_key, TrigramEmbedder(), timeout=4.0) as client:
             assert asyncio.run(run(client)) == [[0], [1]]
             spent = client.policy_seconds
             assert spent.begun == spent.ended == 12

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.embedder.endpoint import Endpoint, Patience
+from ragseal.embedder.endpoint import Endpoint, Patience, Pauses
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.runtime import health, http_client, rpc, tracing
 from ragseal.runtime.edges import proxy
@@ -195,7 +195,7 @@ async def test_witnesses_and_embedding_servers_are_called_straight(spy: Spy) -> 
     place = http_client.Place.parse("http://127.0.0.1:1/witness")
     with pytest.raises(TransportError, match=r"nothing listens on port 1 of 127.0.0.1"):
         await http_client.post(place, "/x", b"", seconds=5, most=100)
-    endpoint = Endpoint("http://localhost:1/v1", None, sleep=lambda _: None)
+    endpoint = Endpoint("http://localhost:1/v1", None, pauses=Pauses(lambda _: None))
     with pytest.raises(TransportError, match=r"cannot be reached \(nothing listens on port 1 of localhost"):
         endpoint.post("embeddings", b"{}", 100, Patience(5.0, 1, quotes=True))
     assert spy.heard == []

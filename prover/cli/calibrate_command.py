@@ -9,27 +9,20 @@ them and published tells about them.  :mod:`ragseal.prover.planning.false_alarms
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ragseal.embedder import DEFAULT, load_embedder, quantise
+from ragseal.embedder import DEFAULT
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.estimate import Embeddings
-from ragseal.prover.planning.calibration_queries import read_queries
+from ragseal.prover.planning.calibration_queries import embedded, read_queries
 from ragseal.prover.planning.false_alarms import Window, least_queries, report
 from ragseal.prover.planning.similarities import similarities
 from ragseal.runtime.terminal import JSON, progress_bars
 
 SHOWN = tuple(Fraction(i, 20) for i in range(6, 20))  #: thetas that the table shows
-
-
-def embedded(name: str, texts: list[str], progress: Callable[[int, int], None] | None = None) -> Embeddings:
-    """e of every query."""
-    return quantise(load_embedder(name).embed(texts, role="query", progress=progress))
 
 
 def _text(found: dict[str, Any]) -> str:
