@@ -38,10 +38,11 @@ from tests.claims import scene
 from tests.claims.scene import OPENS, ORIGIN, PLAIN, Log, auditor, classes, eleventh, key_of
 
 _KEYS = ("seconds", "program", "total_seconds")
-#: Digests, keys and signatures; the laws that there are.
+#: Digests, keys and signatures; the laws that there are; versions of programs.
 _NOT_THE_CLAIMS = re.compile(
     r"\b[0-9a-f]{8,}\b|[A-Za-z0-9+/]{40,}={0,2}|[0-9a-f]{10,}\u2026"
     r"|(?<=use a class with the law ).*|(?<=noise law must be one of )\([^)]*\)"
+    r"|(?<=ragseal-verifier )\d[\w.]*\d|(?<=\">programs</th><td class=\"mono\">)[^<]*"
 )
 
 

@@ -29,13 +29,13 @@ from ragseal.prover.commitment.policy_file import (
     policy_values,
     read_policy,
 )
-from tests.prover.test_policy_numbers import ANSWERS, NOW, TINY, read
+from tests.prover.test_policy_numbers import ANSWERS, GOOD, NOW, read
 
 DELIVERED = {"claim": "until-delivered", "unseen": 3, "estimate": "report"}
 
 
 def bound(shards: int = 1, **changes: Any) -> Policy:
-    values = {**TINY, **changes}
+    values = {**GOOD, **changes}
     cls = load_classes()[str(values["class"])]
     return read_policy(values, Binding(cls, bytes(32), 384, NOW, shards=shards), lambda policy, cls: Fraction(1))
 
