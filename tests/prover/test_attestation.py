@@ -26,6 +26,7 @@ from ragseal.kernel.errors import (
     UnprovableError,
 )
 from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
@@ -108,7 +109,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(mechanism.select(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
+            assert list(select_ranked(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
             assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
     play(scene, tmp_path / "p")
@@ -333,7 +334,7 @@ def test_a_request_that_cannot_be_proven_fails_alone(tmp_path: Path, monkeypatch
         real, compute = answer_secrets.answer_query, together._work
 
         def answer(*arguments: object) -> object:
-            if arguments[6] == crooked.embedding:
+            if arguments[5].embedding == crooked.embedding:
                 raise UnprovableError("more than R slots could win")
             return real(*arguments)  # type: ignore[arg-type]
 

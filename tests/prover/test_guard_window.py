@@ -30,7 +30,7 @@ from tests.simulator.provider import (
     window_on,
 )
 
-GUARD = {"guard": "returned", "guard_rho": "1/10"}
+GUARD = {"guard": "returned", "guard_rho": "1/10", "lo": 0.0, "hi": 0.99, "gain": 110}
 QUESTIONS = ("acme report number 3 about topic 8", "topic 5", "entirely unrelated words: zebra quartz")
 
 

@@ -44,7 +44,7 @@ def test_only_what_is_not_proven_is_proven_and_a_stop_loses_nothing(
     made: list[int] = []
 
     def counted(self: Proofs, *given: Any) -> Any:
-        found, seq = real(self, *given), given[2].record.seq
+        found, seq = real(self, *given), given[1].record.seq
         made.append(seq)
         if len(made) == 2:
             closed.server.serving.retiring.stop()
