@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -333,10 +334,10 @@ def test_a_request_that_cannot_be_proven_fails_alone(tmp_path: Path, monkeypatch
         together = serving.attestation._answer_secrets._together
         real, compute = answer_secrets.answer_query, together._work
 
-        def answer(*arguments: object) -> object:
+        def answer(*arguments: Any) -> object:
             if arguments[5].embedding == crooked.embedding:
                 raise UnprovableError("more than R slots could win")
-            return real(*arguments)  # type: ignore[arg-type]
+            return real(*arguments)
 
         def work(jobs: list[object]) -> object:
             groups.append(len(jobs))
