@@ -20,6 +20,7 @@ from ragseal.prover.workers.interface import StoppingError, UnreachedError
 from ragseal.prover.workers.ray_engine import RayWorkers
 from ragseal.prover.workers.sealed_rows import RowKey
 from ragseal.prover.workers.turns import Turns
+from tests.classes import TINY
 from tests.runtime.certificates import Authority
 from tests.workers.background import InBackground, until
 from tests.workers.scene import backend, stated
@@ -216,7 +217,7 @@ def test_a_node_without_its_keys_says_so_and_proves_once_it_has_them(cluster: Cl
         with moved(held):
             (cluster.keys / "aside").rename(cluster.here / "elsewhere")
             until(lambda: all(not one.keys for one in workers._matching.workers.values()))
-            with pytest.raises(UnreachedError, match="no node of the cluster holds the proving key tiny-"):
+            with pytest.raises(UnreachedError, match=f"no node of the cluster holds the proving key {TINY.name}-"):
                 workers.prove(WORK)
             assert "copy it" in workers.status().trouble
             (cluster.here / "elsewhere").rename(cluster.keys / "aside")
