@@ -31,6 +31,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, NO_VOCABULARY, Policy
 from ragseal.kernel.ranked_class import RankedClass
+from tests.simulator import policy as a_policy
 
 _found = load_classes()["ranked-tiny-one"]
 assert isinstance(_found, RankedClass)
@@ -217,35 +218,11 @@ def test_composed_is_never_above_pure_and_pure_alone_counts_beyond_its_reach() -
 
 
 def policy(**changes: object) -> Policy:
-    base = Policy(
-        class_name=CLS.name,
-        class_digest=class_digest(CLS),
-        table_digest=build_table(CLS.law).digest(),
-        dimension=24,
-        claim=ANSWERS,
-        hidden=0,
-        lo=0,
-        hi=20,
-        gain=4,
-        n_max=10,
-        k_max=2,
-        delta="1/1000000",
-        epsilon_account="9",
-        theta="9/10",
-        tau=10,
-        gate=False,
-        unit="slot",
-        chunks_max=1,
-        period_start=0,
-        opens=0,
-        closes=60,
-        version_every=0,
-        vocabulary=b"v" * 32,
-        words_max=2,
-        participations=5,
-        similarity=1,
-        answered_by=30,
-    )
+    base = a_policy(
+        class_name=CLS.name, class_digest=class_digest(CLS), table_digest=build_table(CLS.law).digest(), dimension=24,
+        claim=ANSWERS, lo=0, hi=20, gain=4, n_max=10, epsilon_account="9", tau=10, gate=False, period_start=0, opens=0,
+        closes=60, vocabulary=b"v" * 32, words_max=2, participations=5, similarity=1, answered_by=30,
+    )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

@@ -21,6 +21,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
+from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
 SMALL = CircuitClass("s", "geometric", 2304, 10, 36, 11, 18, 12, 11, Fraction(8091, 500), Fraction(5181, 10000))
@@ -31,29 +32,10 @@ THROWS = (b"throw %d" % number for number in itertools.count())
 
 
 def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
-    return Policy(
-        class_name=cls.name,
-        class_digest=b"",
-        table_digest=b"",
-        dimension=384,
-        claim=UNTIL_DELIVERED,
-        hidden=hidden,
-        lo=0,
-        hi=shift << cls.s,
-        gain=1,
-        n_max=25,
-        k_max=2,
-        delta="1/1000000",
-        epsilon_account="1",
-        theta="9/10",
-        tau=1,
-        gate=False,
-        unit="slot",
-        chunks_max=chunks,
-        period_start=0,
-        opens=0,
-        closes=1,
-    )
+    return a_policy(
+        class_name=cls.name, claim=UNTIL_DELIVERED, hidden=hidden, lo=0, hi=shift << cls.s, gain=1, n_max=25,
+        epsilon_account="1", gate=False, chunks_max=chunks, period_start=0, opens=0, closes=1,
+    )  # fmt: skip
 
 
 def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Spent:

@@ -22,8 +22,9 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.overflow import few_exceed_bound
 from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.kernel.ranked_class import RankedClass
+from tests.simulator import policy as a_policy
 
 ETA = Fraction(2, 1 << 45)
 DELTA = Fraction(1, 10**6)
@@ -124,28 +125,8 @@ def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
     cls = CLASSES["ranked-tiny-one"]
 
     def window(name: str, width: int) -> Spent:
-        policy = Policy(
-            class_name=cls.name,
-            class_digest=b"",
-            table_digest=b"",
-            dimension=384,
-            claim=UNTIL_DELIVERED,
-            hidden=13,
-            lo=0,
-            hi=width,
-            gain=1,
-            n_max=25,
-            k_max=2,
-            delta="1/1000000",
-            epsilon_account="1",
-            theta="9/10",
-            tau=1,
-            gate=False,
-            unit="slot",
-            chunks_max=1,
-            period_start=0,
-            opens=0,
-            closes=1,
+        policy = a_policy(
+            class_name=cls.name, claim=UNTIL_DELIVERED, hidden=13, lo=0, hi=width, gain=1, n_max=25, gate=False
         )
         return Spent(name, policy, cls, 500, name.encode())
 

@@ -10,10 +10,11 @@ import pytest
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import EVERY_LIST, Policy, check_policy
+from ragseal.kernel.policy import Policy, check_policy
 from ragseal.kernel.ranked_mechanism import clipped, digit
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.levels import ENOUGH, few_levels
+from tests.simulator import policy as a_policy
 
 CLASSES = load_classes()
 CLS = CLASSES["ranked-small-gaussian-10"]
@@ -21,29 +22,10 @@ LO, HI = 4839, 8065  # cosines 0.3 and 0.5
 
 
 def policy(cls: AttestationClass, gain: int) -> Policy:
-    return Policy(
-        class_name=cls.name,
-        class_digest=class_digest(cls),
-        table_digest=build_table(cls.law).digest(),
-        dimension=384,
-        claim=EVERY_LIST,
-        hidden=0,
-        lo=LO,
-        hi=HI,
-        gain=gain,
-        n_max=25,
-        k_max=2,
-        delta="1/1000000",
-        epsilon_account="3",
-        theta="9/10",
-        tau=1,
-        gate=True,
-        unit="slot",
-        chunks_max=1,
-        period_start=0,
-        opens=0,
-        closes=86_400,
-    )
+    return a_policy(
+        class_name=cls.name, class_digest=class_digest(cls), table_digest=build_table(cls.law).digest(), dimension=384,
+        lo=LO, hi=HI, gain=gain, n_max=25, epsilon_account="3", tau=1, period_start=0, opens=0, closes=86_400,
+    )  # fmt: skip
 
 
 def said(cls: AttestationClass, gain: int) -> str:
