@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from ragseal.accounting.answers import AnswersReport, answers_period
-from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
-from ragseal.accounting.claims.bound import FORMULA, Around, Bound, Report, Values, finite, number, right
+from ragseal.accounting.claims.bound import Around, Bound, Report, Values, best_guesses, finite, number, right
 from ragseal.accounting.claims.claim import Claim, rounded
-from ragseal.accounting.guess import STRONG
 from ragseal.accounting.rounding import per_cent, per_cent_number, upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import ANSWERS
@@ -159,19 +157,7 @@ class AnswersBound(Bound):
             f"the time with all answers of the period, texts included, and at most {per_cent(filtered)} if the "
             "provider keeps its word on how many answers a document takes part in"
         )
-        if self.epsilon > STRONG:
-            said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
-        return {
-            "account_per_cent": per_cent_number(right(account, delta)),
-            "coalition_per_cent": per_cent_number(plain),
-            "filtered_per_cent": per_cent_number(filtered),
-            "account_band": band_of(account).name,
-            "coalition_band": band_of(self.epsilon).name,
-            "coalition_accounts": None,
-            "even_odds_per_cent": 50.0,
-            "formula": FORMULA,
-            "sentence": said,
-        }
+        return best_guesses(account, delta, self, None, said, filtered_per_cent=per_cent_number(filtered))
 
     def foreseen(self) -> Values:
         return {

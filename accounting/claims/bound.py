@@ -14,9 +14,10 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.audit import EpsilonReport
-from ragseal.accounting.guess import best_guess
+from ragseal.accounting.bands import band_of
+from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.period import PeriodReport
-from ragseal.accounting.rounding import for_people
+from ragseal.accounting.rounding import for_people, per_cent_number
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import Policy
@@ -133,6 +134,32 @@ def finite(epsilon: float) -> float | str:
 def number(value: Any) -> str:
     """A bound for people."""
     return for_people(value, bound=True)
+
+
+def best_guesses(
+    account: float, delta: float, bound: Bound, accounts: int | None, said: str, **beside: float
+) -> Values:
+    """What :meth:`Bound.guess` says where an epsilon bounds the guess.
+
+    Args:
+        account: epsilon of what the policy advertises to one account.
+        accounts: of the coalition, as the report names it.
+        said: the guess in a sentence, to which a warning is added where the bound is a weak one.
+        beside: further numbers, by name, which stand behind the coalition's.
+    """
+    if bound.epsilon > STRONG:
+        said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
+    return {
+        "account_per_cent": per_cent_number(right(account, delta)),
+        "coalition_per_cent": per_cent_number(right(bound.epsilon, delta)),
+        **beside,
+        "account_band": band_of(account).name,
+        "coalition_band": band_of(bound.epsilon).name,
+        "coalition_accounts": accounts,
+        "even_odds_per_cent": 50.0,
+        "formula": FORMULA,
+        "sentence": said,
+    }
 
 
 def right(epsilon: float, delta: float) -> float:

@@ -13,14 +13,13 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.audit import FULL, ORDERED, EpsilonReport, ScorePolicy, epsilon_audit
-from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import (
-    FORMULA,
     Around,
     Bound,
     Report,
     Values,
+    best_guesses,
     finite,
     number,
     require_agreement,
@@ -31,7 +30,7 @@ from ragseal.accounting.claims.planned import Planned, Row, Wanted
 from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.period import PeriodReport, account_period, bound_so_far
 from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
-from ragseal.accounting.rounding import per_cent, per_cent_number, upward
+from ragseal.accounting.rounding import per_cent, upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass
@@ -140,18 +139,7 @@ class ListsBound(Bound):
             f"whoever guesses from even odds (50 %) what one slot holds is right at most {per_cent(together)} of the "
             f"time with {k_max} accounts over the period, {per_cent(alone)} with one account in this window"
         )
-        if self.epsilon > STRONG:
-            said += f"; above epsilon {STRONG:g} such a bound hardly protects anybody"
-        return {
-            "account_per_cent": per_cent_number(alone),
-            "coalition_per_cent": per_cent_number(together),
-            "account_band": band_of(account).name,
-            "coalition_band": band_of(self.epsilon).name,
-            "coalition_accounts": k_max,
-            "even_odds_per_cent": 50.0,
-            "formula": FORMULA,
-            "sentence": said,
-        }
+        return best_guesses(account, delta, self, k_max, said)
 
     def foreseen(self) -> Values:
         return {"epsilon": finite(self.epsilon), "coalition_queries": self.queries, "k_max": self.report.k_max}

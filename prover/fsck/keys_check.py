@@ -13,7 +13,7 @@ from pathlib import Path
 from ragseal.groth16.keys import ZKEY
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.base.check_report import Report
-from ragseal.prover.keys.sums import SUM
+from ragseal.prover.keys.sums import SUM, kept_sum
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.progress import Progress
 
@@ -34,7 +34,7 @@ def _check(folder: Path, report: Report, progress: Progress) -> None:
     if not (folder / ZKEY).exists():
         raise ConfigurationError(f"{ZKEY} is missing: {_GET_IT}")
     try:
-        kept = (folder / SUM).read_bytes()
+        kept = kept_sum(folder)
     except FileNotFoundError:
         report.notes.append(
             f"{folder} has no {SUM}, since a release before this one fetched the key: to have its every byte checked, "
@@ -51,5 +51,5 @@ def _check(folder: Path, report: Report, progress: Progress) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot read {ZKEY}: {why(error, folder / ZKEY)}") from error
     report.count("proving keys")
-    if kept.split() != [found.hexdigest().encode(), ZKEY.encode()]:
+    if kept != found.hexdigest():
         report.found(f"{folder / ZKEY} is not what was fetched, or {SUM} beside it changed: {_GET_IT}")

@@ -17,3 +17,12 @@ def keep_sum(folder: Path) -> None:
     with (folder / ZKEY).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     write_durably(folder / SUM, f"{digest}  {ZKEY}\n".encode())
+
+
+def kept_sum(folder: Path) -> str | None:
+    """The SHA-256 that is kept of a key, in hexadecimal; None: what stands there is no such line.
+
+    OSError: it is not there, or cannot be read.
+    """
+    words = (folder / SUM).read_bytes().split()
+    return words[0].decode("latin-1") if len(words) == 2 and words[1] == ZKEY.encode() else None

@@ -12,10 +12,12 @@ from ragseal.accounting.claims.planned import Planned, Wanted
 from ragseal.accounting.claims.until_delivered import ACCOUNTS as ACCOUNTS
 from ragseal.accounting.claims.until_delivered import RETURN as RETURN
 from ragseal.accounting.delivered import Delivered, largest_shift
+from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.claims import form_of
+from ragseal.kernel.classes import AttestationClass, usual_table
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 
 UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
 _BEYOND = 1e9  # as good as no limit of a return
@@ -47,6 +49,32 @@ class Budget:
     def queries(self) -> int:
         """That epsilon, or its delta, is spent on."""
         return self.planned.queries(self.n_max, self.k_max)
+
+    def draft(self, cls: AttestationClass, dimension: int, lo: int, hi: int, gain: int) -> Policy:
+        """A policy of this budget as a class checks it, by numbers that its times and its estimate do not enter."""
+        return Policy(
+            class_name=cls.name,
+            class_digest=class_digest(cls),
+            table_digest=usual_table(cls).digest(),
+            dimension=dimension,
+            claim=self.claim,
+            hidden=self.hidden,
+            lo=lo,
+            hi=hi,
+            gain=gain,
+            n_max=self.n_max,
+            k_max=self.k_max,
+            delta=str(self.delta),
+            epsilon_account="1",
+            theta="9/10",
+            tau=1,
+            gate=form_of(self.claim).counted,
+            unit="slot",
+            chunks_max=1,
+            period_start=0,
+            opens=0,
+            closes=1,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.delivered_words import hidden_in_words
 from ragseal.accounting.guess import presence_odds, times
 from ragseal.accounting.rounding import upward
-from ragseal.circuits.circuit import class_digest
-from ragseal.kernel.classes import AttestationClass, usual_table
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.policy import Policy, max_gain
+from ragseal.kernel.policy import max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, least_gain
 from ragseal.prover.planning.candidates import Window
@@ -62,7 +61,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     if isinstance(cls, LotteryClass):
         window = up_to_one(window)
     least = least_gain(cls, window.lo, window.hi)
-    most = max_gain(_policy(cls, dimension, window, least), cls)
+    most = max_gain(BUDGET.draft(cls, dimension, window.lo, window.hi, least), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
     gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
@@ -74,7 +73,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
             f"class {cls.name!r} has no gain with a finite return in {window.cosines}: make the provider with another "
             "class"
         )
-    policy = _policy(cls, dimension, window, gain)
+    policy = BUDGET.draft(cls, dimension, window.lo, window.hi, gain)
     middle = (window.lo + window.hi) // 2
     return Default(
         cls=cls,
@@ -84,33 +83,6 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
         at_hi=at(policy, cls, window.hi),
         at_middle=at(policy, cls, middle),
         delivered=found,
-    )
-
-
-def _policy(cls: AttestationClass, dimension: int, window: Window, gain: int) -> Policy:
-    table = usual_table(cls).digest()
-    return Policy(
-        class_name=cls.name,
-        class_digest=class_digest(cls),
-        table_digest=table,
-        dimension=dimension,
-        claim=BUDGET.claim,
-        hidden=BUDGET.hidden,
-        lo=window.lo,
-        hi=window.hi,
-        gain=gain,
-        n_max=N_MAX,
-        k_max=K_MAX,
-        delta=str(DELTA),
-        epsilon_account="1",
-        theta="9/10",
-        tau=1,
-        gate=False,
-        unit="slot",
-        chunks_max=1,
-        period_start=0,
-        opens=0,
-        closes=1,
     )
 
 

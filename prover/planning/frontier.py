@@ -17,8 +17,7 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import noise
-from ragseal.kernel.claims import form_of
-from ragseal.kernel.classes import AttestationClass, usual_table
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import kind_of, scale_of
 from ragseal.kernel.params import ONE_SIDED
@@ -172,30 +171,7 @@ class Planner:
 
     def _policy(self, one: Candidate) -> Policy:
         """As a class checks it, which does not depend on how many of its prizes there are."""
-        cls, budget = one.cls, one.budget
-        return Policy(
-            class_name=cls.name,
-            class_digest=class_digest(cls),
-            table_digest=usual_table(cls).digest(),
-            dimension=self.dimension,
-            claim=budget.claim,
-            hidden=budget.hidden,
-            lo=one.window.lo,
-            hi=one.window.hi,
-            gain=one.gain,
-            n_max=budget.n_max,
-            k_max=budget.k_max,
-            delta=str(budget.delta),
-            epsilon_account="1",
-            theta="9/10",
-            tau=1,
-            gate=form_of(budget.claim).counted,
-            unit="slot",
-            chunks_max=1,
-            period_start=0,
-            opens=0,
-            closes=1,
-        )
+        return one.budget.draft(one.cls, self.dimension, one.window.lo, one.window.hi, one.gain)
 
     # --- quality ---
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -212,44 +212,21 @@ def judge(
     prediction = predict(policy, cls, scores, certified, trials, group, alpha, slots)
     low, high = roc.interval(alpha)
     wrong = violations(certified, bounds, roc, alpha)
+    finding = partial(Finding, roc=roc, interval=(low, high), bounds=bounds, certified=certified, prediction=prediction)
     if wrong:
-        return Finding(
-            roc=roc,
-            interval=(low, high),
-            bounds=bounds,
-            certified=certified,
-            prediction=prediction,
-            verdict=VIOLATION,
-            reasons=tuple(wrong),
-        )
+        return finding(verdict=VIOLATION, reasons=tuple(wrong))
     if high < prediction.auc and _beyond_chance(inside, outside, prediction, alpha):
         why = (
             f"the AUC is at most {high:.4g}, an honest mechanism shows {prediction.auc:.4g} if nothing but the planted "
             "pair is in the two tenants: more noise than committed, or more documents"
         )
-        return Finding(
-            roc=roc,
-            interval=(low, high),
-            bounds=bounds,
-            certified=certified,
-            prediction=prediction,
-            verdict=OVER_NOISE,
-            reasons=(why,),
-        )
+        return finding(verdict=OVER_NOISE, reasons=(why,))
     power = (
         f"noise too small by a factor of {prediction.noticed_from:g} would most likely have been noticed"
         if prediction.noticed_from
         else "so few queries would not notice any cheating: ask more often, or use a policy with more noise"
     )
-    return Finding(
-        roc=roc,
-        interval=(low, high),
-        bounds=bounds,
-        certified=certified,
-        prediction=prediction,
-        verdict=CONSISTENT,
-        reasons=(power,),
-    )
+    return finding(verdict=CONSISTENT, reasons=(power,))
 
 
 def _beyond_chance(inside: Sequence[bool], outside: Sequence[bool], prediction: Prediction, alpha: float) -> bool:
