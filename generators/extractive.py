@@ -15,8 +15,9 @@ from ragseal.kernel.errors import ConfigurationError
 MAX_SENTENCE = 1000  #: characters; longer ones are cut into pieces of that length at a space
 MAX_SENTENCES = 4096  #: of one call; what comes behind them is not read
 
-#: A sentence ends with its mark, a space and something that may begin one; a line ends it too.
-_END = re.compile(r"""(?:(?<=[.!?])|(?<=[.!?]["')\]]))\s+(?=["'(\[]?[^\W_a-z])|\s*\n\s*""")
+#: A sentence ends with its mark, a space and something that may begin one; a line ends it too.  Blanks are tried from
+#: their first one on only: a run of them is no more work than as many letters.
+_END = re.compile(r"""(?:(?<=[.!?])|(?<=[.!?]["')\]]))\s+(?=["'(\[]?[^\W_a-z])|(?<!\s)\s*\n\s*""")
 
 
 class ExtractiveGenerator:

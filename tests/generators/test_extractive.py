@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -92,3 +93,10 @@ def test_an_answer_rests_on_its_own_call_alone(embedder: Embedder) -> None:
 def test_sentences(text: str, sentences: list[str]) -> None:
     assert sentences_of(text) == sentences
     assert all(0 < len(sentence) <= MAX_SENTENCE for sentence in sentences_of(text))
+
+
+def test_a_text_of_blanks_takes_no_longer_than_another() -> None:
+    """Else one document could hold up the answers of which others are part."""
+    began = time.process_time()
+    assert sentences_of("one" + 100_000 * " " + "two") == ["one", "two"]
+    assert time.process_time() - began < 1
