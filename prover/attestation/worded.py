@@ -37,6 +37,8 @@ from ragseal.prover.storage.state import State
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.threads import most_threads
 
+READING = 5.0  #: seconds: an index is ready at a multiple of them, or of the policy's, if those are fewer
+
 log = logging.getLogger("ragseal.provider")
 
 
@@ -66,7 +68,8 @@ class WordedSecrets:
         self._participations = Participations(state, tools.draw)
         self._lanes = Lanes(tools.timer)
         self._places: asyncio.Semaphore | None = None
-        self._reading = asyncio.Lock()
+        self._reader = asyncio.Lock()
+        self._readings: dict[bytes, asyncio.Task[None]] = {}  #: of indices that are being read, by their digests
         self.missed = Missed(tools.clock)
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
@@ -124,11 +127,28 @@ class WordedSecrets:
             raise
         return kept
 
-    async def read(self, version: Version) -> None:
-        """Make an index ready for the generator of sentences, before a request's own time: it takes all texts."""
-        if isinstance(self._tools.generator, SentenceGenerator):
-            async with self._reading:
+    async def read(self, job: AnswerJob, came: float) -> None:
+        """Wait until the index is ready for the generator of sentences, which takes all its texts.
+
+        How long that takes tells of documents.  So what comes meanwhile goes on when the first such request does, at a
+        multiple of READING behind the instant ``came`` of the timer.  SPEC A.14.7.5.
+        """
+        if not isinstance(self._tools.generator, SentenceGenerator):
+            return
+        digest, step = job.message.request.index_digest, min(READING, job.opened.policy.answered_by)
+        while digest in self._readings or "sentences" not in vars(job.version):
+            if digest not in self._readings:
+                self._readings[digest] = asyncio.create_task(self._read(digest, job.version, came, step))
+            await asyncio.shield(self._readings[digest])
+
+    async def _read(self, digest: bytes, version: Version, came: float, step: float) -> None:
+        timer = self._tools.timer
+        try:
+            async with self._reader:
                 await asyncio.to_thread(lambda: version.sentences)
+        finally:
+            await timer.until(came + ((timer.now() - came) // step + 1) * step)
+            del self._readings[digest]
 
     async def _votes(
         self, voting: Voting, version: Version, part: TakingPart, at: Schedule, began: float

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +128,62 @@ def test_reading_an_index_takes_none_of_a_request_s_time(tmp_path: Path, monkeyp
     [found] = answered(tmp_path / "p", [MINE], instants.timer)
     assert found is not None
     assert found["copper"]
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(0.1, 1), (1.9, 1), (2.1, 2)])
+def test_how_long_an_index_is_read_moves_no_instant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int
+) -> None:
+    """Reading takes longer with longer texts, and whose request is the first over a version sees when it is answered."""
+    instants, real = Instants(), Sentences.__init__
+
+    def slow(self: Sentences, texts: Iterable[str], most: int = MAX_READ) -> None:
+        instants.now += seconds if most == MAX_READ else 0
+        real(self, texts, most)
+
+    monkeypatch.setattr(Sentences, "__init__", slow)
+    assert answered(tmp_path / "p", [MINE], instants.timer) != [None]
+    assert instants.now == pytest.approx(steps * BY + BY)
+
+
+def test_who_asks_while_an_index_is_read_goes_on_with_the_first(tmp_path: Path) -> None:
+    """Else the second one would see when reading was over."""
+    now, begun = [0.0], []
+
+    class Read:
+        @cached_property
+        def sentences(self) -> int:
+            now[0] += 0.3
+            return 1
+
+    async def run() -> list[float]:
+        let_go = asyncio.Event()
+
+        async def pause(seconds: float) -> None:
+            await let_go.wait()
+            now[0] += seconds
+
+        timer, version = Timer(lambda: now[0], pause), Read()
+        job: Any = SimpleNamespace(
+            opened=SimpleNamespace(policy=answers_policy(answered_by=BY)),
+            version=version,
+            message=SimpleNamespace(request=SimpleNamespace(index_digest=b"i")),
+        )
+        async with serving_on(answering_provider(tmp_path / "p", timer=timer)) as serving:
+
+            async def one(came: float) -> None:
+                await serving.attestation.worded.read(job, came)
+                begun.append(now[0])
+
+            first = asyncio.create_task(one(0.0))
+            while "sentences" not in vars(version):
+                await asyncio.sleep(0.001)
+            second = asyncio.create_task(one(0.3))
+            await asyncio.sleep(0.1)
+            assert begun == []
+            let_go.set()
+            await asyncio.gather(first, second)
+            await one(now[0])  # it is read: nobody waits any more
+        return begun
+
+    assert asyncio.run(run()) == [pytest.approx(BY)] * 3
