@@ -347,7 +347,7 @@ def test_a_stop_waits_for_what_was_admitted_and_begins_nothing_more(
     monkeypatch.setattr(worded, "most_threads", lambda: (1, "a test"))
 
     async def run() -> None:
-        async with answering_on(tmp_path / "p", timer=Timer(), answered_by=3) as serving:
+        async with answering_on(tmp_path / "p", None, Counted(), Timer(), answered_by=3) as serving:
             asked = [asyncio.create_task(Asker(name, serving).ask(QUESTION)) for name in ("alice", "bob", "carol")]
             await asyncio.sleep(1)
             began = time.monotonic()

@@ -134,7 +134,7 @@ def test_reading_an_index_takes_none_of_a_request_s_time(tmp_path: Path, monkeyp
 def test_how_long_an_index_is_read_moves_no_instant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int
 ) -> None:
-    """Reading takes longer with longer texts, and whose request is the first over a version sees when it is answered."""
+    """Reading takes longer with longer texts, and the first account over a version sees when its answer comes."""
     instants, real = Instants(), Sentences.__init__
 
     def slow(self: Sentences, texts: Iterable[str], most: int = MAX_READ) -> None:
