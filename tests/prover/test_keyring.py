@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import struct
 import threading
@@ -346,6 +347,22 @@ def test_fsck_notices_every_byte_of_a_proving_key(sender: Sender, ring: Attestat
     assert "a release before this one" in examined().notes[0]
     held.zkey.unlink()
     assert "proving_key.zkey is missing" in examined().findings[0]
+
+
+@pytest.mark.parametrize("name", ["proving_key.zkey", "proving_key.sha256"])
+def test_fsck_waits_for_no_pipe_in_a_key_s_place(ring: AttestationKeys, name: str) -> None:
+    folder = ring.directory / f"{ring.cls.name}-0"
+    folder.mkdir()
+    for one in ("proving_key.zkey", "proving_key.sha256"):
+        (folder / one).write_bytes(b"x")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    report = Report()
+    looking = threading.Thread(target=check_keys, args=(ring.directory, report, lambda *_: None), daemon=True)
+    looking.start()
+    looking.join(10)
+    assert not looking.is_alive()
+    assert f"{name} is no regular file" in report.findings[0]
 
 
 def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:
