@@ -51,10 +51,11 @@ class _Lines:
 
 
 def _id_of(line: str) -> str | int | None:
-    """Whose answer an error is; None where the line does not tell."""
+    """Whose answer an error is; None where the line does not tell, or what it tells cannot be sent back."""
     try:
         found = json.loads(line)
+        known = found.get("id") if isinstance(found, dict) else None
+        str(known).encode()  # a lone surrogate would end the server
     except (ValueError, RecursionError):
         return None
-    known = found.get("id") if isinstance(found, dict) else None
     return known if isinstance(known, str) or type(known) is int else None

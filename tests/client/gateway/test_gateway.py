@@ -316,6 +316,8 @@ def test_a_member_that_occurs_twice_on_standard_input_spends_nothing(tmp_path: P
         assert (number, "nothing was asked" in said) == (3, True), said
         number, said = refusal("no JSON")
         assert (number, "not JSON" in said) == (None, True), said
+        number, said = refusal('{"id": "\\ud800", "x": 1, "x": 2}')  # no answer can bear this name
+        assert (number, "'x' occurs twice" in said) == (None, True), said
         print(call(4, '{"query": "json"}'), file=stdin, flush=True)
         found = json.loads(stdout.readline())["result"]["structuredContent"]
         assert found["answers"][0]["seq"] == 0, "the first record of the window"
