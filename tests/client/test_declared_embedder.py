@@ -122,13 +122,18 @@ def test_an_answer_is_given_though_nothing_can_rank_it(running: Live, server: Em
 
     def only_queries(texts: Any, *, role: Any = "document", **more: Any) -> Any:
         server.away = role == "document"
-        return real(texts, role=role, **more)
+        try:
+            return real(texts, role=role, **more)
+        finally:
+            server.away = False
 
     model.embed = only_queries  # type: ignore[method-assign]
     with client(running, model) as asking:
-        result = asking.ask("acme report number 3 about topic 8")
-    assert result.opened
-    assert result.ranked is None
+        # The noise may choose empty places alone, about one time in five: then nothing had to be ranked.
+        results = [asking.ask(f"acme report number 3 about topic {topic}") for topic in range(6)]
+    ranked_by = [result.ranked for result in results if result.opened]
+    assert ranked_by
+    assert set(ranked_by) == {None}
 
 
 def test_a_server_that_is_away_is_not_asked_once_for_each_query(server: EmbeddingServer) -> None:
