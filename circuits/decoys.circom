@@ -209,7 +209,6 @@ template Decoys(N, J, room, L, u, W, c, chunks, most) {
         length += used[e];
         decoys += drawn[e];
     }
-    used[room - 1] * (used[room - 1] - 1) === 0;
     ranges += elementTotal.out;
     count === length;
     over * (count - decoys) === 0;

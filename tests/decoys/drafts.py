@@ -11,16 +11,17 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from ragseal.circuits.decoys import compiled_decoys
 from ragseal.kernel import mechanism, statement
-from ragseal.kernel.decoys.decoys_class import DecoysClass
+from ragseal.kernel.decoys.decoys_class import TAG_LIST, DecoysClass
 from ragseal.kernel.decoys.law import elements_of
 from ragseal.kernel.decoys.statement import DecoysLayout, DecoysStatement, list_commitment, slot_wires
 from ragseal.kernel.decoys.table import DrawTable, build_table
+from ragseal.kernel.poseidon import poseidon
 from ragseal.kernel.statement import Returned
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.rules import assert_only_rule
@@ -267,16 +268,28 @@ class Draft:
         return [v % P for v in x], z if self.cls.chunks == 2 else []
 
     def statement(self, h: int) -> DecoysStatement:
+        one = self.shards[h]
         made = list_commitment(self.cls, self.salt, self.returned(h))
+        if one.packed is not None or one.length is not None:
+            packed = one.packed or [x.packed for x in self.returned(h)]
+            made = self.hashed(packed, sum(e.used for e in one.elements) if one.length is None else one.length)
         c_seed = statement.seed_commitment(self.seed)
         return DecoysStatement(c_seed, self.beacon, self.ctx, self.lo, self.K, made, h, self.rows)
+
+    def hashed(self, packed: Sequence[int], length: int) -> int:
+        """A commitment to what is no list; of classes whose lists are one hash."""
+        per, width = self.cls.ids_per_element, self.cls.L + 1
+        padded = [*packed, *[0] * (self.cls.room - len(packed))]
+        parts = [padded[at : at + per] for at in range(0, self.cls.room, per)]
+        return poseidon(TAG_LIST, self.salt, length, *(sum(x << (width * j) for j, x in enumerate(p)) for p in parts))
 
     def inputs(self, h: int = 0) -> dict[int, int]:
         """Values of the circuit's input wires: public, then s_hi, s_lo, t_salt."""
         layout, (x, z) = DecoysLayout(self.cls), self.wires(h)
         hints = self.hints(h)
         assert layout.size == len(hints)
-        count = sum(e.used for e in self.shards[h].elements)
+        one = self.shards[h]
+        count = sum(e.used for e in one.elements) if one.length is None else one.length
         shared = [self.threshold, self.last, self.short, self.over, self.total]
         clear = [*self.statement(h).clear(), self.alpha, self.beta]
         public = [*clear, self.blind, *x, *z, *hints[len(z) :], count, *shared]
@@ -336,29 +349,51 @@ def scores(rng: random.Random, cls: DecoysClass, shards: int = 1, share: float =
     return [[rng.choice(values) if rng.random() < share else 0 for _ in range(cls.N)] for _ in range(shards)]
 
 
-def requests(setting: Setting, K: int = 5, shards: int = 1, share: float = 0.4, **how: int) -> Iterator[Draft]:
-    """Honest drafts, one after the other."""
-    for number in range(500):
-        yield setting.honest(number, scores(random.Random(number), setting.cls, shards, share), K, **how)
+Marks = Sequence[dict[int, int]]  #: of every shard, scores of slots; all others have 0
 
 
-Forge = Callable[[Draft], tuple[int, set[int], set[int]] | None]
-
-
-def refuse(setting: Setting, forge: Forge, **how: int) -> Draft:
-    """The first request that a forgery is for: honest before, refused after, and accepted without the one rule.
-
-    ``forge`` edits a draft and returns the shard whose proof is forged, the rows of the rule, and wires that are 0
-    then; None: another request is needed.
-    """
-    for d in requests(setting, **how):
-        found = forge(d)
-        if found is None:
+def scenes(setting: Setting, marks: Marks, results: int, rate: int = 2 << 16, least: int = 1) -> Iterator[Draft]:
+    """Honest drafts in which no marked slot is drawn, ``least`` others are in each shard, and K leaves room for results."""
+    N = setting.cls.N
+    y = [[own.get(i, 0) for i in range(N)] for own in marks]
+    marked = {h * N + i for h, own in enumerate(marks) for i in own}
+    for number in range(2000):
+        d = setting.honest(number, y, 1, rate)
+        if d.drawn & marked or any(len({i for i in own if i < N}) < least for own in d.ids):
             continue
-        shard, rows, zero = found
-        for h in range(len(d.shards)):
-            if h != shard:
-                assert setting.accepts(d, h), "another shard's proof is refused, too"
-        assert_only_rule(setting, d.inputs(shard), rows, zero)
-        return d
-    raise AssertionError("no request is one for this forgery")
+        d.K = len(d.drawn) + results
+        if any(len(set(own)) + results > setting.cls.room for own in d.ids):
+            continue
+        d.choose()
+        yield d
+
+
+def scene(setting: Setting, marks: Marks, results: int, rate: int = 2 << 16, least: int = 1) -> Draft:
+    """The first of them, whose proofs are accepted."""
+    d = next(scenes(setting, marks, results, rate, least))
+    assert all(setting.accepts(d, h) for h in range(len(d.shards)))
+    return d
+
+
+Rule = tuple[set[int], set[int]]  #: rows, and wires that are 0 without them
+
+
+def refused(setting: Setting, d: Draft, rule: Rule, h: int = 0) -> None:
+    """One shard's proof is refused, by one rule; those of all others are accepted."""
+    for other in range(len(d.shards)):
+        assert other == h or setting.accepts(d, other), "another shard's proof is refused, too"
+    assert_only_rule(setting, d.inputs(h), *rule)
+
+
+def row_over(r1cs: R1cs, *names: str) -> Rule:
+    """The row in which exactly these wires are, beside the constant."""
+    wires = {r1cs.wire_of[name] for name in names}
+    near = set.intersection(*(set(r1cs.rows_of[w]) for w in wires))
+    rows = {i for i in near if {w for form in r1cs.rows[i] for w, _ in form} - {0} == wires}
+    assert len(rows) == 1, (names, rows)
+    return rows, set()
+
+
+def both(*rules: Rule) -> Rule:
+    """Rows of one rule in several places."""
+    return set().union(*(rows for rows, _ in rules)), set().union(*(zero for _, zero in rules))

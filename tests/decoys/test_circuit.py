@@ -100,7 +100,7 @@ def test_scores_at_the_class_s_limits_are_accepted_and_beyond_refused(setting: S
 
 
 def test_changing_any_public_input_is_rejected() -> None:
-    """Every clear input and shared one, a sample of every hint group and of slots, one at a time, all else recomputed."""
+    """Every clear input and shared one, a sample of hints and slots, one at a time, all else recomputed."""
     setting, rng = Setting(TINY), random.Random(5)
     drafts = (setting.honest(n, scores(random.Random(n), TINY, 2, 0.1), 9) for n in range(500))
     # The last result is not the shard's only one, scores more than lo + 1, and something was drawn here.
