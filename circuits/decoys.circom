@@ -62,6 +62,7 @@ template Decoys(N, J, room, L, u, W, c, chunks, most) {
     signal input distance[room];
     signal input behind[room];
     signal input hits[room];
+    signal input inverse[room];
     signal input drawn[room];
     signal input flag[room];
     signal input winLow[room][chunks - 1];
@@ -195,6 +196,7 @@ template Decoys(N, J, room, L, u, W, c, chunks, most) {
         if (e == 0) { element[e].before <== 0; } else { element[e].before <== behind[e - 1]; }
         element[e].after <== behind[e];
         element[e].hits <== hits[e];
+        element[e].inverse <== inverse[e];
         element[e].drawn <== drawn[e];
         element[e].flag <== flag[e];
         element[e].winLow <== winLow[e];

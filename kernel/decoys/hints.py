@@ -17,6 +17,7 @@ from ragseal.kernel.decoys.law import Draws, Selection
 from ragseal.kernel.decoys.statement import HIGH, DecoysLayout
 from ragseal.kernel.decoys.table import DrawTable
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.params import R
 from ragseal.kernel.statement import Returned, canonical_limit
 
 
@@ -154,7 +155,7 @@ class _Hints:
             distance = entry - 1 + before - score
             for name, value in {
                 "used": used, "id": slot, "distance": distance, "behind": after, "hits": count,
-                "drawn": int(count > 0), "flag": flag,
+                "inverse": pow(count, -1, R) if count else 0, "drawn": int(count > 0), "flag": flag,
             }.items():  # fmt: skip
                 self.put(name, [value])
             self.put("winLow", ch.low(-1 - distance if used and not count else 0, cls.chunks))

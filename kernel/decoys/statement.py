@@ -22,7 +22,7 @@ void, voidLow       bit: a draw is no slot; lower chunks of what it exceeds the 
 used, id, idLow     bit: an element is one; its slot, increasing; lower chunks of the distance to the next
 distance            X of an element's slot
 behind              b behind an element
-hits, drawn         how often its slot was drawn; bit: it was
+hits, inverse, drawn        how often its slot was drawn; the inverse of that, or 0 of 0; bit: it was
 flag                bit: y > lo
 winLow, flagLow     lower chunks of -1 - X of what was not drawn, and of y - lo - 1 or lo - y
 past, pastLow       bit: i* lies before the shard; lower chunks of its distance to the shard's first id
@@ -64,7 +64,8 @@ class DecoysLayout(HintLayout):
             ("uniformLow", (cls.uniform_chunks - 1,)), ("uniformHigh", (cls.uniform_chunks - 1,)),
             ("void", (voids,)), ("voidLow", (voids, ids)),
             ("used", (room,)), ("id", (room,)), ("idLow", (room - 1, ids)),
-            ("distance", (room,)), ("behind", (room,)), ("hits", (room,)), ("drawn", (room,)), ("flag", (room,)),
+            ("distance", (room,)), ("behind", (room,)), ("hits", (room,)),
+            ("inverse", (room,)), ("drawn", (room,)), ("flag", (room,)),
             ("winLow", (room, cls.chunks - 1)), ("flagLow", (room, cls.chunks - 1)),
             ("past", (1,)), ("pastLow", (cls.whole_chunks - 1,)),
             ("thresholdLow", (cls.chunks - 1,)), ("totalLow", (cls.total_chunks - 1,)),

@@ -54,6 +54,7 @@ class Element:
     hits: int = 0
     drawn: int = 0
     flag: int = 0
+    inverse: int | None = None  #: of hits, where it is another number
 
 
 @dataclass
@@ -180,6 +181,11 @@ class Draft:
         h, i = divmod(one, self.cls.N)
         return next(e for e in self.shards[h].elements if e.slot == i and e.used)
 
+    def inverse(self, e: Element) -> int:
+        if e.inverse is not None:
+            return e.inverse
+        return pow(e.hits, -1, P) if e.hits % P else 0
+
     def returned(self, h: int) -> list[Returned]:
         one = self.shards[h]
         return one.stated or [Returned(e.slot, bool(e.flag)) for e in one.elements if e.used]
@@ -241,7 +247,8 @@ class Draft:
         for e in one.elements:
             y = entry - 1 - e.x + before
             for name, value in {
-                "used": e.used, "id": e.slot, "distance": e.x, "behind": e.after, "hits": e.hits, "drawn": e.drawn,
+                "used": e.used, "id": e.slot, "distance": e.x, "behind": e.after, "hits": e.hits,
+                "inverse": self.inverse(e), "drawn": e.drawn,
                 "flag": e.flag,
             }.items():  # fmt: skip
                 put(name, [value])
@@ -353,7 +360,7 @@ Marks = Sequence[dict[int, int]]  #: of every shard, scores of slots; all others
 
 
 def scenes(setting: Setting, marks: Marks, results: int, rate: int = 2 << 16, least: int = 1) -> Iterator[Draft]:
-    """Honest drafts in which no marked slot is drawn, ``least`` others are in each shard, and K leaves room for results."""
+    """Honest drafts: no marked slot is drawn, ``least`` others in each shard are, and K leaves room for results."""
     N = setting.cls.N
     y = [[own.get(i, 0) for i in range(N)] for own in marks]
     marked = {h * N + i for h, own in enumerate(marks) for i in own}

@@ -6,7 +6,8 @@ include "logup.circom";
 // One returned id: the slot that it is, whether it was drawn, its flag.
 //
 // used: it is one. id, distance: its slot and the slot's X, as the slot has them. before, after: bits, whether the elements
-// before it, and it, have passed the last winner. hits: how often it was drawn. drawn: whether it was.
+// before it, and it, have passed the last winner. hits: how often it was drawn. drawn: whether it was. inverse: of
+// hits, any number where that is 0.
 // shard: its number. last: the last winner's id in the whole index. floor: lo. winLow, flagLow: lower chunks.
 template Element(N, chunks, c) {
     signal input alpha;
@@ -23,6 +24,7 @@ template Element(N, chunks, c) {
     signal input before;
     signal input after;
     signal input hits;
+    signal input inverse;
     signal input drawn;
     signal input flag;
     signal input winLow[chunks - 1];
@@ -43,10 +45,8 @@ template Element(N, chunks, c) {
     (after - before) * (N * shard + id - last) === 0;
 
     // drawn = [hits != 0], and what was drawn is used.
-    signal fInverse;
     hits * (1 - drawn) === 0;
-    fInverse <-- 1 / hits;
-    fInverse * hits === drawn;
+    inverse * hits === drawn;
     drawn * (1 - used) === 0;
     fHits <-- hits / (alpha - id);
     fHits * (alpha - id) === hits;
