@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ragseal.circuits.build import DEFAULT_CACHE, Progress, cached, header
 from ragseal.circuits.circuit import HERE, Circuit, hash_parts, library_integrity, read_source
-from ragseal.kernel.decoys.decoys_class import DECOYS, DecoysClass
+from ragseal.circuits.search import Rows, _increasing, _permute, _poseidon, _total
+from ragseal.kernel.decoys.decoys_class import DECOYS, HASH_INPUTS, DecoysClass
 from ragseal.kernel.decoys.statement import CLEAR_NAMES, SHARED, DecoysLayout
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.params import ELEMENTS_PER_BLOCK
 
 CLASS_TAG = b"ragseal.decoys-class.v1"
 _LIBRARY = ("constants.circom", "poseidon.circom", "logup.circom", "ranges.circom", "secret.circom")
@@ -67,3 +69,29 @@ def compiled_decoys(cls: DecoysClass, cache: Path = DEFAULT_CACHE, progress: Pro
     if public != circuit.public:
         raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {circuit.public}")
     return r1cs
+
+
+def count_rows(cls: DecoysClass) -> Rows:
+    """Constraints and public inputs of a class's circuit; scaling rows are those of slots."""
+    layout, nl = DecoysLayout(cls), cls.id_chunks
+    draws, room = cls.draws, cls.room
+    secrets = _poseidon(2) + _poseidon(4) + 3 + 3  # seed and key; first S-boxes of key and shard
+    output = cls.per_element * (nl + (cls.L % cls.c != 0)) + cls.filler + 2 * cls.top
+    own = [min(ELEMENTS_PER_BLOCK, cls.elements - at) for at in range(0, cls.elements, ELEMENTS_PER_BLOCK)]
+    blocks = sum(_permute(17) + count * output + _total(count * output) for count in own)
+    number = 3 * draws + 2 + 2 * cls.uniform_chunks + 1  # steps, two products each; look-ups and their sum
+    each = draws + _total(draws)
+    if not cls.full:  # bit, what it exceeds N by, whether it is a slot; look-ups, and their sum if there are several
+        each += draws * (3 + nl + (nl > 1)) + _total(draws)
+    limits = 1 + 1 + 2 + 3 + cls.whole_chunks + cls.chunks + cls.total_chunks + 1
+    slots = cls.N * cls.chunks + _total(cls.N * cls.chunks)
+    element = 3 + 2 + 5 + 2 + 1 + 2 * cls.chunks + 1  # slot; step; draw; folds and flag; what is hashed; look-ups
+    elements = room * (element + 1) + 3 * _total(room) + _increasing(room - 1, nl)
+    packed, hashes = cls.packed_elements, 0
+    first = min(packed, HASH_INPUTS - 2)
+    links = [2 + first, *(1 + min(HASH_INPUTS - 1, packed - at) for at in range(first, packed, HASH_INPUTS - 1))]
+    hashes = sum(_poseidon(inputs) for inputs in links) + packed - (room % cls.ids_per_element == 1)
+    closing = 2 + 2 * (cls.chunks - 1) + 2 + 2  # powers of beta; the elements' high chunks; length, decoys; identities
+    table = (1 << cls.c) + _total(1 << cls.c)
+    fixed = secrets + blocks + number + each + limits + elements + hashes + closing + table
+    return Rows(fixed + slots, layout.public, layout.public - layout.clear, layout.clear, slots)

@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from ragseal.circuits.decoys import decoys_circuit, sources
+from ragseal.circuits.build import header
+from ragseal.circuits.decoys import compiled_decoys, count_rows, decoys_circuit, sources
 from ragseal.kernel import mechanism
 from ragseal.kernel.decoys.decoys_class import TAG_DRAWS, TAG_LIST, DecoysClass
 from ragseal.kernel.decoys.hints import assign
@@ -17,6 +18,7 @@ from ragseal.kernel.decoys.statement import CLEAR_NAMES, SHARED, DecoysLayout, l
 from ragseal.kernel.errors import AttestationError, EncodingError, UnprovableError
 from ragseal.kernel.statement import Returned
 from tests.circuits.determination import check_quotients, check_sources, check_what_follows
+from tests.circuits.scene import CACHE
 from tests.decoys.drafts import FULL, LO, TINY, WIDE, Draft, Setting, scores
 
 pytestmark = pytest.mark.slow
@@ -159,6 +161,21 @@ def test_more_draws_than_room_are_refused_whatever_the_scores_are() -> None:
         assert len(outcomes) == 1
         refused += outcomes == {"refused"}
     assert 5 < refused < 40
+
+
+def test_the_formula_is_the_compilers(setting: Setting) -> None:
+    rows = count_rows(setting.cls)
+    assert (rows.constraints, rows.public) == header(compiled_decoys(setting.cls, CACHE))
+
+
+def test_slots_cost_a_row_or_two() -> None:
+    """By formula: what 7,000, 16,384 and 90,000 slots cost in all."""
+    for cls, each in (
+        (DecoysClass("a", N=7000, draws=72, room=64, c=8, chunks=2), 2.7),
+        (DecoysClass("b", N=16384, draws=107, room=107, c=8, chunks=2), 2.45),
+        (DecoysClass("c", N=90000, draws=256, room=256, c=16, chunks=1), 1.9),
+    ):
+        assert count_rows(cls).rows < each * cls.N
 
 
 # --- determination ----------------------------------------------------------------------------------------------------
