@@ -215,6 +215,28 @@ class LotteryEngine:
     def hints(self, key: bytes, w: bytes, width: int, prizes: int) -> bytes:
         """The hint vector of kernel/lottery_statement.py, packed."""
 
+@type_check_only
+class DecoysSelection(TypedDict):
+    ids: list[int]
+    flags: list[bool]
+    v: int
+    i_star: int
+    short: bool
+    over: bool
+
+@final
+class DecoysEngine:
+    """The decoys of one class and table: what is drawn, the best others, and the committed hints of each shard."""
+
+    def __new__(cls, params: dict[str, int], rows: list[bytes]) -> Self:
+        """params: N, draws, room, c, chunks, S; rows: F(0) .. F(draws) of the table, 16 big-endian bytes each."""
+
+    def answer(self, key: bytes, y: bytes, lo: int, k: int) -> DecoysSelection:
+        """ids (increasing, of the whole index), flags, v, i_star, short, over; all shards' scores; else "overflow"."""
+
+    def hints(self, key: bytes, y: bytes, lo: int, k: int) -> list[bytes]:
+        """The hint vector of kernel/decoys/statement.py of every shard, packed."""
+
 @final
 class VerifyingKey:
     """A Groth16 verifying key; its IC points are the basis of the commitments that stand for hidden public inputs."""

@@ -9,6 +9,7 @@ pub mod consistency;
 mod constants;
 pub mod container;
 pub mod curve;
+pub mod decoys;
 pub mod encoding;
 pub mod engine;
 pub mod error;

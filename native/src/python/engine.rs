@@ -32,7 +32,7 @@ fn cumulative(cdf: &[Vec<u8>]) -> Result<Vec<u128>> {
     Ok(below.iter().map(number).collect())
 }
 
-fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
+pub(super) fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
     ensure!(bytes.len() % 8 == 0, "scores are little-endian int64");
     Ok(bytes
         .chunks_exact(8)

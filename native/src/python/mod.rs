@@ -2,6 +2,7 @@
 //! The Python surface: argument decoding only, all work without the GIL.
 
 mod circuit;
+mod decoys;
 mod engine;
 mod groth16;
 mod group;
@@ -17,6 +18,7 @@ fn ragseal_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("NativeError", m.py().get_type::<NativeError>())?;
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     engine::register(m)?;
+    decoys::register(m)?;
     circuit::register(m)?;
     groth16::register(m)?;
     group::register(m)?;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The committed hints of a shard's proof, in the order of `kernel/decoys/statement.py`; `kernel/decoys/hints.py` is the
+//! reference.
+
+use super::{Decoys, Selection};
+use crate::constants::MODULUS_BITS;
+use crate::engine::bits;
+use crate::ensure;
+use crate::error::Result;
+use crate::ranges::{signed, Ranges};
+use ark_bn254::Fr;
+use ark_ff::{Field, PrimeField};
+
+/// The arrays of hints of elements, one value or row an element each.
+#[derive(Default)]
+struct Elements {
+    used: Vec<Fr>,
+    id: Vec<Fr>,
+    id_low: Vec<u64>,
+    distance: Vec<Fr>,
+    behind: Vec<Fr>,
+    hits: Vec<Fr>,
+    inverse: Vec<Fr>,
+    drawn: Vec<Fr>,
+    flag: Vec<Fr>,
+    win_low: Vec<u64>,
+    flag_low: Vec<u64>,
+}
+
+fn plain(values: &[u64]) -> impl Iterator<Item = Fr> + '_ {
+    values.iter().map(|&v| Fr::from(v))
+}
+
+impl Decoys {
+    /// The hint vector of one shard, whose scores are the `shard`-th N of `y`.
+    pub fn hints(&self, chosen: &Selection, y: &[i64], shard: usize) -> Result<Vec<Fr>> {
+        ensure!(shard < chosen.draws.len(), "there is no shard {shard}");
+        let (n, base) = (self.n, shard * self.n);
+        let y = &y[base..base + n];
+        let own: Vec<(usize, bool)> = chosen
+            .returned
+            .iter()
+            .filter(|&&(id, _)| (base..base + n).contains(&id))
+            .map(|&(id, flag)| (id - base, flag))
+            .collect();
+        let past = chosen.threshold_slot < base;
+        let entry = chosen.threshold + i64::from(past);
+        let step = if chosen.steps && !past {
+            chosen.threshold_slot - base
+        } else {
+            n
+        };
+        let behind = |i: usize| i64::from(i > step);
+        let mut ranges = Ranges::new(self.c);
+        let mut h: Vec<Fr> = Vec::new();
+        let mut inside = vec![false; n];
+        for &(slot, _) in &own {
+            inside[slot] = true;
+        }
+        for i in 0..n {
+            if inside[i] {
+                h.extend((self.chunks == 2).then(|| Fr::from(0u64)));
+                continue;
+            }
+            let distance = i128::from(entry - 1 + behind(i) - y[i]);
+            ranges.low(distance, self.chunks, &mut Vec::new())?;
+            if self.chunks == 2 {
+                h.push(Fr::from((distance >> self.c) as u64));
+            }
+        }
+        self.draw_hints(chosen, shard, &mut ranges, &mut h)?;
+        let made = self.elements(chosen, shard, &own, y, (entry, &behind), &mut ranges)?;
+        h.extend(&made.used);
+        h.extend(&made.id);
+        h.extend(plain(&made.id_low));
+        for group in [
+            &made.distance,
+            &made.behind,
+            &made.hits,
+            &made.inverse,
+            &made.drawn,
+            &made.flag,
+        ] {
+            h.extend(group);
+        }
+        h.extend(plain(&made.win_low));
+        h.extend(plain(&made.flag_low));
+        let mut low = Vec::new();
+        let ahead = chosen.threshold_slot as i128 - base as i128;
+        h.push(Fr::from(past));
+        let whole = self.whole_bits().div_ceil(self.c);
+        ranges.low(if past { -1 - ahead } else { ahead }, whole, &mut low)?;
+        ranges.low(i128::from(chosen.threshold - chosen.lo - 1), self.chunks, &mut low)?;
+        let total = chosen.returned.len() as i128 - chosen.k as i128;
+        let most = usize::BITS as usize - (self.most * self.room).leading_zeros() as usize;
+        let ends = i128::from(chosen.over) - i128::from(chosen.short);
+        ranges.low(ends * total, most.div_ceil(self.c), &mut low)?;
+        h.extend(plain(&low));
+        h.extend(plain(&ranges.seen));
+        Ok(h)
+    }
+
+    /// Groups from `value` to `voidLow`.
+    fn draw_hints(&self, chosen: &Selection, shard: usize, ranges: &mut Ranges, h: &mut Vec<Fr>) -> Result<()> {
+        let (draws, c) = (&chosen.draws[shard], self.c);
+        let (l, u) = (self.id_bits, self.uniform_ids());
+        h.extend(draws.values.iter().map(|&v| Fr::from(v)));
+        let mut low = Vec::new();
+        for &value in &draws.values {
+            ranges.exact(value.into(), l, &mut low)?;
+            low.pop();
+        }
+        let (used, top) = (self.per_element() * l, self.top());
+        let chunks = (MODULUS_BITS - top).div_ceil(c);
+        for element in &draws.elements {
+            for j in 0..self.filler() {
+                low.push(ranges.look(bits(element, used + c * j, c))?);
+            }
+            let value = bits(element, top, 128);
+            ranges.low_unsigned(value, chunks, &mut low)?;
+            ranges.low_unsigned(bits(&Fr::MODULUS, top, 128) - 1 - value, chunks, &mut low)?;
+        }
+        h.extend(plain(&low));
+        h.extend((0..self.draws).map(|j| Fr::from(j < draws.number)));
+        let uniform = self.uniform(&draws.values);
+        let first = if draws.number > 0 {
+            self.rows[draws.number - 1]
+        } else {
+            0
+        };
+        let (count, mut low) = ((u * l).div_ceil(c), Vec::new());
+        ranges.low_unsigned(uniform - first, count, &mut low)?;
+        ranges.low_unsigned(self.rows[draws.number] - 1 - uniform, count, &mut low)?;
+        h.extend(plain(&low));
+        if self.n < 1 << l {
+            let mut low = Vec::new();
+            for &value in &draws.values[u..u + self.draws] {
+                let value = value as usize;
+                h.push(Fr::from(value >= self.n));
+                ranges.low_unsigned(value.saturating_sub(self.n) as u128, l.div_ceil(c), &mut low)?;
+            }
+            h.extend(plain(&low));
+        }
+        Ok(())
+    }
+
+    fn elements(
+        &self,
+        chosen: &Selection,
+        shard: usize,
+        own: &[(usize, bool)],
+        y: &[i64],
+        (entry, behind): (i64, &dyn Fn(usize) -> i64),
+        ranges: &mut Ranges,
+    ) -> Result<Elements> {
+        let mut out = Elements::default();
+        let drawn = &chosen.draws[shard].slots;
+        let (mut before, mut previous) = (0i64, None);
+        for k in 0..self.room {
+            let (slot, flag, used) = match own.get(k) {
+                Some(&(slot, flag)) => (slot, flag, true),
+                None => (previous.map_or(0, |last: usize| last + 1), false, false),
+            };
+            let hits = match drawn.binary_search_by_key(&slot, |&(slot, _)| slot) {
+                Ok(at) if used => drawn[at].1,
+                _ => 0,
+            };
+            let (score, after) = if used {
+                (y[slot], behind(slot + 1))
+            } else {
+                (chosen.lo, before)
+            };
+            let distance = entry - 1 + before - score;
+            if let Some(last) = previous {
+                ranges.low(
+                    (slot - last - 1) as i128,
+                    self.id_bits.div_ceil(self.c),
+                    &mut out.id_low,
+                )?;
+            }
+            let win = if used && hits == 0 { -1 - distance } else { 0 };
+            ranges.low(win.into(), self.chunks, &mut out.win_low)?;
+            let (above, below) = (score - chosen.lo - 1, chosen.lo - score);
+            ranges.low(if flag { above } else { below }.into(), self.chunks, &mut out.flag_low)?;
+            out.used.push(Fr::from(used));
+            out.id.push(Fr::from(slot as u64));
+            out.distance.push(signed(distance.into()));
+            out.behind.push(Fr::from(after as u64));
+            out.hits.push(Fr::from(hits));
+            out.inverse
+                .push(Fr::from(hits).inverse().unwrap_or_else(|| Fr::from(0u64)));
+            out.drawn.push(Fr::from(hits > 0));
+            out.flag.push(Fr::from(flag));
+            (before, previous) = (after, Some(slot));
+        }
+        Ok(out)
+    }
+}
