@@ -216,6 +216,7 @@ template Decoys(N, J, room, L, u, W, c, chunks, most) {
     over * (count - decoys) === 0;
     list.salt <== t_salt;
     list.count <== count;
+    list.shard <== shard;
     t_commit === list.out;
 
     // The identities: every look-up, the slots that are elements, the draws that are.

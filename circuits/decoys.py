@@ -87,11 +87,13 @@ def count_rows(cls: DecoysClass) -> Rows:
     slots = cls.N * cls.chunks + _total(cls.N * cls.chunks)
     element = 3 + 2 + 5 + 2 + 1 + 2 * cls.chunks + 1  # slot; step; draw; folds and flag; what is hashed; look-ups
     elements = room * (element + 1) + 3 * _total(room) + _increasing(room - 1, nl)
-    packed, hashes = cls.packed_elements, 0
+    packed = cls.packed_elements
     first = min(packed, HASH_INPUTS - 2)
     links = [2 + first, *(1 + min(HASH_INPUTS - 1, packed - at) for at in range(first, packed, HASH_INPUTS - 1))]
     hashes = sum(_poseidon(inputs) for inputs in links) + packed - (room % cls.ids_per_element == 1)
-    closing = 2 + 2 * (cls.chunks - 1) + 2 + 2  # powers of beta; the elements' high chunks; length, decoys; identities
+    closing = (
+        2 + 2 * (cls.chunks - 1) + 3 + 2
+    )  # powers of beta; high chunks; length twice, decoys; identities
     table = (1 << cls.c) + _total(1 << cls.c)
     fixed = secrets + blocks + number + each + limits + elements + hashes + closing + table
     return Rows(fixed + slots, layout.public, layout.public - layout.clear, layout.clear, slots)

@@ -136,6 +136,24 @@ class DecoysClass:
         return {"law": DECOYS, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
 
 
+def check_scores(cls: DecoysClass, lo: int, least: int, most: int) -> None:
+    """Whether every list of a policy is provable in a class, whatever the data: distances fit their chunks.
+
+    Args:
+        lo: a slot matches with a score above it.
+        least, most: that any score may have, by the norms of embeddings; 0 is between them, as an empty slot's.
+
+    Raises:
+        PolicyError: they do not.
+    """
+    if lo < 0 or not least <= 0 <= most:
+        raise PolicyError("an empty slot scores 0, which lies within all scores and matches nothing")
+    if max(lo, most) + 1 - least >= cls.reach:
+        raise PolicyError(
+            f"scores from {least} to {max(lo, most)} do not fit the {cls.chunks * cls.c} bits of class {cls.name!r}"
+        )
+
+
 def decoys_class_from_mapping(values: dict[str, Any]) -> DecoysClass:
     """Build a class.
 

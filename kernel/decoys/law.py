@@ -94,7 +94,8 @@ def select(cls: DecoysClass, table: DrawTable, key: int, scores: Sequence[Sequen
         K: ids of a list, unless more are drawn or fewer match.
 
     Raises:
-        AttestationError: another shape than the class has, or numbers out of range.
+        AttestationError: another shape than the class has, or scores that no proof of the class takes: a provider asks
+            before it makes a record.
         PolicyError: the table or K is not for the class.
         UnprovableError: an element without canonical form, or more drawn slots than the class has room for.
     """
@@ -105,6 +106,9 @@ def select(cls: DecoysClass, table: DrawTable, key: int, scores: Sequence[Sequen
     if not 1 <= K <= cls.room or table.L != cls.L or table.bits != cls.uniform_ids * cls.L:
         raise PolicyError(f"class {cls.name!r} takes 1 to {cls.room} ids, and tables of {cls.L} bits an id")
     table.rows(cls.draws)
+    every = [0, *(y for own in scores for y in own)]  # 0: some slot may be empty
+    if max(lo, *every) + 1 - min(every) >= cls.reach:
+        raise AttestationError(f"scores from {min(every)} to {max(every)} are out of the range of class {cls.name!r}")
     draws = tuple(read_draws(cls, table, elements_of(cls, key, shard)) for shard in range(len(scores)))
     drawn = tuple(one.slots(cls.N) for one in draws)
     if any(len(own) > cls.room for own in drawn):

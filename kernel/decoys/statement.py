@@ -122,12 +122,13 @@ def pack_list(cls: DecoysClass, returned: Sequence[Returned]) -> list[int]:
     return [sum(one << (width * j) for j, one in enumerate(packed[at : at + per])) for at in range(0, len(packed), per)]
 
 
-def list_commitment(cls: DecoysClass, salt: int, returned: Sequence[Returned]) -> int:
-    """Commitment to one shard's list: Poseidon over salt, length and packed ids, in a chain of hashes.
+def list_commitment(cls: DecoysClass, salt: int, returned: Sequence[Returned], shard: int = 0) -> int:
+    """Commitment to one shard's list: Poseidon over salt, length, shard and packed ids, in a chain of hashes.
 
-    The length is part of it: packed ids alone are the same for no slot and for slot 0 without a flag.
+    The length is part of it: packed ids alone are the same for no slot and for slot 0 without a flag.  So is the shard:
+    under one salt, equal commitments would say that two shards return the same slots, or none.
     """
-    state, rest, own = [salt, len(returned)], pack_list(cls, returned), HASH_INPUTS - 2
+    state, rest, own = [salt, len(returned) + (shard << 32)], pack_list(cls, returned), HASH_INPUTS - 2
     while True:
         state = [poseidon(TAG_LIST, *state, *rest[:own])]
         rest, own = rest[own:], HASH_INPUTS - 1

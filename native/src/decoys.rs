@@ -217,8 +217,13 @@ impl Decoys {
         ensure!((1..=self.room).contains(&k), "K is 1 to {}, not {k}", self.room);
         ensure!((0..SCORE_LIMIT).contains(&lo), "lo is out of range");
         ensure!(
-            y.iter().all(|x| (x - lo).abs() < self.reach()),
-            "policy overflow: a score is out of range"
+            y.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
+            "a score is out of range"
+        );
+        let (least, most) = y.iter().fold((0, lo), |(a, b), &x| (x.min(a), x.max(b)));
+        ensure!(
+            most + 1 - least < self.reach(),
+            "policy overflow: scores from {least} to {most} are out of the class's range"
         );
         let draws = (0..shards)
             .map(|shard| self.drawn(key, shard))

@@ -276,7 +276,7 @@ class Draft:
 
     def statement(self, h: int) -> DecoysStatement:
         one = self.shards[h]
-        made = list_commitment(self.cls, self.salt, self.returned(h))
+        made = list_commitment(self.cls, self.salt, self.returned(h), h)
         if one.packed is not None or one.length is not None:
             packed = one.packed or [x.packed for x in self.returned(h)]
             made = self.hashed(packed, sum(e.used for e in one.elements) if one.length is None else one.length)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from ragseal.circuits.build import header
+from ragseal.circuits.build import _constants as poseidon_constants
+from ragseal.circuits.build import compile_main, find_compiler, header
 from ragseal.circuits.decoys import compiled_decoys, count_rows, decoys_circuit, sources
 from ragseal.kernel import mechanism
 from ragseal.kernel.decoys.decoys_class import TAG_DRAWS, TAG_LIST, DecoysClass
@@ -17,7 +19,15 @@ from ragseal.kernel.decoys.law import select
 from ragseal.kernel.decoys.statement import CLEAR_NAMES, SHARED, DecoysLayout, list_commitment, pack_list
 from ragseal.kernel.errors import AttestationError, EncodingError, UnprovableError
 from ragseal.kernel.statement import Returned
-from tests.circuits.determination import check_quotients, check_sources, check_what_follows
+from tests.circuits.determination import (
+    DERIVED,
+    check_quotients,
+    check_sources,
+    check_what_follows,
+    group_wires,
+    loose_of_places,
+)
+from tests.circuits.r1cs import read
 from tests.circuits.scene import CACHE
 from tests.decoys.drafts import FULL, LO, TINY, WIDE, Draft, Setting, scores
 
@@ -137,8 +147,27 @@ def test_lists_have_one_commitment() -> None:
     nothing, first = list_commitment(TINY, 7, []), list_commitment(TINY, 7, [Returned(0, False)])
     assert nothing != first
     assert pack_list(TINY, []) == pack_list(TINY, [Returned(0, False)])
+    assert len({list_commitment(TINY, 7, [], shard) for shard in range(3)}) == 3  # under one salt
     with pytest.raises(EncodingError, match="room"):
         pack_list(TINY, [Returned(i, False) for i in range(TINY.room + 1)])
+
+
+@pytest.mark.parametrize("room", [24 * 13, 24 * 13 + 1, 24 * 20])
+def test_long_lists_are_hashed_in_a_chain(tmp_path: Path, room: int) -> None:
+    """Of 13, 14 and 20 inputs: one hash, and two."""
+    cls = DecoysClass("chain", N=1 << 9, draws=1, room=min(room, 1 << 9), c=8, chunks=2)
+    room = cls.room
+    main = (
+        'pragma circom 2.1.6;\ninclude "returned.circom";\n'
+        f"component main {{public [salt, count, shard, packed]}} = ListCommitment({room}, {cls.L});\n"
+    )
+    files = [path for path in sources() if path.name in ("constants.circom", "poseidon.circom", "returned.circom")]
+    compile_main(main, tmp_path, find_compiler(), [*files, poseidon_constants()], "chain")
+    r1cs = read(tmp_path / "chain.r1cs", tmp_path / "chain.sym")
+    returned = [Returned(i, i % 3 == 0) for i in range(0, room, 2)]
+    packed = [one.packed for one in returned] + [0] * (room - len(returned))
+    inputs = dict(zip(r1cs.inputs, [7, len(returned), 3, *packed], strict=True))
+    assert r1cs.solve(inputs)[r1cs.wire_of["out"]] == list_commitment(cls, 7, returned, 3)
 
 
 def test_tags_are_the_circuit_s() -> None:
@@ -194,3 +223,16 @@ def test_every_input_but_the_blinder_is_used_and_every_row_solved(setting: Setti
 
 def test_nothing_but_quotients_is_assigned() -> None:
     check_sources(path for path in sources() if path.parent.name == "decoys" or path.name == "decoys.circom")
+
+
+def test_everything_is_determined_without_a_challenge(setting: Setting) -> None:
+    """Given all inputs, rows without a challenge leave nothing open but what is made of challenges."""
+    made = r"|limits\.range|(draw|element|number|block)\[?\d*\]?\.(f\w*|range|beta\w+)|beta[34](\[0\])?|slots\.sum"
+    assert loose_of_places(setting.r1cs, set(), DERIVED + made) == set()
+    # Live: leave any group out of what is committed, or one tied to another with that, and all its wires are loose.
+    tied = {"hits": {"drawn"}, "inverse": {"hits"}, "drawn": {"inverse"}, "count": {"used"}}
+    names = ["x", *(group.name for group in DecoysLayout(setting.cls).groups), "count", *SHARED]
+    for name in names:
+        wires = set.union(*(group_wires(setting.r1cs, one) for one in {name} | tied.get(name, set())))
+        assert wires
+        assert wires <= loose_of_places(setting.r1cs, wires, DERIVED + made), name

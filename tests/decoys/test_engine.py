@@ -82,7 +82,8 @@ def test_what_does_not_fit_is_refused() -> None:
         ([[0] * 60], -1, 3, "lo is out"),
         ([[0] * 60], LO, 0, "K is 1"),
         ([[0] * 60], LO, TINY.room + 1, "K is 1"),
-        ([[1 << 17] * 60], LO, 3, "out of range"),
+        ([[1 << 17] * 60], LO, 3, "out of the class"),
+        ([[1 << 40] * 60], LO, 3, "out of range"),
     ):
         with pytest.raises(native.NativeError, match=why):
             fast.answer(key, packed(y), lo, k)

@@ -36,6 +36,12 @@ SETTINGS = [
     for N, K, masses in itertools.product((3, 4), (1, 2, 3), MASSES)
     for own in ((0,), (1,), (N - 1,), (0, 1), (0, N - 1))
 ]
+
+
+def name(one: Setting) -> str:
+    return "-".join(map(str, (one.N, one.K, *one.masses, "own", *one.own)))
+
+
 COMMON = Setting(4, 2, MASSES[0])
 
 
@@ -77,7 +83,7 @@ def test_the_kernel_chooses_as_the_enumeration_does() -> None:
 # --- one list ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS, ids=name)
 def test_the_bound_of_a_return_holds_and_is_reached(setting: Setting) -> None:
     """Over all scores of all slots; lists are short, full, and longer than K."""
     A = bound(setting)
@@ -85,12 +91,12 @@ def test_the_bound_of_a_return_holds_and_is_reached(setting: Setting) -> None:
     assert (brute.lost_mass(setting) > 0) == (A is None)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS, ids=name)
 def test_a_list_without_the_document_is_no_likelier_with_it(setting: Setting) -> None:
     assert brute.worst_without(setting) <= 1
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS, ids=name)
 def test_the_excess_is_above_the_hockey_stick_and_reached_by_one_slot(setting: Setting) -> None:
     """In an index where all slots match, each of one slot's lists is worst at once."""
     for A in (Fraction(1), Fraction(3, 2), Fraction(2), Fraction(3)):

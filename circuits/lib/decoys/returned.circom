@@ -7,10 +7,11 @@ include "poseidon.circom";
 function TAG_LIST() { return 10; }
 
 // Commitment to a list: its length and packed ids, 248 bits an input, hashed in a chain of at most 15 inputs each. The
-// first hash has the salt and the length, every other one the hash before it.
+// first hash has the salt, and the length and the shard in one input; every other one has the hash before it.
 template ListCommitment(room, L) {
     signal input salt;
     signal input count;
+    signal input shard;
     signal input packed[room];
     signal output out;
 
@@ -30,7 +31,7 @@ template ListCommitment(room, L) {
         hash[k] = Poseidon(TAG_LIST(), head + own);
         if (k == 0) {
             hash[k].in[0] <== salt;
-            hash[k].in[1] <== count;
+            hash[k].in[1] <== count + shard * 2 ** 32;
         } else {
             hash[k].in[0] <== hash[k - 1].out;
         }

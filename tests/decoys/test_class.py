@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Classes of decoys: their parameters, what fits them, and what the selection refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ragseal.kernel.decoys.bounds import set_masses, visible_ratio
+from ragseal.kernel.decoys.decoys_class import DecoysClass, check_scores, decoys_class_from_mapping
+from ragseal.kernel.decoys.law import read_draws, select
+from ragseal.kernel.decoys.table import build_table
+from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
+from ragseal.kernel.params import R
+
+TINY = DecoysClass("tiny", N=60, draws=14, room=12, c=8, chunks=2, S=3)
+TABLE = build_table(6, 1 << 16, 14)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"N": 1, "room": 1}, "2 slots"),
+        ({"S": 0}, "1 <= S"),
+        ({"S": 65}, "1 <= S"),
+        ({"N": 1 << 30}, "below|2\\^31"),
+        ({"draws": 0}, "needs a draw"),
+        ({"room": 0}, "room for 1 to N"),
+        ({"room": 61}, "room for 1 to N"),
+        ({"c": 1}, "2 <= c"),
+        ({"c": 19}, "2 <= c"),
+        ({"chunks": 3}, "1 or 2 chunks"),
+        ({"N": (1 << 24) + 1, "S": 1}, "24 bits"),
+    ],
+)
+def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why: str) -> None:
+    with pytest.raises(PolicyError, match=why):
+        dataclasses.replace(TINY, **change)
+
+
+def test_a_class_is_read_as_it_was_written() -> None:
+    assert decoys_class_from_mapping(TINY.to_mapping()) == TINY
+    with pytest.raises(PolicyError, match="unknown or missing"):
+        decoys_class_from_mapping({**TINY.to_mapping(), "K": 3})
+    with pytest.raises(PolicyError, match="law must be"):
+        decoys_class_from_mapping({**TINY.to_mapping(), "law": "lottery"})
+
+
+def test_scores_of_384_dimensions_take_16_bits() -> None:
+    """X spans 33,324, and 45,135 with rights: a class of 15 bits refuses the policy."""
+    one = DecoysClass("one", N=60, draws=14, room=12, c=16, chunks=1)
+    for least in (-16_662, -28_473):
+        for cls in (one, dataclasses.replace(one, c=8, chunks=2)):
+            check_scores(cls, 4_850, least, 16_661)
+        with pytest.raises(PolicyError, match="15 bits"):
+            check_scores(dataclasses.replace(one, c=15), 4_850, least, 16_661)
+    check_scores(one, 0, 0, (1 << 16) - 2)
+    for lo, least, most in ((0, 0, (1 << 16) - 1), ((1 << 16) - 1, 0, 5), (0, -1, (1 << 16) - 2)):
+        with pytest.raises(PolicyError, match="do not fit"):
+            check_scores(one, lo, least, most)
+    for lo, least, most in ((-1, 0, 5), (0, 1, 5), (0, -5, -1)):
+        with pytest.raises(PolicyError, match="empty slot"):
+            check_scores(one, lo, least, most)
+
+
+def test_what_does_not_fit_a_class_is_not_selected() -> None:
+    y = [[0] * 60]
+    for scores, lo, why in (([[0] * 59], 0, "1 to 3 shards"), (y * 4, 0, "1 to 3 shards"), (y, -1, "lo is 0")):
+        with pytest.raises(AttestationError, match=why):
+            select(TINY, TABLE, 1, scores, lo, 3)
+    for table, K in ((TABLE, 0), (TABLE, 13), (build_table(7, 1 << 16, 14), 3)):
+        with pytest.raises(PolicyError, match="takes 1 to 12 ids"):
+            select(TINY, table, 1, y, 0, K)
+    with pytest.raises(PolicyError, match="larger class"):
+        select(TINY, build_table(6, 1 << 16, 15), 1, y, 0, 3)
+
+
+def test_an_output_with_the_modulus_own_top_is_refused() -> None:
+    outputs = [R - 1] * TINY.elements
+    with pytest.raises(UnprovableError, match="canonical"):
+        read_draws(TINY, TABLE, outputs)
+    assert read_draws(TINY, TABLE, [0] * TINY.elements).slots(60) == ((0,) if TABLE.number(0) else ())
+
+
+def test_numbers_out_of_range_have_no_bound() -> None:
+    for N, most in ((0, 0), (65, 1), (3, 4)):
+        with pytest.raises(PolicyError, match="slots, and sets"):
+            set_masses(TABLE, N, most)
+    for K, m in ((0, 1), (3, 0), (3, 61)):
+        with pytest.raises(PolicyError, match="a list has an id"):
+            visible_ratio(TABLE, 60, K, m)
+    for L, rate in ((0, 5), (25, 5), (6, 0), (6, 1 << 40)):
+        with pytest.raises(PolicyError, match="a table of draws needs"):
+            build_table(L, rate)
