@@ -91,9 +91,7 @@ def count_rows(cls: DecoysClass) -> Rows:
     first = min(packed, HASH_INPUTS - 2)
     links = [2 + first, *(1 + min(HASH_INPUTS - 1, packed - at) for at in range(first, packed, HASH_INPUTS - 1))]
     hashes = sum(_poseidon(inputs) for inputs in links) + packed - (room % cls.ids_per_element == 1)
-    closing = (
-        2 + 2 * (cls.chunks - 1) + 3 + 2
-    )  # powers of beta; high chunks; length twice, decoys; identities
+    closing = 2 + 2 * (cls.chunks - 1) + 3 + 2  # powers of beta; high chunks; length twice, decoys; identities
     table = (1 << cls.c) + _total(1 << cls.c)
     fixed = secrets + blocks + number + each + limits + elements + hashes + closing + table
     return Rows(fixed + slots, layout.public, layout.public - layout.clear, layout.clear, slots)

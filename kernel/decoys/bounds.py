@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from ragseal.kernel.decoys.table import TAIL_EXPONENT, DrawTable
+from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, TAIL_EXPONENT, DrawTable, build_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS
 
@@ -141,6 +141,32 @@ def over_shards(ratios: Sequence[Fraction]) -> Fraction:
     for m, own in enumerate(ratios, 1):
         best.append(max([own, *(best[i] * best[m - i] for i in range(1, m))]))
     return best[-1]
+
+
+def smallest_rate(N: int, K: int, hidden: int, limit: Fraction, budget: Fraction = Fraction(0)) -> int:
+    """The smallest rate of a table whose return is at most ``limit``, e^R, for documents of one slot.
+
+    Args:
+        N: slots of a shard.
+        hidden: a coin hides that many in 2^COIN_BITS.
+        budget: of a visible return's delta.
+
+    Raises:
+        PolicyError: no table of up to a draw a slot has such a return.
+    """
+    L = max(1, (N - 1).bit_length())
+
+    def enough(rate: int) -> bool:
+        A = certified_ratio(build_table(L, rate), N, K, budget)
+        return A is not None and return_ratio(A, hidden) <= limit
+
+    low, high = 0, min(1 << L, MOST_DRAWS - 1) << RATE_BITS
+    if not enough(high):
+        raise PolicyError("no number of decoys gives such a return: take a larger one, or more ids a list")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def size_law(table: DrawTable, N: int, most: int) -> tuple[Fraction, ...]:

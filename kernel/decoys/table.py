@@ -20,7 +20,7 @@ from ragseal.kernel.params import PROTOCOL_VERSION
 RATE_BITS = 16  #: a rate is a multiple of 2^-16
 TAIL_EXPONENT = 64  #: what a cut leaves out has probability 2^-64 at most
 _TAG = b"ragseal.draw-table"
-_MOST = 1 << 14  #: refuses absurd tables before anything is computed from them
+MOST_DRAWS = 1 << 14  #: refuses absurd tables before anything is computed from them
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def build_table(L: int, rate: int, draws: int = 0) -> DrawTable:
     Raises:
         PolicyError: numbers out of range.
     """
-    if not 1 <= L <= 24 or rate <= 0 or not 0 <= draws <= _MOST or rate >> RATE_BITS >= _MOST:
-        raise PolicyError(f"a table of draws needs ids of 1 to 24 bits, and 0 to {_MOST} draws on average")
+    if not 1 <= L <= 24 or rate <= 0 or not 0 <= draws <= MOST_DRAWS or rate >> RATE_BITS >= MOST_DRAWS:
+        raise PolicyError(f"a table of draws needs ids of 1 to 24 bits, and 0 to {MOST_DRAWS} draws on average")
     mean = Fraction(rate, 1 << RATE_BITS)
     cut = draws or smallest_draws(mean)
     numerator, denominator = mean.as_integer_ratio()

@@ -187,6 +187,14 @@ def test_every_commitment_is_in_the_proof(tiny: Key) -> None:
         one.points[0] = dataclasses.replace(kept, **change)  # type: ignore[arg-type]
         with pytest.raises(ProofError):
             one.proof(0)
+    one.points[0] = kept
+    for name, value in (("c_v", other.c_v), ("c_y", other.c_y)):
+        before = getattr(one, name)
+        setattr(one, name, value)
+        with pytest.raises(ProofError):
+            one.proof(0)
+        setattr(one, name, before)
+    one.proof(0)
     one.points[0] = dataclasses.replace(kept, members=kept.members[:2])
     with pytest.raises(ProofError, match="commitments to the returned slots"):
         one.proof(0)
