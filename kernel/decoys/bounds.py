@@ -11,11 +11,13 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, TAIL_EXPONENT, DrawTable, build_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS
+
+_FIXED_BITS = 192  #: of probabilities that are rounded up
 
 
 @lru_cache(maxsize=8)
@@ -31,13 +33,13 @@ def set_masses(table: DrawTable, N: int, most: int) -> tuple[int, ...]:
     """
     if not 1 <= N <= 1 << table.L or not 0 <= most <= N:
         raise PolicyError(f"a table of ids of {table.L} bits is for 1 to 2^{table.L} slots, and sets of them")
-    void = (1 << table.L) - N
-    row = [_within(table, void + i) for i in range(most + 1)]
+    void, possible = (1 << table.L) - N, min(most, table.draws)  # no more slots than draws
+    row = [_within(table, void + i) for i in range(possible + 1)]
     found = [row[0]]
     while len(row) > 1:
         row = [after - before for before, after in pairwise(row)]
         found.append(row[0])
-    return tuple(found)
+    return (*found, *[0] * (most - possible))
 
 
 def _within(table: DrawTable, x: int) -> int:
@@ -175,16 +177,47 @@ def size_law(table: DrawTable, N: int, most: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(math.comb(N, k) * p, whole) for k, p in enumerate(set_masses(table, N, min(most, N))))
 
 
-def smallest_room(table: DrawTable, N: int) -> int:
-    """The smallest number of slots that at most so many are drawn with probability 1 - 2^-64 at least."""
-    low, high = 0, min(N, table.draws)
-    limit = Fraction(1, 1 << TAIL_EXPONENT)
-    law = size_law(table, N, high)
-    left = 1 - law[0]
-    while left > limit:
-        low += 1
-        left -= law[low]
-    return low
+def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
+    """The smallest room of a shard that a query overflows with probability 2^-64 at most.
+
+    It does if some shard draws ``|P_h| > room`` slots, or if ``|P_h| + K - |P| > room``: it has to return that many if
+    all results lie in it.  The latter is ``K - room`` more than all other shards draw.  Both are summed over shards.
+    """
+    _check(N, K, 1)
+    most, limit = min(N, table.draws), Fraction(1, 1 << TAIL_EXPONENT)
+    law = size_law(table, N, most)
+    fewer = _few_of_others(law, shards, K) if shards > 1 else ()
+    more, room = 1 - law[0], 0
+    while room < N:
+        few = 0 if room >= K else fewer[K - room - 1] if fewer else 1
+        if shards * (more + few) <= limit:
+            break
+        room += 1
+        more -= law[room] if room <= most else 0
+    return room
+
+
+def _few_of_others(law: Sequence[Fraction], shards: int, most: int) -> list[Fraction]:
+    """P(all shards but one draw at most t slots together), t = 0 .. most - 1, rounded up."""
+    unit = 1 << _FIXED_BITS
+    own = [-(-one.numerator * unit // one.denominator) for one in law][:most]
+
+    def times(a: Sequence[int], b: Sequence[int]) -> list[int]:
+        out = [0] * min(most, len(a) + len(b) - 1)
+        for i, x in enumerate(a):
+            for j, y in enumerate(b[: len(out) - i]):
+                out[i + j] += x * y
+        return [-(-x >> _FIXED_BITS) for x in out]
+
+    made, power, left = [unit], own, shards - 1
+    while left:
+        if left & 1:
+            made = times(made, power)
+        left >>= 1
+        if left:
+            power = times(power, power)
+    made += [0] * (most - len(made))
+    return [Fraction(x, unit) for x in accumulate(made)]
 
 
 def drawn_probability(table: DrawTable, N: int) -> Fraction:

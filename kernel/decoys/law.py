@@ -97,22 +97,24 @@ def select(cls: DecoysClass, table: DrawTable, key: int, scores: Sequence[Sequen
         AttestationError: another shape than the class has, or scores that no proof of the class takes: a provider asks
             before it makes a record.
         PolicyError: the table or K is not for the class.
-        UnprovableError: an element without canonical form, or more drawn slots than the class has room for.
+        UnprovableError: an element without canonical form, or more drawn slots than the class has room for, the results
+            that all may lie in one shard among them: a function of what is drawn alone.
     """
     if not 1 <= len(scores) <= cls.S or any(len(own) != cls.N for own in scores):
         raise AttestationError(f"scores of 1 to {cls.S} shards of {cls.N} slots are needed")
     if lo < 0:
         raise AttestationError("lo is 0 at least: an empty slot, whose score is 0, matches nothing")
-    if not 1 <= K <= cls.room or table.L != cls.L or table.bits != cls.uniform_ids * cls.L:
-        raise PolicyError(f"class {cls.name!r} takes 1 to {cls.room} ids, and tables of {cls.L} bits an id")
+    if not 1 <= K <= len(scores) * cls.room or table.L != cls.L or table.bits != cls.uniform_ids * cls.L:
+        raise PolicyError(f"class {cls.name!r} takes 1 to {cls.room} ids a shard, and tables of {cls.L} bits an id")
     table.rows(cls.draws)
     every = [0, *(y for own in scores for y in own)]  # 0: some slot may be empty
     if max(lo, *every) + 1 - min(every) >= cls.reach:
         raise AttestationError(f"scores from {min(every)} to {max(every)} are out of the range of class {cls.name!r}")
     draws = tuple(read_draws(cls, table, elements_of(cls, key, shard)) for shard in range(len(scores)))
     drawn = tuple(one.slots(cls.N) for one in draws)
-    if any(len(own) > cls.room for own in drawn):
-        raise UnprovableError("more slots are drawn than the class has room for; the record cannot be proven (2^-64)")
+    missing = max(0, K - sum(map(len, drawn)))
+    if any(len(own) + missing > cls.room for own in drawn):
+        raise UnprovableError("what is drawn leaves a shard too little room; the record cannot be proven (2^-64)")
     results = choose(drawn, scores, lo, K)
     lists = [set(own) for own in drawn]
     for shard, slot in results:

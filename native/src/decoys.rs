@@ -164,13 +164,6 @@ impl Decoys {
                 _ => slots.push((slot, 1)),
             }
         }
-        if slots.len() > self.room {
-            bail!(
-                "overflow: {} slots are drawn, and there is room for {}",
-                slots.len(),
-                self.room
-            );
-        }
         Ok(Draws {
             elements,
             values,
@@ -214,7 +207,8 @@ impl Decoys {
             self.n,
             self.most
         );
-        ensure!((1..=self.room).contains(&k), "K is 1 to {}, not {k}", self.room);
+        let room = shards * self.room;
+        ensure!((1..=room).contains(&k), "K is 1 to {room}, not {k}");
         ensure!((0..SCORE_LIMIT).contains(&lo), "lo is out of range");
         ensure!(
             y.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
@@ -228,6 +222,15 @@ impl Decoys {
         let draws = (0..shards)
             .map(|shard| self.drawn(key, shard))
             .collect::<Result<Vec<_>>>()?;
+        // All results may lie in one shard: whether they fit is a question of what is drawn alone.
+        let missing = k.saturating_sub(draws.iter().map(|own| own.slots.len()).sum());
+        let fullest = draws.iter().map(|own| own.slots.len() + missing).max().unwrap_or(0);
+        if fullest > self.room {
+            bail!(
+                "overflow: a shard may have to return {fullest} ids, and there is room for {}",
+                self.room
+            );
+        }
         let mut values: Vec<i64> = y.iter().map(|x| (x - lo).max(0)).collect();
         let mut inside = vec![false; y.len()];
         let drawn: Vec<usize> = draws

@@ -176,14 +176,15 @@ def test_tags_are_the_circuit_s() -> None:
     assert f"function TAG_LIST() {{ return {TAG_LIST}; }}" in text
 
 
-def test_more_draws_than_room_are_refused_whatever_the_scores_are() -> None:
-    cls = DecoysClass("decoys-small", N=60, draws=14, room=3, c=8, chunks=2)
-    table, refused = Setting(TINY).honest(0, [[0] * 60], rate=5 << 16).table, 0
+@pytest.mark.parametrize(("shards", "K"), [(1, 3), (2, 5)])
+def test_too_little_room_is_refused_whatever_the_scores_are(shards: int, K: int) -> None:
+    cls = DecoysClass("decoys-small", N=60, draws=14, room=3, c=8, chunks=2, S=2)
+    table, refused = Setting(TINY).honest(0, [[0] * 60], rate=5 << 15).table, 0
     for key in range(40):
         outcomes = set()
-        for y in ([0] * 60, [LO + i for i in range(60)]):
+        for y in ([0] * 60, [LO + i for i in range(60)], [LO + 1, *[0] * 59]):
             try:
-                select(cls, table, key, [y], LO, 3)
+                select(cls, table, key, [y] * shards, LO, K)
                 outcomes.add("answered")
             except UnprovableError:
                 outcomes.add("refused")

@@ -70,7 +70,7 @@ def test_what_does_not_fit_a_class_is_not_selected() -> None:
         with pytest.raises(AttestationError, match=why):
             select(TINY, TABLE, 1, scores, lo, 3)
     for table, K in ((TABLE, 0), (TABLE, 13), (build_table(7, 1 << 16, 14), 3)):
-        with pytest.raises(PolicyError, match="takes 1 to 12 ids"):
+        with pytest.raises(PolicyError, match="takes 1 to 12 ids a shard"):
             select(TINY, table, 1, y, 0, K)
     with pytest.raises(PolicyError, match="larger class"):
         select(TINY, build_table(6, 1 << 16, 15), 1, y, 0, 3)

@@ -53,21 +53,23 @@ def test_answers_and_hints_equal_the_reference(cls: DecoysClass) -> None:
     assert {(True, False, True), (False, True, False), (False, False, True)} <= seen
 
 
-def test_more_draws_than_room_are_refused_by_both() -> None:
-    cls, table = DecoysClass("decoys-small", N=60, draws=14, room=3, c=8, chunks=2), table_of(TINY, 5 << 16)
-    y, outcomes = [[0] * 60], set()
+@pytest.mark.parametrize(("shards", "K"), [(1, 3), (2, 5)])
+def test_too_little_room_is_refused_by_both(shards: int, K: int) -> None:
+    """Of more draws than room, and of fewer than leave room for all results in one shard."""
+    cls, table = DecoysClass("decoys-small", N=60, draws=14, room=3, c=8, chunks=2, S=2), table_of(TINY, 5 << 15)
+    y, outcomes = [[LO + 1] * 60] * shards, set()
     for number in range(30):
         try:
-            select(cls, table, number, y, LO, 3)
+            select(cls, table, number, y, LO, K)
             expected = True
         except UnprovableError:
             expected = False
         fast, key = engine(cls, table), number.to_bytes(32, "big")
         if expected:
-            fast.answer(key, packed(y), LO, 3)
+            fast.answer(key, packed(y), LO, K)
         else:
             with pytest.raises(native.NativeError, match="overflow"):
-                fast.answer(key, packed(y), LO, 3)
+                fast.answer(key, packed(y), LO, K)
         outcomes.add(expected)
     assert outcomes == {True, False}
 

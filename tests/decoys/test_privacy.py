@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.decoys.bounds import (
+    _few_of_others,
     certified_ratio,
     denominator,
     drawn_probability,
@@ -245,6 +246,61 @@ def test_two_shards_have_the_largest_product() -> None:
     assert over_shards([one, two]) == max(two, one * one)
 
 
+def by_what_is_drawn(room: int) -> brute.Rule:
+    """As the mechanism: two shards of two slots; refused where the results, wherever they lie, may not fit."""
+
+    def rule(drawn: brute.Slots, scores: brute.Scores, K: int) -> brute.List:
+        missing = max(0, K - len(drawn))
+        fullest = max(len(drawn & {0, 1}), len(drawn & {2, 3})) + missing
+        return "refused" if fullest > room else brute.answer(drawn, scores, K)
+
+    return rule
+
+
+def by_what_is_returned(room: int) -> brute.Rule:
+    """Wrong: refused where a shard returns more, which depends on where the results lie."""
+
+    def rule(drawn: brute.Slots, scores: brute.Scores, K: int) -> brute.List:
+        T = brute.answer(drawn, scores, K)
+        return "refused" if not isinstance(T, str) and max(len(T & {0, 1}), len(T & {2, 3})) > room else T
+
+    return rule
+
+
+@pytest.mark.parametrize("own", [(0,), (0, 1), (0, 2)])
+def test_a_shard_without_room_for_all_results_is_refused_by_what_is_drawn(own: tuple[int, ...]) -> None:
+    """K 2 and room for 1: with less drawn than K, all results might lie in one shard."""
+    setting = Setting(4, 2, MASSES[0], own=own, rule=by_what_is_drawn(1))
+    assert brute.worst_return(setting) <= (bound(setting) or 0)
+    assert brute.worst_without(setting) <= 1
+    laws = [brute.law(setting, scores) for scores in itertools.product((0, 1, 2), repeat=4)]
+    assert len({law["refused"] for law in laws}) == 1
+    assert 0 < laws[0]["refused"] < 1
+
+
+def test_a_refusal_by_what_is_returned_tells_of_it() -> None:
+    setting = Setting(4, 2, MASSES[0], own=(0,), rule=by_what_is_returned(1))
+    assert brute.worst_without(setting) > 1
+
+
+def test_a_shard_s_room_is_for_its_draws_and_what_others_leave() -> None:
+    """By force: the probability that room is missing, of three shards."""
+    table, N, K, shards = DrawTable(2, 4, (4, 5, 4, 2, 1)), 4, 5, 3
+    law = size_law(table, N, 4)
+    assert smallest_room(table, N, K, shards) == N  # all probabilities here are above 2^-64
+    for room in range(5):
+        exact = Fraction(0)
+        for sizes in itertools.product(range(5), repeat=shards):
+            if max(sizes) + max(0, K - sum(sizes)) > room:
+                exact += math.prod(law[k] for k in sizes)
+        few = _few_of_others(law, shards, K)
+        proven = shards * (sum(law[room + 1 :]) + (few[K - room - 1] if room < K else 0))
+        assert exact <= proven
+    wide = build_table(13, 300 << 16)
+    room = smallest_room(wide, 8000, 1000, 4)
+    assert smallest_room(wide, 8000, 1) < room < 1000
+
+
 # --- several questions ------------------------------------------------------------------------------------------------
 
 QUESTIONS = ((2, 1, 0, 0), (0, 2, 2, 1), (1, 0, 2, 0))
@@ -306,7 +362,8 @@ def test_a_poisson_table_gives_one_over_p0(N: int, L: int, K: int, R: int, draws
     assert excess(table, N, K, A) == 0
     assert abs(math.log(return_ratio(A, 13)) - R) < 1e-6
     assert abs(float(drawn_probability(table, N) * A) - 1) < 1e-6
-    assert (table.draws, smallest_room(table, N)) == (draws, room)
+    assert (table.draws, smallest_room(table, N, 1)) == (draws, room)
+    assert smallest_room(table, N, K) == max(K, room)
     limit = Fraction(1, 1 << 64)
     assert 1 - sum(size_law(table, N, room)) <= limit < 1 - sum(size_law(table, N, room - 1))
 
