@@ -97,7 +97,7 @@ def attack_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, del
         PolicyError: numbers out of range.
     """
     if shift < 1 or n < 1 or not 0 < delta < 1:
-        raise PolicyError("an attack needs a shift, at least one query and a delta strictly between 0 and 1")
+        raise PolicyError("an attack needs a sensitivity, at least one query and a delta strictly between 0 and 1")
     return max(count_epsilon(n, high, low, delta) for high, low in _chances(table, N, K, shift))
 
 

@@ -175,7 +175,7 @@ def count_scores(policy: Policy, cls: AttestationClass, kept: QuerySecrets) -> S
     """
     counts = np.frombuffer(kept.counts, dtype=COUNT)
     if len(counts) != cls.N:
-        raise AttestationError("the histogram kept for this record is of another class: restore state.db")
+        raise AttestationError("the histogram kept for this record is of a different class: restore state.db")
     return policy.factor(cls) * counts.astype(np.int64) + policy.offset(cls)
 
 

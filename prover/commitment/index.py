@@ -304,7 +304,7 @@ def _mapped(path: Path) -> Matrix:
 
 def _read(path: Path, mode: Literal["r"] | None) -> Matrix:
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise CommitmentError(f"the committed matrix {path} is no regular file: something else lies in its place")
+        raise CommitmentError(f"the committed matrix {path} is not a regular file: something else lies at its path")
     try:
         matrix: Matrix = np.load(path, mmap_mode=mode, allow_pickle=False)
     except OSError as error:

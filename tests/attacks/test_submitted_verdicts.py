@@ -80,7 +80,7 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
         (good.signed(OTHER), "signature does not hold"),
         (replace(good, outcome="FAIL", claimed=()), "signature does not hold"),  # the old digest, another word
         (replace(good, claimed=(claimed("0.1"),)), "signature does not hold"),
-        (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log of another key"),
+        (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log with a different key"),
     ):
         with pytest.raises(AttestationError, match=words):
             submit(stage, lie)
@@ -323,7 +323,7 @@ def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_pat
     good, other = log.proof(0).to_text(), NoteSigner("ragseal-verdicts/other", OTHER).verifier
     verdict_log.check_entered(data, found, good, log.verifier())
 
-    with pytest.raises(AttestationError, match="names another log"):
+    with pytest.raises(AttestationError, match="names a different log"):
         verdict_log.check_entered(data, found, good, other)
     with without(checks.ENTERED_THERE):
         verdict_log.check_entered(data, found, good, other)

@@ -86,7 +86,7 @@ def test_a_version_of_another_window_or_line_is_not_remembered(tmp_path: Path) -
     account.log = {10: update(1, manifest=b"o" * 32), 20: update(1)}
     with pytest.raises(CommitmentError, match="belongs to another window"):
         account.prepared(10)
-    with pytest.raises(CommitmentError, match="of another version of this tenant's index"):
+    with pytest.raises(CommitmentError, match="of a different version of this tenant's index"):
         account.prepared(20, shown=update(2))
     assert account.memory.newest_version() is None
 

@@ -70,8 +70,8 @@ def nothing_yet(live: Ticking, made: Prepared) -> Prepared:
 
 LIES: dict[Lie, tuple[type[AuditError], str]] = {
     an_older_version: (CommitmentError, "goes back to version 1"),
-    anothers_index: (CommitmentError, "of another version of this tenant's index"),
-    the_manifests_version: (CommitmentError, "of another version of this tenant's index"),
+    anothers_index: (CommitmentError, "of a different version of this tenant's index"),
+    the_manifests_version: (CommitmentError, "of a different version of this tenant's index"),
     an_entry_before_the_opening: (LedgerError, "before the window's opening"),
     a_record: (EncodingError, "not a index-update message"),
     nothing_yet: (TransportError, "does not show this version"),

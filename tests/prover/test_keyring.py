@@ -362,7 +362,7 @@ def test_fsck_waits_for_no_pipe_in_a_key_s_place(ring: AttestationKeys, name: st
     looking.start()
     looking.join(10)
     assert not looking.is_alive()
-    assert f"{name} is no regular file" in report.findings[0]
+    assert f"{name} is not a regular file" in report.findings[0]
 
 
 def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:

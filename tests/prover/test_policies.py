@@ -229,7 +229,7 @@ def test_an_overflow_names_the_class_that_fits(tmp_path: Path) -> None:
 def test_a_tick_is_written_as_people_write_times() -> None:
     for text, seconds in (("15m", 900), ("1d", 86400), (900, 900), (0, 0), ("120s", 120)):
         assert make_policy(lo=0.2, hi=0.4, version_every=text).version_every == seconds
-    with pytest.raises(PolicyError, match="is no length of time"):
+    with pytest.raises(PolicyError, match="is not a length of time"):
         make_policy(lo=0.2, hi=0.4, version_every="soon")
     with pytest.raises(PolicyError, match="the nearest is 60"):
         make_policy(lo=0.2, hi=0.4, version_every="45s")

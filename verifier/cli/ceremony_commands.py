@@ -63,7 +63,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
 
         The secret comes from the operating system, lives in one process and ends with it.  The folder has one more
         round then, or nothing new.  Signs with this auditor's identity: give its public key (`verdict key`) to
-        whoever should trust you.
+        everybody who should trust you.
         """
         _round(State(directory), folder, Step.contribution(name), powers, published, cache, as_json)
 
@@ -80,7 +80,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
     ) -> None:
         """Apply the public beacon: the last round, after which nothing can follow.
 
-        It has no secret, and counts as nobody's contribution; it keeps whoever came last from choosing the key.
+        It has no secret, and counts as nobody's contribution; it keeps the last party from choosing the key.
         """
         _round(State(directory), folder, Step.ending(beacon, iterations), powers, None, cache, as_json)
 
