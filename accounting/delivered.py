@@ -218,7 +218,7 @@ def largest_shift(
         PolicyError: numbers out of range.
     """
     if not target >= 0:
-        raise PolicyError(f"no shift has a return of {target}: give a target of at least 0")
+        raise PolicyError(f"no sensitivity has a return of {target}: give a target of at least 0")
     budget, _ = _budget(cls, 1, chunks, queries, delta)
     eta = field_bias(cls)
     log_ratio = min(_BEYOND, math.floor(Fraction(min(target, 1e9)) * RESOLUTION / chunks))
@@ -345,7 +345,9 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
         PolicyError: an unknown law, or numbers out of range.
     """
     if shift < 1 or not 0 < budget < 1:
-        raise PolicyError("a return is accounted for a shift of at least one table step and a delta between 0 and 1")
+        raise PolicyError(
+            "a return is accounted for a sensitivity of at least one table step and a delta between 0 and 1"
+        )
     b = scale_of(law)
     if kind_of(law) == GAUSSIAN:
         return gaussian_epsilon(shift / b, budget)
@@ -367,7 +369,7 @@ def _budget(
 ) -> tuple[Fraction, dict[str, Fraction]]:
     """(what one slot in one query may take of delta, at most; the named failures of all queries)."""
     if shift < 1 or chunks < 1 or queries < 0 or not 0 < delta < 1:
-        raise PolicyError("accounting needs a shift and a slot of at least 1 and delta strictly between 0 and 1")
+        raise PolicyError("accounting needs a sensitivity and a slot of at least 1 and delta strictly between 0 and 1")
     found = failures.until_delivered(cls, chunks, queries)
     items = {"overflow": found.overflow, "grid": found.grid, "places": found.places}
     return (delta - sum(items.values())) / (chunks * max(queries, 1)), items

@@ -37,7 +37,7 @@ class IdealChannel:
     def __init__(self, law: str, N: int, K: int, shift: int) -> None:
         symmetric = law in KNOWN_LAWS and not one_sided(law)
         if not symmetric or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
-            raise PolicyError("the ideal channel needs a symmetric law, 1 <= K < N and a shift of a table's size")
+            raise PolicyError("the ideal channel needs a symmetric law, 1 <= K < N and a sensitivity of a table's size")
         self.law, self.N, self.K, self.shift = law, N, K, shift
         self.gaussian, self.scale = kind_of(law) == GAUSSIAN, scale_of(law)
         reach = _REACH_GAUSSIAN if self.gaussian else _REACH_GEOMETRIC

@@ -226,7 +226,7 @@ class SetRenyi:
 
     def __init__(self, table: NoiseTable, shift: int, N: int, K: int) -> None:
         if not 1 <= shift <= 2 * table.cut:
-            raise PolicyError(f"a shift of {shift} steps is outside the table")
+            raise PolicyError(f"a sensitivity of {shift} steps is outside the table")
         C, total = table.cut, table.total
         below = threshold_law(table, N, K)
         error = 1 << (_FIXED_BITS - 900)
@@ -299,7 +299,7 @@ def topk_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, delta
         PolicyError: numbers out of range.
     """
     if not 0 < delta < 1 or n < 1 or shift < 1:
-        raise PolicyError("accounting needs a shift, at least one query and a delta strictly between 0 and 1")
+        raise PolicyError("accounting needs a sensitivity, at least one query and a delta strictly between 0 and 1")
     infinite = infinite_loss_mass(table, shift, n)
     if infinite >= delta:
         return TopKReport(math.inf, math.inf, math.inf, math.inf)
