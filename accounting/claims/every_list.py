@@ -136,8 +136,9 @@ class ListsBound(Bound):
     def guess(self, account: float, delta: float, k_max: int) -> Values:
         alone, together = right(account, delta), right(self.epsilon, delta)
         said = (
-            f"whoever guesses from even odds (50 %) what one slot holds is right at most {per_cent(together)} of the "
-            f"time with {k_max} accounts over the period, {per_cent(alone)} with one account in this window"
+            f"an attacker who guesses from even odds (50 %) what one slot holds is right at most "
+            f"{per_cent(together)} of the time with {k_max} accounts over the period, {per_cent(alone)} with one account "
+            "in this window"
         )
         return best_guesses(account, delta, self, k_max, said)
 
@@ -263,8 +264,8 @@ class EveryList(Claim):
 
     question = (
         "Somebody knows everything about an index but one document, is told that it is one of two with even odds "
-        "(50 %), and guesses which from the lists of slots that were answered, up to the first that shows it: whoever "
-        "is handed its text reads it. How often may the guess be right?"
+        "(50 %), and guesses which from the lists of slots that were answered, up to the first that shows it: an "
+        "account that is handed its text reads it. How often may the guess be right?"
     )
 
     def grades(self, report: Report) -> list[tuple[str, float, float]]:

@@ -135,7 +135,7 @@ def _about(made: Default, whence: str) -> str:
         "learn nothing of its presence.  Windows of one period share their coins: unseen counts once for all of them.",
         f"Return {upward(found.returned)} is no part of epsilon: the id of a slot is returned at most "
         f"{times(found.returned)} times as often as",
-        "an empty slot's by chance.  Whoever knows what to ask for is handed the text.",
+        "an empty slot's by chance.  An account that knows what to ask for is handed the text.",
     ]
     if found.returned > RETURN:
         lines.append(
