@@ -137,8 +137,8 @@ class ListsBound(Bound):
         alone, together = right(account, delta), right(self.epsilon, delta)
         said = (
             f"an attacker who guesses from even odds (50 %) what one slot holds is right at most "
-            f"{per_cent(together)} of the time with {k_max} accounts over the period, {per_cent(alone)} with one account "
-            "in this window"
+            f"{per_cent(together)} of the time with {k_max} accounts over the period, {per_cent(alone)} with one "
+            "account in this window"
         )
         return best_guesses(account, delta, self, k_max, said)
 
