@@ -270,7 +270,7 @@ def own(world: World, digest: bytes = bytes(32), **changes: Any) -> AuditVerdict
 LIES: dict[str, tuple[Callable[[World], list[AuditVerdict]], Removable]] = {
     "no other auditor's signature": (lambda w: [about(w)], checks.VERDICT_AUDITOR),
     "signature does not hold": (lambda w: [replace(own(w), outcome="NO-VERDICT")], checks.VERDICT_SIGNED),
-    "a log of another key": (lambda w: [own(w, log=bytes(32))], checks.VERDICT_LOG),
+    "a log with a different key": (lambda w: [own(w, log=bytes(32))], checks.VERDICT_LOG),
     "is in the ledger already": (
         lambda w: [own(w), own(w, outcome="NO-VERDICT")], checks.VERDICT_ONCE,
     ),
