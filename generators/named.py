@@ -23,7 +23,7 @@ def named_generator(
     Args:
         name: "extractive", the best sentence of each text, or "chat:MODEL@URL", a served model.
         key_variable: the environment variable that holds a served model's key.
-        alone: a second place of a served model, named likewise, which no document reaches; it gets the same key.
+        alone: a second server of a served model, named likewise, which no document reaches; it gets the same key.
         quotes: its errors may quote its server, which may quote what it was asked.
 
     Raises:
