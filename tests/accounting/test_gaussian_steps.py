@@ -12,8 +12,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from functools import cache
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -166,7 +166,9 @@ def test_a_released_set_by_all_thresholds(shift: int, delta: float) -> None:
         for tau, p in likely:
             spans = ((tau, tau + shift + 1), (-tau, shift + 1 - tau))
             total += p * max(
-                float(gain[max(0, a - values[0]) : b - values[0] + 1].max(initial=0.0)) for a, b in spans if b >= values[0]
+                float(gain[max(0, a - values[0]) : b - values[0] + 1].max(initial=0.0))
+                for a, b in spans
+                if b >= values[0]
             )
         return total
 
@@ -184,7 +186,9 @@ def lists(masses: dict[int, Fraction], scores: tuple[int, ...], best: int, shown
     for drawn in itertools.product(masses.items(), repeat=len(scores)):
         noisy = [s + z for s, (z, _) in zip(scores, drawn, strict=True)]
         ids = sorted(sorted(range(len(scores)), key=lambda i: (-noisy[i], i))[:best])
-        out[tuple((i, noisy[i]) for i in ids) if shown else tuple(ids)] += math.prod((p for _, p in drawn), start=Fraction(1))
+        out[tuple((i, noisy[i]) for i in ids) if shown else tuple(ids)] += math.prod(
+            (p for _, p in drawn), start=Fraction(1)
+        )
     return out
 
 
@@ -204,7 +208,9 @@ def test_no_list_of_a_tiny_index_tells_more_than_the_bounds(slots: int, best: in
             if sum(x != y for x, y in zip(a, b, strict=True)) != 1:
                 continue
             for epsilon in (0.0, 0.1, 0.4, 0.9, 1.5):
-                gain = sum(max(0.0, float(p) - math.exp(epsilon) * float(laws[b].get(o, 0))) for o, p in laws[a].items())
+                gain = sum(
+                    max(0.0, float(p) - math.exp(epsilon) * float(laws[b].get(o, 0))) for o, p in laws[a].items()
+                )
                 worst[epsilon] = max(worst[epsilon], gain)
         for epsilon, gain in worst.items():
             bound = lost + float((atoms.mass * np.maximum(-np.expm1(epsilon - atoms.loss), 0)).sum())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every float of the accountants lies on the safe side of the number that it stands for, each looked at by itself.
 
-The numbers are made again from the table's integers, in fractions and in decimals of sixty digits.  A whole epsilon would
-not show one direction that is wrong: another one's slack covers it.
+The numbers are made again from the table's integers, in fractions and in decimals of sixty digits.  A whole epsilon
+would not show one direction that is wrong: the slack of another one covers it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ragseal.accounting import audit, pld, topk
 from ragseal.accounting.delivered import certified_return
 from ragseal.accounting.pld import ComposedLoss, LossAtoms
 from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_UNIFORM_BITS
 
@@ -116,7 +117,9 @@ def test_no_pure_bound_follows_where_too_much_lies_beyond_the_table() -> None:
 def test_a_loss_between_two_points_of_the_grid_tells_no_less_on_both() -> None:
     """Steps and losses are binary fractions, whose floor and remainder are exact: what is looked at are the masses."""
     random = np.random.default_rng(3)
-    for mass, exponent, place in zip(random.random(80), random.integers(1, 9, 80), random.integers(-300, 300, 80), strict=True):
+    for mass, exponent, place in zip(
+        random.random(80), random.integers(1, 9, 80), random.integers(-300, 300, 80), strict=True
+    ):
         step, within = 2.0**-exponent, random.choice([0.0, 0.25, 0.5, 0.75, 2.0**-20])
         loss = (place + within) * step
         one = LossAtoms(np.array([loss]), np.array([mass]))
@@ -143,7 +146,10 @@ def composed(width: float = 4.0, first: float = 0.25) -> tuple[ComposedLoss, dic
 def test_no_composed_loss_is_rarer_than_it_is() -> None:
     """The transform's own error is absolute: what is rare would be lost in it."""
     found, exact = composed()
-    at = {Fraction(loss): Fraction(weight) for loss, weight in zip(found.loss.tolist(), found.weight.tolist(), strict=True)}
+    at = {
+        Fraction(loss): Fraction(weight)
+        for loss, weight in zip(found.loss.tolist(), found.weight.tolist(), strict=True)
+    }
     assert min(exact.values()) < Fraction(1, 10**20)
     for loss, mass in exact.items():
         if loss in at:
@@ -190,7 +196,9 @@ def test_the_threshold_is_no_later_than_it_is(table: NoiseTable, N: int, K: int)
         assert exact <= Fraction(units, 1 << 1024) <= exact + Fraction(1, 1 << 900)
         chances.append(exact)
     if table is not TABLE:
-        for before, at, (start, stop, found) in zip(chances, chances[1:], topk._threshold_cells(table, N, K), strict=False):
+        for before, at, (start, stop, found) in zip(
+            chances, chances[1:], topk._threshold_cells(table, N, K), strict=False
+        ):
             assert start == stop
             assert at - before <= Fraction(found)
 
@@ -251,7 +259,9 @@ def test_moments_of_theorem_b_are_no_smaller_than_the_theorems(table: NoiseTable
     lost = Fraction(table.tail(C - shift), TOTAL)
 
     def moment(p: tuple[Fraction, Fraction], q: tuple[Fraction, Fraction]) -> Decimal:
-        return sum(((a * dec(x).ln() + (1 - a) * dec(y).ln()).exp() for x, y in zip(p, q, strict=True) if x > 0), Decimal(0))
+        return sum(
+            ((a * dec(x).ln() + (1 - a) * dec(y).ln()).exp() for x, y in zip(p, q, strict=True) if x > 0), Decimal(0)
+        )
 
     total = Decimal(0)
     for tau in range(-C, C + 1):
@@ -267,7 +277,9 @@ def test_moments_of_theorem_b_are_no_smaller_than_the_theorems(table: NoiseTable
     assert total.ln() <= dec(found) <= total.ln() + dec(order) * Decimal("1.1e-11") + Decimal("2e-12")
     for n, delta in ((1, 1e-2), (50, 1e-9)):
         exact = (n * dec(found) - dec(delta).ln() - a.ln()) / (a - 1) + (1 - 1 / a).ln()
-        assert exact <= dec(channel.at(order, n, delta)) <= exact + exact.copy_abs() * Decimal("2e-12") + 20 * (exact < 0)
+        assert (
+            exact <= dec(channel.at(order, n, delta)) <= exact + exact.copy_abs() * Decimal("2e-12") + 20 * (exact < 0)
+        )
 
 
 def test_what_infinite_losses_take_is_no_other_losss() -> None:
@@ -324,11 +336,24 @@ def test_noise_has_what_refusals_leave_of_delta_and_no_more(chunks: int) -> None
     assert report.shift == 16
     assert report.compositions == 60 * chunks
     assert report.bounds[0] == audit.full_bound(TABLE, 16, 60 * chunks, report.delta.table)
+    assert report.delta.overflow == float(60 * STEPS.a**chunks / (1 << 64))
+    assert report.delta.grid == pytest.approx(float(60 * grid))
+    if chunks == 1:
+        assert report.bounds[1:] == audit.topk_bounds(TABLE, STEPS.N, STEPS.K, 16, 60, report.delta.table)
     assert (report.accountant == audit.FULL) is (chunks > 1)
     assert [bound.unfit != "" for bound in report.bounds] == [False, *[chunks > 1] * 3]
     assert report.n_max_finite == pld.largest_finite_n(TABLE, 16, report.delta.table) // chunks
     alone = audit.audited_bound(STEPS, TABLE, 16, n_max, chunks, delta)
     assert report.epsilon_account == alone.epsilon < report.epsilon
+
+
+def test_a_documents_slots_count_for_what_is_accounted_at_all() -> None:
+    scores = audit.ScorePolicy(gain=1 << STEPS.c, lo=0, hi=2)
+    for most, chunks in ((audit.MOST_QUERIES + 1, 1), (audit.MOST_QUERIES // 2 + 1, 2)):
+        with pytest.raises(PolicyError, match="beyond what is accounted"):
+            audit.epsilon_audit(
+                STEPS, TABLE, scores=scores, k_max=1, n_max=most, delta=Fraction(1, 10**6), chunks=chunks
+            )
 
 
 @pytest.mark.parametrize("shift", [1, 64, 400])
