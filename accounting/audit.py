@@ -347,9 +347,9 @@ def _published(table: NoiseTable, shift: int, n: int, delta: float, k_max: int, 
 def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float, float]:
     """(mu, AUC, advantage) of the best attack: bounds, for the Gaussian laws hardly above what is reached.
 
-    Gaussian: a sum of n draws lies on the lattice of steps, and its area under the ROC curve is a trapezoid sum of the
-    curve's, which is smaller.  Its total variation is a midpoint sum where n * shift is odd, and larger than the curve's
-    by 1/24 of the curve's second derivative a step, which is less than 1 / (48 n sigma^2) in all.
+    Gaussian: a sum of n draws lies on the lattice of steps.  Its area under the ROC curve is a trapezoid sum of the
+    curve's, which is smaller.  Its total variation is a midpoint sum where n * shift is odd, and so larger than the
+    curve's by 1/24 of the second derivative a step, less than 1 / (48 n sigma^2) in all.
 
     Geometric: total variation <= sqrt(1 - BC^(2n)), BC the Bhattacharyya coefficient of one query, and a ROC curve
     whose distance from the diagonal never exceeds t has at most the area 1 - (1 - t)^2 / 2.
