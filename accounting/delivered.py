@@ -124,9 +124,8 @@ def until_delivered(
     budget, items = _budget(cls, shift, chunks, queries, delta)
     once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
     log_ratio, law = (math.inf, Fraction(0)) if budget <= 0 else certified_return(table, shift, budget, field_bias(cls))
-    second = math.inf if budget <= 0 else ideal_return(table.law, shift, float(budget))
-    if math.isinf(log_ratio):  # rightly: the ideal law has no end
-        second = math.inf
+    # Where the table ends the ideal law does not: it is not asked, whatever the shift is.
+    second = math.inf if math.isinf(log_ratio) else ideal_return(table.law, shift, float(budget))
     returned = _times(chunks, log_ratio), chunks * second
     items["law"] = chunks * max(queries, 1) * law
     near = _infinite_mass(table, shift) * AGREEMENT_APPLIES >= budget
