@@ -385,7 +385,7 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
 
 
 def test_a_class_that_does_not_count_in_whole_steps() -> None:
-    tools = machine("tiny")
+    tools = machine("lottery-tiny")
     with pytest.raises(PolicyError, match="counts in whole steps"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)
 

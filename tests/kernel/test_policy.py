@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
-from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
 from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC
