@@ -43,6 +43,11 @@ SHARDED_TAG = b"ragseal.sharded-class.v1"
 LOTTERY_TAG = b"ragseal.lottery-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
+#: Of release 0.3.0, whose noise was finer than a step of its table (docs/decisions/0006-ranked.md).
+RETIRED = frozenset(
+    [f"{size}{law}" for size in ("tiny", "small", "base", "large") for law in ("", "-geo", "-one")]
+    + ["small-one-32", "base-one-50", "large-one-50"]
+)
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
 _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
@@ -248,6 +253,11 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
     for source in [path] if path else files:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
+
+
+def retired(name: str) -> str:
+    """What to do about a class of an older release, as the end of a refusal; nothing of any other name."""
+    return "; release 0.3.0 was the last that had it: close and audit its windows with that release" * (name in RETIRED)
 
 
 def one_index_classes() -> dict[str, AttestationClass]:
