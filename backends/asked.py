@@ -15,7 +15,7 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.sharded_class import ShardedClass
 
-SCORE_LIMIT = 1 << 40  #: native/src/engine.rs: scores w, and H, stay below
+SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
 
 Scores = npt.NDArray[np.int64]
 

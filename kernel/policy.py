@@ -429,12 +429,9 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     """Counts of the claim answers fit their class, however many documents take part.
 
     Raises:
-        PolicyError: the class is none that counts in whole steps, or the clipped counts overflow it.
+        PolicyError: Gaussian noise, a similarity that nothing has, or clipped counts that overflow the class.
     """
-    if not isinstance(cls, RankedClass):
-        raise PolicyError(
-            f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
-        )
+    assert isinstance(cls, RankedClass)  # a class of the lottery goes with another claim
     if cls.law == RANKED_GAUSSIAN:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "

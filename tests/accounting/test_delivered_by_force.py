@@ -76,7 +76,7 @@ def test_a_return_is_that_of_one_query_however_many_there_are(
 ) -> None:
     """Theorem 3, at several R with the delta that each one has: best strategies by dynamic programming."""
     noise = LAWS[name]
-    shift = 2 if name != "one-sided, one dither bit" else 1  # table steps
+    shift = 2
     seen = []
     for slot in (0, N - 1):
         scene = mechanism(noise, N, K, n, scores, slot, stopped=True)

@@ -126,7 +126,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         v[:, :60] += signal
         assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
         assert not (signal % (1 << cls.c)).any()
-        assert not (measure.drawn(trial) % (1 << cls.c)).any()  # no dither
+        assert not (measure.drawn(trial) % (1 << cls.c)).any()
         assert (signal[0] >> cls.c).tolist() == [clipped_steps(int(x) >> cls.c, steps) for x in w[:60]]
         flagged = {one.slot for one in made.returned if one.flag}
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
