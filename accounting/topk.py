@@ -12,7 +12,7 @@ P(tau <= x) p(x - Delta).  A document may score higher under either index, query
 symmetric: the same curve mirrored below 0, which is the smallest one that covers both directions.
 
 Set (Theorem B; ids in slot order, nothing else).  Given the others, the release is one bit, {c + X >= theta}, with
-theta in [tau, tau + Delta + 1]: the K-th of the others scores at most tau + Delta, one more for ties and dither.  One
+theta in [tau, tau + Delta + 1]: the K-th of the others scores at most tau + Delta, one more for ties.  One
 query is dominated by the curve E_tau sup_theta max over directions of the bit's curve, which is composed like any
 other, and independently its Renyi moment is at most E_tau sup_theta max over directions.  (The recursion of Theorem B,
 which optimises theta against the whole remaining game, would be up to 4 % tighter at middling n; it is not built.)
@@ -292,8 +292,7 @@ def topk_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, delta
     Args:
         table: a table for which :func:`ragseal.kernel.noise.check_table` holds.
         shift: Delta_b, table steps.
-        delta: probability left for the noise.  The caller takes named failures and field bias from it; the bias of the
-            other slots' noise multiplies delta by at most exp(n (N - 1) eta), eta that of one slot.
+        delta: probability left for the noise.  The caller takes named failures from it.
 
     Raises:
         PolicyError: numbers out of range.

@@ -13,10 +13,9 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import MAX_SHARDS
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.sharded_class import ShardedClass
 
-SCORE_LIMIT = 1 << 40  #: native/src/engine.rs: scores w, and H, stay below
+SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
 
 Scores = npt.NDArray[np.int64]
 
@@ -38,11 +37,7 @@ def check_asked(cls: AttestationClass, key: int, w: Scores, hmax: int, prizes: i
         raise AttestationError(f"{w.size} scores for a capacity of {cls.N}")
     if not (w > -SCORE_LIMIT).all() or not (w < SCORE_LIMIT).all():
         raise AttestationError("a score is out of range")
-    least, most = 0, SCORE_LIMIT - 1
-    if isinstance(cls, RankedClass):
-        most = 1 << cls.c
-    elif isinstance(cls, LotteryClass):
-        least, most = 1, (1 << 2 * cls.c) - (2 << cls.m)
+    least, most = (1, (1 << 2 * cls.c) - (2 << cls.m)) if isinstance(cls, LotteryClass) else (0, 1 << cls.c)
     if not least <= hmax <= most:
         raise AttestationError(f"H is out of range: {hmax}, where class {cls.name!r} holds {least} to {most}")
     if isinstance(cls, LotteryClass) and not 1 <= prizes <= cls.prizes:

@@ -12,13 +12,12 @@ import numpy as np
 
 from ragseal.backends.asked import Scores, check_asked
 from ragseal.backends.native import available, native
-from ragseal.kernel import field, hints, mechanism, noise, statement
+from ragseal.kernel import field, noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_hints import ranked_hints
 from ragseal.kernel.ranked_mechanism import select_ranked
@@ -87,25 +86,8 @@ class OneIndex(ABC):
         return ShardHints(1, lambda _: self.hints(key, w, hmax, prizes))
 
 
-class ReferenceEngine(OneIndex):
-    """The kernel's plain integers: the fallback, and what the native engine is compared with."""
-
-    def __init__(self, cls: CircuitClass) -> None:
-        self._cls = cls
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return mechanism.select(self._cls, key, _integers(w), hmax).returned
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = _integers(w)
-        selection = mechanism.select(self._cls, key, scores, hmax)
-        return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
-
-
 class ReferenceRankedEngine(OneIndex):
-    """The same of a ranked class; ``hmax`` is H in steps."""
+    """The kernel's plain integers: the fallback, and what native code is compared with; ``hmax`` is H in steps."""
 
     def __init__(self, cls: RankedClass) -> None:
         self._cls = cls
@@ -140,21 +122,9 @@ class ReferenceLotteryEngine(OneIndex):
 class NativeEngine(OneIndex):
     """The native module's engine."""
 
-    def __init__(self, cls: CircuitClass | RankedClass) -> None:
+    def __init__(self, cls: RankedClass) -> None:
         self._cls = cls
-        self._engine: native.Engine | native.RankedEngine
-        if isinstance(cls, RankedClass):
-            self._engine = native.RankedEngine(*_ranked_parameters(cls))
-            return
-        table = noise.build_table(cls.law)
-        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
-        bounds = noise.coarse_bounds(table, cls.m, cls.s)
-        self._engine = native.Engine(
-            {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
-            list(bounds),
-            [f.to_bytes(17, "big") for f in cumulative],
-            statement.Layout(cls).grid,
-        )
+        self._engine = native.RankedEngine(*_ranked_parameters(cls))
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
         check_asked(self._cls, key, w, hmax, prizes)
@@ -319,6 +289,4 @@ def open_engine(cls: AttestationClass) -> Engine:
         return ShardedEngine(cls) if available() else ReferenceShardedEngine(cls)
     if isinstance(cls, LotteryClass):
         return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
-    if available():
-        return NativeEngine(cls)
-    return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)
+    return NativeEngine(cls) if available() else ReferenceRankedEngine(cls)

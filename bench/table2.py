@@ -28,7 +28,7 @@ import numpy as np
 from bench import shardproofs
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, table
 from ragseal.circuits.build import _constants, build, compile_main, find_compiler, header
-from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, load_sharded_classes, sources
+from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, load_sharded_classes, ranked_sources
 from ragseal.circuits.search import count_rows
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError
@@ -133,7 +133,7 @@ def naive(slots: int) -> dict[str, Any]:
     rng = np.random.default_rng(slots)
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
-        compile_main(text, at, find_compiler(), [*sources(), _constants()], "naive")
+        compile_main(text, at, find_compiler(), [*ranked_sources(), _constants()], "naive")
         constraints, public = header(at / "naive.r1cs")
         began = time.perf_counter()
         native.setup(str(at / "naive.r1cs"), str(at / "key.zkey"))

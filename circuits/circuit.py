@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-The attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is
-what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the
+The ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is what the mechanism
+gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the
 key that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """
@@ -15,38 +15,39 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
-from ragseal.kernel.statement import CLEAR_NAMES, Layout
+from ragseal.kernel.statement import CLEAR_NAMES
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.runtime import texts
 from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
-CLASSES_FILE = HERE / "classes.toml"
 RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
 SHARDED_CLASSES_FILE = HERE / "sharded_classes.toml"
 LOTTERY_CLASSES_FILE = HERE / "lottery_classes.toml"
-ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
+RANKED, ESTIMATE, THINNING = "ranked", "estimate", "thinning"
 SHARDED, LOTTERY = "sharded", "lottery"
-CLASS_TAG = b"ragseal.circuit-class.v1"
 RANKED_TAG = b"ragseal.ranked-class.v1"
 SHARDED_TAG = b"ragseal.sharded-class.v1"
 LOTTERY_TAG = b"ragseal.lottery-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
+#: Of release 0.3.0, whose noise was finer than a step of its table (docs/decisions/0006-ranked.md).
+RETIRED = frozenset(
+    [f"{size}{law}" for size in ("tiny", "small", "base", "large") for law in ("", "-geo", "-one")]
+    + ["small-one-32", "base-one-50", "large-one-50"]
+)
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
 _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
@@ -54,13 +55,13 @@ _RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.
 Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
-def layout_of(cls: AttestationClass) -> Layout | ScaledLayout:
+def layout_of(cls: AttestationClass) -> ScaledLayout:
     """The public inputs of an attestation's circuit, in order."""
     if isinstance(cls, ShardedClass):
         return ShardedLayout(cls)
     if isinstance(cls, LotteryClass):
         return LotteryLayout(cls)
-    return RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+    return RankedLayout(cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION, RANKED, SHARDED, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
+    noun: str  #: RANKED, SHARDED, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -93,7 +94,7 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    if isinstance(cls, CircuitClass | RankedClass | LotteryClass):
+    if isinstance(cls, RankedClass | LotteryClass):
         return cls.to_mapping()
     return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
@@ -105,8 +106,6 @@ def circuit_of(cls: Shape) -> Circuit:
     Raises:
         ConfigurationError: circuit sources are missing.
     """
-    if isinstance(cls, CircuitClass):
-        return _attestation(cls)
     if isinstance(cls, ShardedClass):
         return _sharded(cls)
     if isinstance(cls, RankedClass):
@@ -121,44 +120,9 @@ def class_digest(cls: Shape) -> bytes:
     return circuit_of(cls).digest
 
 
-def sources() -> list[Path]:
-    """The attestation's own .circom files, in a fixed order."""
-    return [HERE / "attestation.circom", *sorted((HERE / "lib").glob("*.circom"))]
-
-
-def _attestation(cls: CircuitClass) -> Circuit:
-    files, main = sources(), _attestation_main(cls)
-    parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
-    parts.append(library_integrity().encode())
-    for path in files:
-        parts += [path.name.encode(), read_source(path)]
-    layout = Layout(cls)
-    relations = _wires(layout.scores_at, cls.N), _wires(layout.hints_at, layout.size)
-    digest = hash_parts(parts).digest()
-    return Circuit(cls, ATTESTATION, tuple(files), True, main, layout.public, layout.clear, relations, digest)
-
-
 def _wires(at: int, count: int) -> range:
     """Wires of ``count`` public inputs from ``at`` on; wire 0 is the constant."""
     return range(1 + at, 1 + at + count)
-
-
-def _attestation_main(cls: CircuitClass) -> str:
-    """Constant tables, public signals, parameters."""
-    table = noise.build_table(cls.law)
-    bounds = ", ".join(map(str, noise.coarse_bounds(table, cls.m, cls.s)))
-    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    layout = Layout(cls)
-    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups)]
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.s, layout.grid, table.cut)
-    return (
-        f"// Generated for circuit class {cls.name}.\npragma circom 2.1.6;\n\n"
-        'include "attestation.circom";\n\n'
-        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
-        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"function ONE_SIDED() {{\n    return {int(table.one_sided)};\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Attestation({', '.join(map(str, sizes))});\n"
-    )
 
 
 def ranked_sources() -> list[Path]:
@@ -285,10 +249,15 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    files = CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE, SHARDED_CLASSES_FILE
+    files = RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE, SHARDED_CLASSES_FILE
     for source in [path] if path else files:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
+
+
+def retired(name: str) -> str:
+    """What to do about a class of an older release, as the end of a refusal; nothing of any other name."""
+    return "; release 0.3.0 was the last that had it: close and audit its windows with that release" * (name in RETIRED)
 
 
 def one_index_classes() -> dict[str, AttestationClass]:

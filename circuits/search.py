@@ -23,16 +23,14 @@ from ragseal.kernel.params import (
     COIN_BITS,
     ELEMENTS_PER_BLOCK,
     MODULUS_BITS,
-    CircuitClass,
 )
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
 from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
 from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
-COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
+COARSE_BITS_MAX = 208  #: q * m at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +75,6 @@ def _poseidon(inputs: int) -> int:
 
 def count_rows(cls: Shape) -> Rows:
     """Constraints and public inputs of a class's circuit."""
-    if isinstance(cls, CircuitClass):
-        return _attestation_rows(cls)
     if isinstance(cls, RankedClass):
         return _ranked_rows(cls)
     if isinstance(cls, LotteryClass):
@@ -101,47 +97,6 @@ def _thinning_rows(cls: ThinningClass) -> Rows:
 def _estimate_rows(cls: EstimateClass) -> Rows:
     """18 constraints per pair (distance, 16 bits, product with r), 36 per record, one for s."""
     return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.public - cls.clear, cls.clear, 0)
-
-
-def _attestation_rows(cls: CircuitClass) -> Rows:
-    """Of an attestation.
-
-    Scaling rows are those of slots, coarse elements and blocks: the six constraints of a slot, range checks of an
-    element, permutations, and the partial sums over slots.  Everything else,
-    the places included, is fixed for given K, R, m, c, s.
-    """
-    layout = Layout(cls)
-    n, r, c = cls.N, cls.R, cls.c
-    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
-    slots = 6 * n + 2 * _total(n) + _total(2 * n)
-    blocks = cls.blocks * (_permute(17) + 1)
-
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
-    keys = 3 + 3  # the key's first S-boxes, for blocks and places
-    last = cls.fine_last_bits < c
-    fine = 3 + _permute(3) + cls.fine_chunks + last + 1 + (cls.s < c) + cls.place_filler + 2 * cls.place_top
-    noise_rows = 6 + 2 * cls.uniform_chunks  # sign, fold, sign times z, two products with beta, row
-    clip = 4 + 4
-    compare = cls.compare_chunks + cls.count_chunks + 2 * 3  # bit, fold, the compared value
-    place = fine + noise_rows + clip + compare
-    place += 2 + 5 + 1 + 1  # coarse row; e, inverse, opening, chunks of X; winner; the sum of range checks
-    ids = cls.id_chunks
-    order = _increasing(r + 1, cls.id_chunks) + _increasing(cls.K - 1, cls.returned_chunks)
-    grid = layout.grid
-    threshold = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
-    exact = ids + (cls.L % c != 0)
-    exact += exact > 1  # their sum; a single fraction is its own
-    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, layout.by_name["mz"].count))
-    closing = 1 + cls.K + 1 + 1 + 5  # beta^2; T's fractions; winners' and counted places; identities
-    fixed = secrets + keys + r * place + order + threshold + exact + tables + closing
-    scaling = elements + slots + blocks
-    return Rows(
-        constraints=fixed + scaling,
-        public=layout.public,
-        hidden=layout.public - layout.clear,
-        clear=layout.clear,
-        scaling=scaling,
-    )
 
 
 def _exact_range(bits: int, c: int) -> int:
@@ -215,43 +170,6 @@ def _lottery_rows(cls: LotteryClass) -> Rows:
 def largest_q(m: int, c: int) -> int:
     """Slots a coarse element: as many as fit 208 bits and leave the canonical top whole."""
     return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
-
-
-def complete(name: str, law: str, N: int, K: int, m: int, q: int, c: int, s: int) -> CircuitClass:
-    """The class with the smallest proven R, and the rationals that prove it.
-
-    Raises:
-        PolicyError: no R is enough, or the shape is not a class.
-    """
-    R, a, b = find_bound(N, K, m, noise.build_table(law))
-    return CircuitClass(name, law, N, K, R, m, q, c, s, a, b)
-
-
-def fill(name: str, law: str, K: int, m: int, q: int, c: int, s: int, domain: int) -> CircuitClass:
-    """The largest class of this shape, in whole Poseidon blocks, whose rows fit a domain.
-
-    Raises:
-        PolicyError: not even one block fits.
-    """
-    block = 16 * q
-    low, high = 0, domain // (6 * block) + 1  # a slot costs more than six rows
-    best: CircuitClass | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            cls = complete(name, law, middle * block, K, m, q, c, s)
-            fits = count_rows(cls).rows <= domain
-        except PolicyError:
-            # Few slots for K: larger ones may do.  A class too large for its bound does not exist.
-            low = middle
-            continue
-        if fits:
-            low, best = middle, cls
-        else:
-            high = middle
-    if best is None:
-        raise PolicyError(f"no class of m={m}, c={c}, s={s}, K={K} fits a domain of {domain} rows")
-    return best
 
 
 def complete_ranked(name: str, law: str, N: int, K: int, m: int, q: int, c: int) -> RankedClass:

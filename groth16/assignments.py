@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt; of a ranked one, beta
-times the bounds stand before the private ones, and of a shard the threshold behind those.  Of a thinning:
+Wire order of an attestation: clear, blinder, scores, hints, beta times the bounds, of a shard the threshold, then the
+private seed limbs and salt.  Of a thinning:
 clear, blinder, placed and thinned scores, then the private seed limbs and bits.
 """
 
@@ -25,19 +25,18 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
 from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
-from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
+from ragseal.kernel.statement import CLEAR_NAMES, canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """All inputs of an attestation's circuit."""
+    """All inputs of the ranked circuit."""
 
     clear: tuple[int, ...]  #: seven, with alpha and beta; nine of a shard, eight of the lottery
     w: tuple[int, ...]  #: signed
@@ -58,17 +57,22 @@ class Assignment:
             )
         )
 
+    def bounds(self) -> list[int]:
+        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
+        return list(field.unpack(packed_bounds(self.h, len(self.w))))
+
     def named(self, cls: Any) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        return self._named(Layout(cls))
+        return {**self._named(RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
 
     def _scaled(self) -> Sequence[int]:
-        return ()
+        """The bounds times beta, which follow from the hints."""
+        return [self.clear[-1] * b % R for b in self.bounds()]
 
     def _threshold(self) -> Sequence[int]:
         return ()
 
-    def _named(self, layout: Layout | ScaledLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
+    def _named(self, layout: ScaledLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
         values = [str(v) for v in field.unpack(self.h)]
         out: dict[str, Any] = dict(zip(names, map(str, self.clear), strict=True))
         out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
@@ -85,22 +89,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedAssignment(Assignment):
-    """All inputs of the ranked circuit; the bounds times beta follow from the hints."""
-
-    def bounds(self) -> list[int]:
-        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
-        return list(field.unpack(packed_bounds(self.h, len(self.w))))
-
-    def _scaled(self) -> Sequence[int]:
-        return [self.clear[-1] * b % R for b in self.bounds()]
-
-    def named(self, cls: Any) -> dict[str, Any]:
-        return {**self._named(RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedAssignment(RankedAssignment):
+class ShardedAssignment(Assignment):
     """All inputs of the sharded circuit for one shard."""
 
     threshold: tuple[int, int]  #: v*, signed, and i*
@@ -115,7 +104,7 @@ class ShardedAssignment(RankedAssignment):
 
 
 @dataclass(frozen=True, slots=True)
-class LotteryAssignment(RankedAssignment):
+class LotteryAssignment(Assignment):
     """All inputs of the lottery's circuit."""
 
     def named(self, cls: Any) -> dict[str, Any]:
@@ -147,8 +136,7 @@ def assign_attestation(
         raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
     if threshold is not None:
         return ShardedAssignment(clear, w, h, blind, seed, t_salt, threshold)
-    kinds = {LotteryClass: LotteryAssignment, RankedClass: RankedAssignment}
-    kind = next((made for of, made in kinds.items() if isinstance(cls, of)), Assignment)
+    kind = LotteryAssignment if isinstance(cls, LotteryClass) else Assignment
     return kind(clear, w, h, blind, seed, t_salt)
 
 

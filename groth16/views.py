@@ -22,7 +22,6 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.ranked_statement import ScaledLayout
 from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
 from ragseal.kernel.thinning import ThinningClass
 
@@ -137,7 +136,7 @@ class KeyView(View):
     def hint_bases(self) -> HintBases:
         """What a proof's hints are committed over."""
         layout = self.layout
-        scaled = self.bases(layout.scaled_at, self.cls.N) if isinstance(layout, ScaledLayout) else b""
+        scaled = self.bases(layout.scaled_at, self.cls.N)
         return HintBases(self.bases(layout.hints_at, layout.size), self.scores.b, scaled)
 
     @cached_property
@@ -151,7 +150,7 @@ class KeyView(View):
         return None
 
     def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
-        """What C_w, C_h and of a ranked class C_1 are added to vk_x with: 1, 1, beta.
+        """What C_w, C_h and C_1 are added to vk_x with: 1, 1, beta.
 
         Raises:
             ProofError: another number of points or of clear inputs.

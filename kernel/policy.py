@@ -24,7 +24,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
-from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, SCORE_UNIT, CircuitClass
+from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, RANKED_GAUSSIAN, SCORE_UNIT
 from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
 
@@ -429,13 +429,10 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     """Counts of the claim answers fit their class, however many documents take part.
 
     Raises:
-        PolicyError: the class is none that counts in whole steps, or the clipped counts overflow it.
+        PolicyError: Gaussian noise, a similarity that nothing has, or clipped counts that overflow the class.
     """
-    if not isinstance(cls, RankedClass):
-        raise PolicyError(
-            f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
-        )
-    if noise.kind_of(cls.law) == noise.GAUSSIAN:
+    assert isinstance(cls, RankedClass)  # a class of the lottery goes with another claim
+    if cls.law == RANKED_GAUSSIAN:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
             f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
@@ -472,9 +469,6 @@ def listed(ways: Sequence[str]) -> str:
 
 def _misfit(policy: Policy, cls: AttestationClass) -> str:
     """Why not every query of the policy can be proven in the class (completeness only); nothing if all can."""
-    if isinstance(cls, CircuitClass):
-        need, room = comparison_need(policy, cls), comparison_room(cls)
-        return f"needs comparisons up to {need}, class {cls.name!r} has {room}" if need > room else ""
     try:
         if isinstance(cls, LotteryClass):
             check_window(cls, policy.hmax(cls), *extreme_scores(policy))
@@ -497,28 +491,8 @@ def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
     return least >> cls.c, most >> cls.c
 
 
-def comparison_room(cls: CircuitClass) -> int:
-    """What the class can compare: 2c bits."""
-    return 1 << (2 * cls.c)
-
-
-def comparison_need(policy: Policy, cls: CircuitClass) -> int:
-    """Upper bound of every value that the circuit compares in 2c bits (SPEC A.10, completeness only)."""
-    table = noise.build_table(cls.law)
-    limit = score_limit(policy.dimension)
-    noise_max = ((table.cut + 1) << cls.s) - 1
-    lowest = policy.gain * (limit + policy.lo)  # largest -w: an opposite vector
-    highest = policy.gain * (limit - policy.lo)
-    return policy.width + 2 * noise_max + max(lowest, highest) + 2
-
-
 def max_gain(policy: Policy, cls: AttestationClass) -> int:
     """Largest gain that the class can compare for this score window, 0 if none."""
-    limit = score_limit(policy.dimension)
-    if isinstance(cls, CircuitClass):
-        noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
-        room = comparison_room(cls) - 2 * noise_max - 2
-        return max(0, room // (policy.hi - policy.lo + limit + policy.lo))
     # What check_scores and check_window compare grows with the gain: the largest that they take is found by halving.
     least = -(-(1 << cls.step_bits) // (policy.hi - policy.lo))
     if _misfit(replace(policy, gain=least), cls):

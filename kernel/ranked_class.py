@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A class of the ranked mechanism: scores in whole steps, fine bits by rank among the places.
 
-It differs from :class:`ragseal.kernel.params.CircuitClass` in three things.  A score is its digit k = floor(w / 2^c), a
-number of steps of the noise table, so there is no dither.  Fine bits belong to the rank of a place and not to its slot,
-two ranks share a hash, and so the set of places has to be unique.  Noise has 112 bits and a scale of 16 steps.
+A score is its digit k = floor(w / 2^c), a number of steps of the noise table.  Fine bits belong to the rank of a place
+and not to its slot, two ranks share a hash, and so the set of places has to be unique.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from ragseal.kernel.params import (
     GRID_EXPONENT,
     OVERFLOW_EXPONENT,
     RANKED_LAWS,
+    RANKED_UNIFORM_BITS,
     ClassSizes,
     class_values,
 )
@@ -92,7 +92,7 @@ class RankedClass(ClassSizes):
     def shift_of(self, width: int) -> int:
         """Delta_b: the worst shift of one query in table steps (docs/proofs/ranked.md, section 2).
 
-        At least 1, as in every class: what no policy may open (H = 0) can still stand in a log, and is accounted.
+        At least 1: what no policy may open (H = 0) can still stand in a log, and is accounted.
         """
         return max(1, self.window_of(width))
 
@@ -113,7 +113,7 @@ class RankedClass(ClassSizes):
     @property
     def fine_bits(self) -> int:
         """Bits of a uniform below its coarse ones."""
-        return noise.uniform_bits(self.law) - self.m
+        return RANKED_UNIFORM_BITS - self.m
 
     @property
     def fine_chunks(self) -> int:
@@ -139,7 +139,7 @@ class RankedClass(ClassSizes):
 
     @property
     def uniform_chunks(self) -> int:
-        return -(-noise.uniform_bits(self.law) // self.c)
+        return -(-RANKED_UNIFORM_BITS // self.c)
 
     @property
     def compare_chunks(self) -> int:

@@ -111,34 +111,6 @@ class Response(TypedDict):
     scores: list[int]
     c_y: bytes
 
-@final
-class Engine:
-    """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
-
-    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
-        """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut).
-
-        F(-1) is 0 of a law without negative values.
-        """
-
-    def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
-        """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
-
-    def respond(
-        self,
-        key: bytes,
-        index: ScoreMatrix,
-        columns: Committer,
-        e: bytes,
-        line: tuple[int, int],
-        hmax: int,
-        rho: bytes,
-    ) -> Response:
-        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
-
-    def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
-        """The hint vector of kernel/statement.py, packed."""
-
 @type_check_only
 class RankedSelection(Selection):
     entry: int

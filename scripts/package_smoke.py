@@ -37,7 +37,7 @@ PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal
 #: What a source distribution must have, beside the folders of the parts.
 SHIPPED = (
     "spec/core.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile",
-    "native/Cargo.toml", "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/attestation.circom",
+    "native/Cargo.toml", "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/ranked.circom",
     "examples/one_window.py", "web/verify/package-lock.json", "web/verify/src/verify.ts",
 )  # fmt: skip
 
@@ -121,7 +121,7 @@ def check_wheel(wheel: Path) -> None:
             expect(name in names, f"the wheel lacks {name}")
     expect(not any("node_modules" in name or name.startswith("tests") for name in names), "the wheel has foreign files")
     for name in (
-        "circuits/attestation.circom",
+        "circuits/ranked.circom",
         "circuits/lib/ranked/entry.circom",
         "circuits/ranked_classes.toml",
         "circuits/package-lock.json",

@@ -159,7 +159,7 @@ def messages() -> str:
 def _layout(cls: AttestationClass) -> tuple[str, HintLayout]:
     """The kind of a class's statement, and its public inputs."""
     kinds = {ShardedClass: "sharded", LotteryClass: "lottery", RankedClass: "ranked"}
-    return next((name for kind, name in kinds.items() if isinstance(cls, kind)), "dithered"), layout_of(cls)
+    return next(name for kind, name in kinds.items() if isinstance(cls, kind)), layout_of(cls)
 
 
 def _class(cls: AttestationClass) -> str:
@@ -182,11 +182,11 @@ def _class(cls: AttestationClass) -> str:
 def classes() -> str:
     """classes.ts."""
     head = (
-        "/** Hints of a slot, with which hints of every kind but dithered begin, and which of them is its bound. */\n"
+        "/** Hints of a slot, with which hints begin, and which of them is its bound. */\n"
         f"export const SLOT_HINTS = {SLOT_HINTS};\nexport const BOUND = {BOUND};\n\n"
         "export interface AttestationClass {\n"
         "  /** What a proof states, SPEC M.3 and B.5. */\n"
-        '  readonly kind: "dithered" | "ranked" | "sharded" | "lottery";\n'
+        '  readonly kind: "ranked" | "sharded" | "lottery";\n'
         "  /** N, the capacity of an index, or of one shard of it. */\n  readonly slots: number;\n"
         "  /** Shards that an index has at most; 1 of a class that is not for shards. */\n  readonly shards: number;\n"
         "  /** Clear inputs of a proof, its challenges included. */\n  readonly clear: number;\n"

@@ -10,7 +10,7 @@ mod constants;
 pub mod container;
 pub mod curve;
 pub mod encoding;
-pub mod engine;
+mod elements;
 pub mod error;
 mod filter;
 pub mod fixed_base;

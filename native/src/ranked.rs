@@ -10,7 +10,7 @@ pub(crate) use hints::element_hints;
 pub use shards::Whole;
 
 use crate::constants::*;
-use crate::engine::{bits, Engine, SCORE_LIMIT};
+use crate::elements::{bits, canonical, SCORE_LIMIT};
 use crate::error::Result;
 use crate::msm::bits as window;
 use crate::poseidon::Parameters;
@@ -154,7 +154,7 @@ impl Ranked {
             (&coarse_elements, self.q * self.m),
             (&fine_elements, PER * self.fine_bits()),
         ] {
-            Engine::canonical(elements, top(used, self.c))?;
+            canonical(elements, top(used, self.c))?;
         }
         Ok([coarse_elements, fine_elements])
     }

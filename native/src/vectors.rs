@@ -5,7 +5,6 @@
 
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::poseidon::Parameters;
 use crate::ranked::Ranked;
@@ -242,16 +241,6 @@ fn cumulative(law: &str, width: usize) -> (i64, Vec<u128>) {
     (-(negative as i64), before.collect())
 }
 
-/// The class's engine, its bounds computed here from the table: B(k) = 2^s Q(k) + 2^s - 1.
-fn engine(cls: &Value, grid: usize) -> Result<Engine> {
-    let shape = ["N", "K", "R", "m", "q", "c", "s"].map(|name| small(&cls[name]));
-    let (m, s) = (shape[3], shape[6]);
-    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 128);
-    let bounds = quantiles(smallest, &before, m, 128);
-    let bounds = bounds.map(|quantile| (quantile << s) + (1 << s) - 1);
-    Engine::new(shape, bounds.collect(), before[-smallest as usize..].to_vec(), grid)
-}
-
 /// Q(k) of every k < 2^m.
 fn quantiles(smallest: i64, before: &[u128], m: usize, width: usize) -> impl Iterator<Item = i64> + '_ {
     (1..=1u128 << m).map(move |k| {
@@ -283,20 +272,7 @@ fn select_ranked(input: &Value) -> Result<Value> {
     }))
 }
 
-fn select(input: &Value) -> Result<Value> {
-    let grid =
-        small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["expected"]["grid"]);
-    let w = scores(input);
-    let hmax = input["hmax"].as_i64().expect("H");
-    let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;
-    Ok(json!({
-        "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
-        "flags": found.flags,
-    }))
-}
-
 #[test]
 fn answers_of_the_mechanism() {
-    assert_eq!(run(&["select"], "select", select), (6, 3));
     assert_eq!(run(&["select"], "select-ranked", select_ranked), (9, 3));
 }

@@ -15,7 +15,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
-from ragseal.circuits.circuit import class_digest, fitting, load_classes
+from ragseal.circuits.circuit import class_digest, fitting, load_classes, retired
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
@@ -55,7 +55,9 @@ def circuit_class(name: str) -> AttestationClass:
     """
     classes = load_classes()
     if name not in classes:
-        raise ConfigurationError(f"this release has no circuit class {name!r}, only {', '.join(classes)}")
+        raise ConfigurationError(
+            f"this release has no circuit class {name!r}, only {', '.join(classes)}{retired(name)}"
+        )
     return classes[name]
 
 

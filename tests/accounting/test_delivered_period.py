@@ -17,28 +17,28 @@ from ragseal.accounting.delivered_period import delivered_period
 from ragseal.accounting.period import account_period
 from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
-SMALL = CircuitClass("s", "geometric", 2304, 10, 36, 11, 18, 12, 11, Fraction(8091, 500), Fraction(5181, 10000))
-LARGE = replace(SMALL, name="l", N=15768, R=49)
+SMALL = load_classes()["ranked-mini-two-10"]
+LARGE = load_classes()["ranked-base-two-10"]
 
 
 THROWS = (b"throw %d" % number for number in itertools.count())
 
 
-def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
+def policy(cls: AttestationClass = SMALL, shift: int = 96, hidden: int = 13, chunks: int = 1) -> Policy:
     return a_policy(
-        class_name=cls.name, claim=UNTIL_DELIVERED, hidden=hidden, lo=0, hi=shift << cls.s, gain=1, n_max=25,
+        class_name=cls.name, claim=UNTIL_DELIVERED, hidden=hidden, lo=0, hi=shift << cls.step_bits, gain=1, n_max=25,
         epsilon_account="1", gate=False, chunks_max=chunks, period_start=0, opens=0, closes=1,
     )  # fmt: skip
 
 
-def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Spent:
+def coined(name: str = "w", cls: AttestationClass = SMALL, queries: int = 100, shift: int = 96, **terms: int) -> Spent:
     return Spent(name, policy(cls, shift, **terms), cls, queries, next(THROWS))
 
 
@@ -46,8 +46,8 @@ def test_one_window_is_what_the_accountant_says_of_it() -> None:
     found = delivered_period([coined()], DELTA)
     assert found == until_delivered(
         SMALL,
-        build_table("geometric"),
-        shift=192,
+        build_table("geometric-16"),
+        shift=96,
         coins=CoinThrows(hidden=13, periods=1),
         chunks=1,
         queries=100,
@@ -59,32 +59,32 @@ def test_one_window_is_what_the_accountant_says_of_it() -> None:
 
 
 def test_unseen_adds_up_over_coins_and_the_return_does_not() -> None:
-    found = delivered_period([coined("a"), coined("b"), coined("c", shift=96)], DELTA)
+    found = delivered_period([coined("a"), coined("b"), coined("c", shift=48)], DELTA)
     assert found.periods == 3
     assert found.unseen == pytest.approx(3 * math.log(256 / 13))
     assert found.returned == pytest.approx(6, abs=1e-3)
     assert found.epsilon == found.unseen
-    assert found.listed_by_chance == pytest.approx(1 - (1 - 10 / 2304) ** 75)
+    assert found.listed_by_chance == pytest.approx(1 - (1 - 10 / SMALL.N) ** 75)
 
 
 def test_a_window_that_never_opened_costs_its_coins_and_nothing_else() -> None:
     opened = delivered_period([coined()], DELTA)
-    found = delivered_period([coined(queries=0, shift=2000), coined()], DELTA)
+    found = delivered_period([coined(queries=0, shift=1000), coined()], DELTA)
     assert found.unseen == pytest.approx(2 * opened.unseen)
     assert (found.returned, found.listed_by_chance) == (opened.returned, opened.listed_by_chance)
-    assert delivered_period([coined(queries=0, shift=2000)], DELTA).unseen == opened.unseen
+    assert delivered_period([coined(queries=0, shift=1000)], DELTA).unseen == opened.unseen
 
 
 def test_classes_and_coins_are_accounted_apart_within_one_delta() -> None:
-    windows = [coined("a"), coined("b", LARGE, shift=300), coined("c", hidden=40)]
+    windows = [coined("a"), coined("b", LARGE, shift=150), coined("c", hidden=40)]
     found = delivered_period(windows, DELTA)
     assert found.unseen == pytest.approx(2 * math.log(256 / 13) + math.log(256 / 40))
-    assert found.returned == pytest.approx(300 / 32, abs=1e-3)
+    assert found.returned == pytest.approx(150 / 16, abs=1e-3)
     assert found.hidden_share == 40 / 256
 
 
 def test_different_coins_share_one_delta() -> None:
-    gaussian = replace(SMALL, name="g", law="gaussian", s=10)  # whose return uses all of the delta that it is given
+    gaussian = load_classes()["ranked-mini-gaussian-10"]  # whose return uses all of the delta that it is given
     found = delivered_period([coined("a", gaussian, hidden=13), coined("b", gaussian, hidden=40)], DELTA)
     assert float(DELTA) / 2 < found.delta <= float(DELTA)
 

@@ -14,9 +14,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.params import MAX_SHARDS, R
 
 CLASSES: dict[str, Any] = dict(load_classes())
-FLAT, RANKED, LOTTERY, SHARDED = (
-    CLASSES[name] for name in ("tiny", "ranked-tiny-one", "lottery-tiny", "sharded-tiny-two")
-)
+FLAT, LOTTERY, SHARDED = (CLASSES[name] for name in ("ranked-tiny-one", "lottery-tiny", "sharded-tiny-two"))
 
 
 def ask(cls: Any, key: int = 1, w: Any = None, hmax: int = 100, prizes: int = 1) -> None:
@@ -56,11 +54,10 @@ def test_scores_are_of_whole_shards(less: int) -> None:
 @pytest.mark.parametrize(
     ("cls", "least", "most"),
     [
-        (FLAT, 0, SCORE_LIMIT - 1),
-        (RANKED, 0, 1 << RANKED.c),
+        (FLAT, 0, 1 << FLAT.c),
         (LOTTERY, 1, (1 << 2 * LOTTERY.c) - (2 << LOTTERY.m)),
     ],
-    ids=["flat", "ranked", "lottery"],
+    ids=["ranked", "lottery"],
 )
 def test_h_is_what_the_class_s_comparisons_hold(cls: Any, least: int, most: int) -> None:
     for hmax in (least, most):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
-from ragseal.circuits.search import complete, complete_ranked
+from ragseal.circuits.search import complete_ranked
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
 from ragseal.kernel.ranked_class import RankedClass
 from tests.circuits.r1cs import R1cs, read
 
@@ -22,13 +22,8 @@ TINY = {
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
 
-def probe() -> CircuitClass:
-    """A class for tests whose ids need more than one chunk, the highest of them narrow."""
-    return complete("probe", "geometric", N=270, K=3, m=8, q=18, c=8, s=3)
-
-
 @cache
-def compiled(cls: CircuitClass | RankedClass | LotteryClass) -> R1cs:
+def compiled(cls: RankedClass | LotteryClass) -> R1cs:
     built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the ranked statement's noise: elements, their bits, the noise table, the last winner's slot.
 
-As in test_attacks: each forged statement is completed as well as it can be, so that one rule stands against it; the
-circuit rejects it, and accepts it once the rows of that rule are dropped.
+As in test_ranked_winners, one rule stands against each forged statement.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the ranked statement's places: which slots they are, their order and their ranks.
 
-As in test_attacks: each forged statement is completed as well as it can be, so that one rule stands against it; the
-circuit rejects it, and accepts it once the rows of that rule are dropped.
+As in test_ranked_winners, one rule stands against each forged statement.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from tests.circuits.ranked_drafts import DraftPlace, RankedDraft, RankedSetting, multiplier
+from tests.circuits.ranked_drafts import DraftPlace, RankedDraft, RankedSetting, copied, multiplier
 from tests.circuits.ranked_forgeries import (
     check,
     first,
@@ -308,3 +309,62 @@ def test_two_places_of_no_slot_that_cancel(tiny: RankedSetting) -> None:
     }
     assert len(rows) == 1
     assert_only_rule(tiny, d.inputs(), rows)
+
+
+def test_a_slot_placed_twice(tiny: RankedSetting) -> None:
+    """Two full places of one slot share its numerator, k1 + k2 + Y = k: its score falls, and another slot wins."""
+
+    def forge(d: RankedDraft) -> list[str] | None:
+        p, x = rising_winner(d), 0
+        if not 0 < p.k <= d.steps or d.places[-2].full:  # a place that is not full stays
+            return None
+        twin = copied(p)
+        d.places = sorted([*d.places[:-1], twin], key=d.position)
+        p.k, twin.k = d.entry - p.b, p.k - x - 1
+        if twin.k + twin.b < d.entry:
+            return None
+        d.draw()
+        d.clip(p)
+        d.clip(twin)
+        d.settle()
+        d.x[p.slot] = p.shift = twin.shift = x
+        multipliers = [multiplier(k, p.b, x, d.entry, d.steps) for k in (p.k, twin.k, d.digit(p.slot))]
+        assert multipliers[0] + multipliers[1] == multipliers[2]
+        if not all(multipliers) or p.win + twin.win == 2:
+            return None
+        return [rf"order\.f\[{max(d.places.index(p), d.places.index(twin))}\]\[\d+\]"]
+
+    check(tiny, forge, low=0, high=300, steps=300)
+
+
+def test_a_place_with_another_distance(tiny: RankedSetting) -> None:
+    """X is part of the key: another one would let another digit give the same e, (Y + k)(Y + H) = (Y' + k')(Y' + H)."""
+
+    def forge(d: RankedDraft) -> list[str] | None:
+        p = next((p for p in losers(d) if p.k == d.steps - 1), None)
+        if p is None:
+            return None
+        d.x[p.slot], p.shift, p.k = 1, 0, d.steps + 1
+        d.clip(p)
+        one = multiplier(d.digit(p.slot), p.b, 1, d.entry, d.steps)
+        assert one
+        assert one == multiplier(p.k, p.b, 0, d.entry, d.steps)
+        last = sorted(d.places, key=lambda q: (-d.score(q), q.slot))[d.cls.K - 1]
+        d.threshold, d.threshold_slot = d.score(last), last.slot
+        d.settle_bits()
+        d.ids = sorted(q.slot for q in d.places if q.win)
+        return []
+
+    d, _ = first(tiny, forge, same=True, low=127, high=128)
+    r1cs, inputs = tiny.r1cs, d.inputs()
+    assert r1cs.violations(r1cs.solve(inputs))
+    # Live: the same rows with X taken out of the keys accept it.
+    of_slots = {r1cs.wire_of[f"slot[{i}][3]"] for i in range(d.cls.N)}
+    of_places = {0, *r1cs.named(r"place(Shift|Full)\[\d+\]")}  # 2 (1 - full) + shift
+    rows = list(r1cs.rows)
+    for name, distances in ((r"slots\.fOpen\[\d+\]", of_slots), (r"place\[\d+\]\.fOpen", of_places)):
+        for i in r1cs.factor_rows(r1cs.named(name)):
+            a, b, c = (tuple((w, k) for w, k in form if w not in distances) for form in rows[i])
+            rows[i] = (a, b, c)
+    weaker = dataclasses.replace(r1cs, rows=tuple(rows), _plans={})
+    assert not weaker.violations(weaker.solve(inputs))

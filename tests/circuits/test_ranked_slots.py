@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the ranked statement's slots: bounds, digits, which slots must be places.
 
-As in test_attacks: each forged statement is completed as well as it can be, so that one rule stands against it; the
-circuit rejects it, and accepts it once the rows of that rule are dropped.
+As in test_ranked_winners, one rule stands against each forged statement.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.circuits.ranked_forgeries import (
     rising_winner,
     without,
 )
-from tests.circuits.rules import assert_only_rule, fractions, linear_row
+from tests.circuits.rules import assert_only_rule, boolean_row, fractions, linear_row
 from tests.circuits.scene import compiled, ranked_tiny
 
 pytestmark = pytest.mark.slow
@@ -232,3 +231,19 @@ def test_a_wrong_count_bit_hides_two(tiny: RankedSetting) -> None:
         return of_place(d, r"f\[\d+\]", uncounted)
 
     check(tiny, forge, low=-1300, high=-1100)
+
+
+def test_a_count_bit_of_two_hides_two(tiny: RankedSetting) -> None:
+    def forge(d: RankedDraft) -> list[str] | None:
+        for _ in range(2):
+            victim = next((p for p in d.places if p.win and p.u >= d.theta and p.k + p.b < d.entry), None)
+            if victim is None or not without(d, victim):
+                return None
+        counted = [p for p in d.places if p.counted]
+        if not counted or not all(0 <= x < 2048 for x in d.x):
+            return None
+        counted[0].counted = 2  # a place counts with its slot: one more makes up for two slots
+        return [f"placeCounted[{d.places.index(counted[0])}]"]
+
+    d, (name,) = first(tiny, forge, low=-1300, high=-1100)
+    assert_only_rule(tiny, d.inputs(), boolean_row(tiny.r1cs, name))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the ranked statement's clip, flags, threshold and returned set.
 
-As in test_attacks: each forged statement is completed as well as it can be, so that one rule stands against it; the
-circuit rejects it, and accepts it once the rows of that rule are dropped.
+Each forged statement is completed as well as it can be, quotients and multiplicities included, so that exactly one rule
+stands against it.  The R1CS must reject it, and must accept it once the rows of that rule are dropped: the rule is what
+rejects.  (Inputs determine every other wire, so rejecting the completed witness rejects the statement.)
 """
 
 from __future__ import annotations

@@ -80,14 +80,14 @@ def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path
 
 
 def test_policy_file(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="small-geo")
+    plan = dataclasses.replace(plan, class_name="ranked-mini-two-10")
     values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
     assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
     assert (values["claim"], values["unseen"], values["n_max"]) == ("until-delivered", 3, 4)
     assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
-@pytest.mark.parametrize("name", ["small-geo", "lottery-small-32"])
+@pytest.mark.parametrize("name", ["ranked-mini-two-10", "lottery-small-32"])
 def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
     plan = dataclasses.replace(plan, class_name=name)
     cls = load_classes()[name]

@@ -15,7 +15,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import RankedAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
@@ -50,7 +50,7 @@ class Proven:
         self.rho = secrets.randbelow(R)
         self.rho_hints = [secrets.randbelow(R) for _ in range(2)]
         b = view.scores.b
-        blank = RankedAssignment((0,) * 7, tuple(self.w), self.h, 0, self.seed, salt)
+        blank = Assignment((0,) * 7, tuple(self.w), self.h, 0, self.seed, salt)
         self.bounds = blank.bounds()
         self.c_w = GROUP.msm(view.scores.y + b, field.pack([*self.w, self.rho]))
         self.c_h = view.hint_bases.commit(GROUP, self.h, self.rho_hints)

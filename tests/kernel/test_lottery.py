@@ -38,7 +38,7 @@ from tests import simulator
 from tests.kernel import lottery_brute as brute
 
 GEOMETRIC = {
-    "name": "t", "law": "geometric", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 10, "s": 5, "a": "2", "b": "1/2"
+    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2"
 }  # fmt: skip
 TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14
@@ -230,8 +230,8 @@ def test_a_class_is_found_by_its_law() -> None:
     assert attestation_class(TINY.to_mapping()) == TINY
     assert places_suffice(TINY, PrizeTable(8, 3))
     assert not places_suffice(dataclasses.replace(TINY, R=21), PrizeTable(8, 3))
-    with pytest.raises(PolicyError, match="has the law 'lottery', the table 'geometric'"):
-        places_suffice(TINY, build_table("geometric"))
+    with pytest.raises(PolicyError, match="has the law 'lottery', the table 'geometric-16'"):
+        places_suffice(TINY, build_table("geometric-16"))
 
 
 def test_a_prize_table_has_one_digest() -> None:

@@ -152,7 +152,7 @@ def test_an_impossible_number_of_shards_is_refused(tiny: ShardedClass, S: int) -
 
 
 def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: ShardedClass) -> None:
-    one = load_classes()["tiny"]
+    one = load_classes()["ranked-tiny-two"]
     assert attestation_class(tiny.to_mapping()) == tiny == circuit_class(tiny.name)
     for cls, shards, why in ((tiny, 65, "1..64"), (replace(tiny, S=8), 9, "at most 8 shards"), (one, 2, "one index")):
         made = replace(simulator.policy(), shards=shards)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragseal.circuits.build import build
-from ragseal.groth16.assignments import RankedAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.kernel import statement
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import RANKED_LAWS
@@ -57,5 +57,5 @@ def test_honest_statements(law: str, kind: str) -> None:
             rng.getrandbits(248),
             rng.getrandbits(248),
         )
-        given = RankedAssignment(clear, tuple(w), engine.hints(key, scores, steps), 5, seed, salt)
+        given = Assignment(clear, tuple(w), engine.hints(key, scores, steps), 5, seed, salt)
         assert circuit.check(circuit.solve(given.packed())) is None

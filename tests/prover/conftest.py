@@ -7,18 +7,18 @@ import pytest
 
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from tests.classes import TINY
 from tests.simulator.keys import keys_of
 
 
 @pytest.fixture(scope="session")
-def tiny() -> CircuitClass:
+def tiny() -> RankedClass:
     return TINY
 
 
 @pytest.fixture(scope="session")
-def built(tiny: CircuitClass) -> BuiltCircuit[CircuitClass]:
+def built(tiny: RankedClass) -> BuiltCircuit[RankedClass]:
     return build(tiny)
 
 

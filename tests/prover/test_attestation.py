@@ -26,7 +26,7 @@ from ragseal.kernel.errors import (
     EncodingError,
     UnprovableError,
 )
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
@@ -74,7 +74,7 @@ async def refused(kind: type[AuditError], match: str | None, action: Awaitable[o
         await action
 
 
-def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: RankedClass) -> None:
     async def scene(serving: Serving) -> None:
         alice, provider = Asker("alice", serving), serving.provider
         window = newest(serving)

@@ -311,6 +311,11 @@ def _unknown_class(folder: Path) -> None:
     settings.write_text(settings.read_text().replace(f'"{TINY.name}"', '"tinny"'))
 
 
+def _retired_class(folder: Path) -> None:
+    settings = folder / "provider.toml"
+    settings.write_text(settings.read_text().replace(f'"{TINY.name}"', '"small-one-32"'))
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -324,6 +329,7 @@ def _unknown_class(folder: Path) -> None:
         ),
         (lambda folder: (folder / "provider.toml").unlink(), "provider.toml is missing, beside other files"),
         (_unknown_class, "this release has no circuit class 'tinny'"),
+        (_retired_class, "release 0.3.0 was the last that had it: close and audit its windows with that release"),
     ],
 )
 def test_a_damaged_folder_has_a_status(

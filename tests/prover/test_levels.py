@@ -51,7 +51,7 @@ def test_few_levels_are_said_with_what_they_lose(gain: int) -> None:
     assert few_levels(CLS, LO, HI, found.gain - 1) is not None
 
 
-def test_enough_levels_and_a_dither_have_nothing_to_say() -> None:
+def test_enough_levels_have_nothing_to_say() -> None:
     assert few_levels(CLS, LO, HI, 11) is None
     assert "level" not in said(CLS, 11)
     assert few_levels(replace(CLS, law="geometric-16"), LO, HI, 1) is not None

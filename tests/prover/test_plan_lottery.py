@@ -24,8 +24,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes, one_index_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
-from ragseal.kernel.noise import KNOWN_LAWS
-from ragseal.kernel.params import LAWS
+from ragseal.kernel.params import RANKED_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -63,7 +62,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
     tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
+    monkeypatch.setattr(
+        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
     assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
-    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in KNOWN_LAWS))["recommended"]
+    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in RANKED_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
     assert noisy["return"] <= 6.0
@@ -203,7 +204,7 @@ def test_what_is_different_is_said_in_words(corpus: Path, tmp_path: Path) -> Non
     assert "1 document in 20 is not found this period" in text
     few, many = found, made(corpus, tmp_path, "--n-max", "500", "--k-max", "9", "--window", "0.3:0.5")
     assert few["recommended"]["epsilon"] == many["recommended"]["epsilon"]
-    noisy = made(corpus, tmp_path, "--law", "geometric")
+    noisy = made(corpus, tmp_path, "--law", "geometric-16")
     assert "lottery" not in " ".join(noisy["reasons"])
     page = (tmp_path / "plan" / "plan.html").read_text()
     assert ">prizes</th>" in page

@@ -20,8 +20,8 @@ from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.proofs import Proofs
@@ -96,7 +96,7 @@ def item(
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
 
-def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: RankedClass, keys: KeyPaths) -> None:
     key = load_key(keys.directory, tiny)
 
     async def run() -> None:
@@ -134,7 +134,7 @@ def test_what_is_no_set_of_records_is_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: RankedClass, keys: KeyPaths) -> None:
     async def run() -> None:
         async with asked(tmp_path) as serving:
             digest = newest(serving).digest

@@ -22,8 +22,8 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
@@ -33,7 +33,7 @@ from tests.simulator.parties import LOUD
 HOUR = 3600
 
 
-def classes(name: str) -> CircuitClass:
+def classes(name: str) -> RankedClass:
     if name != CLS.name:
         raise ConfigurationError(f"no class {name}")
     return CLS

@@ -131,6 +131,11 @@ def unknown_class() -> Any:
     return World.honest(policy_=policy(class_name="vast"))
 
 
+@undecided(2, "release 0.3.0 was the last that had it: close and audit its windows with that release")
+def class_of_an_older_release() -> Any:
+    return World.honest(policy_=policy(class_name="base-one-50"))
+
+
 @undecided(2, "another build of the circuit class")
 def other_class_build() -> Any:
     return World.honest(policy_=policy(class_digest=bytes(32)))

@@ -1,36 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `Engine`: the mechanism of one circuit class.
+//! Engines: the mechanism of one circuit class.
 
 use crate::curve::G1;
 use crate::encoding as enc;
-use crate::engine;
 use crate::error::{detached, Error, Result};
 use crate::lottery;
 use crate::ranked;
 use crate::scores;
-use crate::{bail, ensure};
+use crate::ensure;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
-
-/// Noise over every slot, exact top K, and the committed hints of one class.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct Engine(engine::Engine);
-
-/// F(-1), F(0), ..., F(cut), 17 big-endian bytes each, without the last, which is 2^128.
-fn cumulative(cdf: &[Vec<u8>]) -> Result<Vec<u128>> {
-    ensure!(cdf.iter().all(|b| b.len() == 17), "a cumulative count has 17 bytes");
-    let Some((total, below)) = cdf.split_last() else {
-        bail!("the noise table is empty");
-    };
-    ensure!(
-        total[0] == 1 && total[1..].iter().all(|&b| b == 0) && below.iter().all(|b| b[0] == 0),
-        "the noise table must increase to 2^128"
-    );
-    let number = |b: &Vec<u8>| u128::from_be_bytes(b[1..].try_into().expect("sixteen bytes"));
-    Ok(below.iter().map(number).collect())
-}
 
 fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
     ensure!(bytes.len() % 8 == 0, "scores are little-endian int64");
@@ -62,58 +43,6 @@ fn response(
     out.set_item("flags", flags)?;
     out.set_item("c_y", PyBytes::new(py, &enc::g1_bytes(&c_y)))?;
     Ok(out)
-}
-
-#[pymethods]
-impl Engine {
-    #[new]
-    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "s"])?;
-        Ok(Engine(engine::Engine::new(shape, bounds, cumulative(&cdf)?, grid)?))
-    }
-
-    /// The K winners (increasing), their flags, v*, i* and theta.
-    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, hmax))?;
-        let out = PyDict::new(py);
-        out.set_item("ids", chosen.ids)?;
-        out.set_item("flags", chosen.flags)?;
-        out.set_item("v", chosen.threshold)?;
-        out.set_item("i_star", chosen.threshold_slot)?;
-        out.set_item("theta", chosen.theta)?;
-        Ok(out)
-    }
-
-    /// Of one query: the K winners (increasing), their flags and scores, and C_y.
-    #[allow(clippy::too_many_arguments)]
-    fn respond<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        index: &ScoreMatrix,
-        columns: &Committer,
-        e: &[u8],
-        line: (i64, i64),
-        hmax: i64,
-        rho: &[u8],
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let found = detached(py, || {
-            let (key, rho) = (enc::scalar(key)?, enc::scalar(rho)?);
-            let select = |w: &[i64]| self.0.select(key, w, hmax).map(|chosen| (chosen.ids, chosen.flags));
-            scores::respond(&index.0, &columns.0, e, line, &rho, select)
-        })?;
-        response(py, found)
-    }
-
-    /// The hint vector, packed.
-    fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || {
-            let w = integers(w)?;
-            let chosen = self.0.select(enc::scalar(key)?, &w, hmax)?;
-            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, hmax)?))
-        })?;
-        Ok(PyBytes::new(py, &packed))
-    }
 }
 
 /// The ranked mechanism of one class: noise by rank, exact top K, and the committed hints.
@@ -343,6 +272,5 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Committer>()?;
     m.add_class::<LotteryEngine>()?;
     m.add_class::<RankedEngine>()?;
-    m.add_class::<ShardedEngine>()?;
-    m.add_class::<Engine>()
+    m.add_class::<ShardedEngine>()
 }

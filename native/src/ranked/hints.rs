@@ -5,7 +5,7 @@
 use super::shards::Whole;
 use super::{filler, top, Place, Ranked, Selection, PER};
 use crate::constants::MODULUS_BITS;
-use crate::engine::bits;
+use crate::elements::bits;
 use crate::ensure;
 use crate::error::Result;
 use crate::ranges::{signed, Ranges};

@@ -16,6 +16,8 @@ export const BATCH = 256;
 const TOGETHER = 256;
 /** Inputs under C_v: v* and i*. */
 const THRESHOLD = 2;
+/** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
+const COMMITMENTS = 2;
 
 /** A verifying key cut into the bases of an attestation's commitments. */
 export class AttestationKey implements ScoreBases {
@@ -37,7 +39,7 @@ export class AttestationKey implements ScoreBases {
     const y = key.bases(clear + 1, slots);
     this.bases = [...y, ...blinder];
     this.hintBases = [...key.bases(hintsAt, hints), ...blinder];
-    this.scaledBases = this.bounded ? [...key.bases(hintsAt + hints, slots), ...blinder] : [];
+    this.scaledBases = [...key.bases(hintsAt + hints, slots), ...blinder];
     this.thresholdBases = this.sharded ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
@@ -53,16 +55,6 @@ export class AttestationKey implements ScoreBases {
   /** Whether it is for shards, which have one threshold, under C_v. */
   get sharded(): boolean {
     return this.cls.kind === "sharded";
-  }
-
-  /** Whether slots have bounds that C_1 holds beside C_h: in every kind but the dithered one. */
-  get bounded(): boolean {
-    return this.cls.kind !== "dithered";
-  }
-
-  /** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
-  get commitments(): number {
-    return this.bounded ? 2 : 1;
   }
 
   /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
@@ -89,18 +81,16 @@ export class AttestationKey implements ScoreBases {
   /** Relations of the hints' opening, and its witness's size. */
   hintRelations(committed: readonly (readonly G1Point[])[]): { relations: Relation[]; size: number } {
     const count = this.hintBases.length - 1;
+    const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
     const relations: Relation[] = [
       { bases: this.hintBases, slots: [[0, count + 1]], commitments: committed.map((one) => one[0] as G1Point) },
-    ];
-    if (this.bounded) {
-      const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
-      relations.push({
+      {
         bases: this.scaledBases,
         slots: [...places.map((at) => [at, at + 1] as const), [count + 1, count + 2]],
         commitments: committed.map((one) => one[1] as G1Point),
-      });
-    }
-    return { relations, size: count + this.commitments };
+      },
+    ];
+    return { relations, size: count + COMMITMENTS };
   }
 }
 
@@ -136,7 +126,7 @@ function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1
   const { shards } = basis.window.manifest.policy;
   const proofs = split(entry.proof, PROOF_BYTES);
   need(proofs.length === shards && cW.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
-  const committed = split(entry.c_h, key.commitments * POINT_BYTES);
+  const committed = split(entry.c_h, COMMITMENTS * POINT_BYTES);
   need(committed.length === shards, `commitments to the hints of ${committed.length} shards, not of ${shards}`);
   need(entry.c_v.length === (key.sharded ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
   const threshold = entry.c_v.map(point);

@@ -121,7 +121,7 @@ export function steps(manifest: Manifest, cls: AttestationClass): bigint {
   const { claim, gain, hi, lo } = manifest.policy;
   const width = BigInt(gain) * BigInt(hi - lo);
   if (claim === "answers") return 1n + width;
-  return cls.kind === "dithered" ? width : width >> BigInt(cls.stepBits);
+  return width >> BigInt(cls.stepBits);
 }
 
 /** Seconds from its policy's opening time in which a window may open that lasts shorter. */
