@@ -269,9 +269,7 @@ class Attestation:
                 return await self._again(window, account, message, canonical)
             if not window.manifest.policy.answers:
                 return await self._answer(window, account, message, pending)
-            came = self._tools.timer.now()
             job = await self._job(window, account, message, pending)
-            await self.worded.read(job, came)
             # each for as long as the policy says, so that nobody's turn tells of work
             async with self.worded.places(len(job.version.matrix)):
                 if self._draining:  # it may be one of many, each of which would take as long
