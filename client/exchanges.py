@@ -39,7 +39,7 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import generators
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, TransportError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, EncodingError, TransportError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 
 TRIES, MOST_WAIT_MS = 4, 5000  #: of fetching one of many answers, and the longest wait between two
@@ -208,7 +208,12 @@ class Exchanges:
         sent = evidence.add("sent-answer-ask", ask.encode())
         proof, size = self._state.key.sign("retrieve", sent), self._history.size
         after = window.manifest.policy.answered_by  # of a request that the other copy has under way
-        received = refusable(lambda: _paced(lambda: self._provider.retrieve(sent, proof, size, after)))
+        try:
+            received = refusable(lambda: _paced(lambda: self._provider.retrieve(sent, proof, size, after)))
+        except RefusedError as refusal:
+            if isinstance(refusal.reason, EncodingError):  # a provider of release 0.3.0 takes no such ask
+                return None
+            raise
         if not received.answer:
             return None
         evidence.add("received-answer", received.answer)

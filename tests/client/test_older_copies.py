@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ragseal.client.__main__ import main
 from ragseal.client.link import PreparedReply, Retrieved
 from ragseal.client.receipts import kept
 from ragseal.client.remote import ProviderOverGrpc
+from ragseal.client.result import Resumed
 from ragseal.client.window import WindowState, windows_of
 from ragseal.kernel.attestation import AnswerAsk, SignedRequest
 from ragseal.kernel.encoding import peek_tag
@@ -26,6 +28,7 @@ from ragseal.prover.storage import retirement
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import provider_pb2
 from tests.simulator import provider as scene
+from tests.simulator.answered import AnsweringLive
 from tests.simulator.clients import client_of
 from tests.simulator.live import Live, live
 from tests.simulator.ticking import ticking
@@ -254,6 +257,33 @@ def test_versions_of_the_index_are_looked_up_for_what_is_fetched(tmp_path: Path)
         assert len({one.answer.record.signed.request.index_digest for one in kept(older)}) == 4
 
 
+def test_lists_of_a_window_with_coins_come_as_they_were(tmp_path: Path) -> None:
+    with live(tmp_path, coins=True, gain=60) as one:
+        copies = Copies(one)
+        older = copies.copied("older")
+        copies.ask(*QUESTIONS)
+        copies.ask("report 4 of acme", folder=older)
+        assert answers(older)[:3] == answers(copies.folder)
+
+
+def test_answers_in_words_come_as_they_were(tmp_path: Path) -> None:
+    """The words are made once: what is fetched is what was kept of them."""
+    one = AnsweringLive(tmp_path)
+    try:
+        copies = Copies(one)
+        older = copies.copied("older")
+        (first,) = copies.ask("what is report 5 about?")
+        asked = len(one.generator.asked)
+        with copies.client(older) as client:
+            (found,) = client.resume(window="w1").results
+            assert (found.answer, found.keywords) == (first.answer, first.keywords)
+            assert len(one.generator.asked) == asked
+            assert client.ask("what is report 6 about?").record.signed.request.ctr == 2
+        assert answers(older)[:1] == answers(copies.folder)
+    finally:
+        one.end()
+
+
 def test_the_size_of_a_reply_tells_nobody_how_often_was_asked() -> None:
     sizes = {
         provider_pb2.PrepareResponse(canonical=b"c", answered=count).ByteSize() for count in (0, 1, 127, 128, 5000)
@@ -282,3 +312,22 @@ def test_the_command_says_what_it_fetched(copies: Copies) -> None:
     assert run("receipts", "list", "--state", older).stdout.count("receipt ") >= 4
     lines = run("resume", "--window", "w1", "--state", other, *where, "--json").stdout.splitlines()
     assert [json.loads(line)["ctr"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_a_provider_of_an_older_release_owes_nothing_by_it(bench: Any) -> None:
+    """It takes no such ask and counts nothing; a full folder goes on with it."""
+
+    def older(call: Callable[..., Any]) -> Callable[..., Any]:
+        def retrieve(canonical: bytes, *rest: Any) -> Any:
+            SignedRequest.decode(canonical)
+            return call(canonical, *rest)
+
+        return retrieve
+
+    bench.provider.retrieve = older(bench.provider.retrieve)
+    prepare = bench.provider.prepare
+    bench.provider.prepare = lambda *sent: replace(prepare(*sent), answered=None)
+    with bench.client() as client:
+        for number in (1, 2):
+            assert client.ask(f"json {number}").record.signed.request.ctr == number
+            assert client.resume() == Resumed((), (), 0)
