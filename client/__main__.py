@@ -199,8 +199,8 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         text += f"\n-- this could not be kept, so that the next `resume` asks again: {facts['trouble']}"
     if owed.given_up:
         text += (
-            f"\n-- its window is over: ask again, which costs a query of the present window; the signed request stays "
-            f"in {owed.folder}, and `resume --again` asks for its answer once more"
+            "\n-- its window is over: ask again, which costs a query of the present window; what is signed and kept of "
+            f"it stays in {owed.folder}, and `resume --again` asks for its answer once more"
         )
     if as_json:
         tell_result(True, facts, text)
