@@ -84,8 +84,9 @@ class Acceptance:
         memory = self._state.window(signed, window.account)
         self._state.pin_provider(window.manifest.provider_key)
         stage = announced.stage
-        if stage == "open" and not memory.opened:
-            stage = self._find_opening(announced, window, memory, evidence)
+        if stage != "preparing" and not memory.opened:
+            found = self._find_opening(announced, window, memory, evidence)
+            stage = found if stage == "open" else stage
         if stage == "open" and self.witnesses is not None:
             self.witnesses.check(memory, evidence)
         return window, memory, stage

@@ -19,7 +19,8 @@ the evidence and returns nothing; the signed request then stays pending, and the
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -29,20 +30,21 @@ from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
 from ragseal.client.connecting import links
 from ragseal.client.evidence import Evidence
-from ragseal.client.exchanges import Exchanges, PolicySeconds
+from ragseal.client.exchanges import BehindError, Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
 from ragseal.client.result import Owed, Ranked, Result, Resumed
 from ragseal.client.settings import Calls, Environment, Trust
-from ragseal.client.window import WindowState
+from ragseal.client.window import Exchange, WindowState
 from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.tracing import retrieval
 
 ANY, PLAINLY = Trust(), Calls()
+ROUNDS = 4  #: of fetching what another copy of the folder asks meanwhile
 AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
 
 __all__ = ["Calls", "Client", "Owed", "Ranked", "Result", "Resumed", "Trust"]
@@ -89,6 +91,7 @@ class Client:
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
         self._class_of = environment.class_of
         self._current: tuple[Window, WindowState] | None = None
+        self._fetched: list[Result] = []
         self._stage: Stage = "preparing"
         self._where = provider if isinstance(provider, str) else ""
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
@@ -245,17 +248,84 @@ class Client:
             )
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
-        pending = memory.pending()
-        if pending is not None:
-            result = self._exchanges.finish(window, memory, pending)
-            if pending.prepare.query == text:
+        for _ in range(ROUNDS):
+            pending = memory.pending()
+            if pending is not None:
+                result = self._finish(window, memory, pending)
+                if result is not None and pending.prepare.query == text:
+                    return result
+            try:
+                exchange = self._exchanges.begin(window, memory, self._stage, text)
+            except BehindError as behind:
+                self._catch_up(window, memory, behind.answered)
+                continue
+            except RefusedError as refusal:
+                if isinstance(refusal.reason, BudgetError) and refusal.reason.retry_after_ms is None:
+                    with suppress(RefusedError):
+                        self._catch_up(window, memory)  # all is asked, and this folder may lack some of it
+                raise
+            memory.begin(exchange)
+            result = self._finish(window, memory, exchange)
+            if result is not None:
                 return result
-        exchange = self._exchanges.begin(window, memory, self._stage, text)
-        memory.begin(exchange)
-        return self._exchanges.finish(window, memory, exchange)
+        raise TransportError(
+            f"another copy of {self.state.directory} asks at the same time: nothing was signed that could get an "
+            "answer; use one copy alone"
+        )
 
-    def resume(self, *, again: bool = False) -> Resumed:
-        """Complete what is pending in every window, closed ones too, oldest first.
+    def _finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result | None:
+        """The answer to a signed request; None: its number has gone to a request of another copy of this folder.
+
+        That one's answer is kept then, and this request is put away.
+        """
+        try:
+            return self._exchanges.finish(window, memory, exchange)
+        except RefusedError as refusal:
+            if not isinstance(refusal.reason, AttestationError):
+                raise
+            try:
+                found = self._exchanges.fetch(window, memory)
+            except RefusedError:
+                raise refusal from None
+            if found is None:
+                raise
+            self._fetched.append(found)
+            return found if found.record.signed == exchange.signed else None
+
+    def _catch_up(self, window: Window, memory: WindowState, answered: int | None = None) -> list[Result]:
+        """Fetch the answers behind those that are kept.
+
+        Args:
+            answered: as many as the provider says that there are; None: as many as it gives.
+
+        Raises:
+            AttestationError: it does not show those of which it says that they are there.
+            RefusedError, LedgerError, ...: as :meth:`ragseal.client.exchanges.Exchanges.fetch`.
+        """
+        found: list[Result] = []
+        while answered is None or memory.answered < answered:
+            one = self._exchanges.fetch(window, memory)
+            if one is None:
+                break
+            found.append(one)
+            self._fetched.append(one)
+        if answered is not None and memory.answered < answered:
+            raise AttestationError(
+                f"the provider says that this account has asked {answered} times in window "
+                f"{window.manifest.window!r}, and shows {memory.answered} of these requests: nothing was signed"
+            )
+        return found
+
+    @property
+    def fetched(self) -> tuple[Result, ...]:
+        """Answers that this folder lacked, since it is an older copy or has a second one, and that came by now."""
+        return tuple(self._fetched)
+
+    def resume(self, *, again: bool = False, window: str = "") -> Resumed:
+        """Fetch what is owed in every window, closed ones too, oldest first.
+
+        That is the answer to a request that is pending, and those that this folder lacks although they were paid for:
+        it may be an older copy, or a second one may have asked.
 
         What one window's request meets stops no other's: it is told in ``owed`` instead of raised, whatever
         :meth:`ask` would raise for it.
@@ -264,15 +334,19 @@ class Client:
         denies it.  The question may be asked anew, in a later window.  The signed request stays where it is.
 
         Args:
-            again: ask for the answers that were given up, too.
+            again: ask for the answers that were given up, too, and whether a window that is over has more.
+            window: of this window too, which the folder need not know.
 
         Raises:
             ConfigurationError: the client is closed, or its folder damaged so that its windows cannot be told.
+            AuditError: ``window`` is unknown to the provider, or does not hold.
         """
         with self._mutex:
             self._check_open()
+            if window and window not in [one.manifest.window for one in self.state.windows()]:
+                self._accepted(window)
             windows = self.state.windows()
-            found = [self._resume(memory, windows, again) for memory in windows]
+            found = [one for memory in windows for one in self._resume(memory, windows, again)]
             return Resumed(
                 results=tuple(one for one in found if isinstance(one, Result)),
                 owed=tuple(one for one in found if isinstance(one, Owed)),
@@ -292,20 +366,26 @@ class Client:
 
     def _resume(
         self, memory: WindowState, windows: Sequence[WindowState], again: bool
-    ) -> Result | Owed | Literal["given up"] | None:
-        """None: nothing is pending."""
+    ) -> Iterator[Result | Owed | Literal["given up"]]:
         pending, lost, trouble = None, False, None
+        ctr: int | None = None
         try:
             pending = memory.pending()  # first: it may find that an answer is kept already
-            if pending is None:
-                return None
+            if memory.settled and pending is None and not again:
+                return
             if not again and memory.given_up is not None:
-                return "given up"
+                yield "given up"
+                return
+            if not memory.opened and pending is None:  # nothing was ever signed in it
+                return
             try:
-                return self._exchanges.finish(self._remembered(memory), memory, pending)
+                yield from self._all(self._remembered(memory), memory, pending)
+                if self._over(memory, windows):
+                    memory.settle()
+                return
             except RefusedError as refusal:
-                reason = refusal.reason
-            if self._lost(memory, windows, reason):
+                reason, ctr = refusal.reason, memory.answered + 1
+            if self._over(memory, windows) and isinstance(reason, AttestationError):
                 try:
                     if memory.given_up is None:
                         memory.give_up(str(reason))
@@ -314,8 +394,23 @@ class Client:
                     trouble = error
         except AuditError as error:
             reason = error
-        ctr = None if pending is None else pending.signed.request.ctr
-        return Owed(memory.manifest.window, ctr, reason, lost, memory.folder, trouble)
+        if ctr is None and pending is not None:
+            ctr = pending.signed.request.ctr
+        yield Owed(memory.manifest.window, ctr, reason, lost, memory.folder, trouble)
+
+    def _all(self, window: Window, memory: WindowState, pending: Exchange | None) -> Iterator[Result | Owed]:
+        """The answer to what is pending, and whatever else this folder lacks of a window."""
+        if pending is not None:
+            result = self._finish(window, memory, pending)
+            yield self._fetched[-1] if result is None else result
+            if result is None:
+                reason = AttestationError(
+                    "its number had gone to another request of this account: it was not recorded and cost nothing; "
+                    "ask the question again"
+                )
+                name, ctr = memory.manifest.window, pending.signed.request.ctr
+                yield Owed(name, ctr, reason, False, memory.folder)
+        yield from self._catch_up(window, memory)
 
     def _remembered(self, memory: WindowState) -> Window:
         """A window as it was accepted before."""
@@ -323,31 +418,33 @@ class Client:
         index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
         return Window(manifest, memory.digest, account, index, cls)
 
-    def _lost(self, memory: WindowState, windows: Sequence[WindowState], reason: AuditError) -> bool:
-        """Whether a refused request can get no record any more, so that nothing but a provider's lie is left to find.
+    def _over(self, memory: WindowState, windows: Sequence[WindowState]) -> bool:
+        """Whether no request can get a record any more, so that nothing but a provider's lie is left to find.
 
         A record needs an open window: this one is past its end, or the log has shown the opening of a later one.  A
         provider refuses answers that it owes only for a while, and then for another reason (too many, too often).
         """
         own = memory.manifest
-        over = self._clock() >= memory.closes or any(
+        return self._clock() >= memory.closes or any(
             one.manifest.origin == own.origin and one.opened_at > memory.opened_at for one in windows
         )
-        return over and isinstance(reason, AttestationError)
 
     # --- phase A ---
 
     def _window(self, renew: bool = False) -> tuple[Window, WindowState]:
         if self._current is None or renew or self._clock() >= self._current[1].closes:
-            evidence = self._evidence()
-            announced = self._provider.announced()
-            try:
-                with evidence.on_failure():
-                    window, memory, self._stage = self._acceptance.accept(announced, evidence)
-            except RefusedError as refusal:
-                raise refusal.reason from None
+            window, memory, self._stage = self._accepted()
             self._current = window, memory
         return self._current
+
+    def _accepted(self, name: str = "") -> tuple[Window, WindowState, Stage]:
+        evidence = self._evidence()
+        announced = self._provider.announced(name)
+        try:
+            with evidence.on_failure():
+                return self._acceptance.accept(announced, evidence)
+        except RefusedError as refusal:
+            raise refusal.reason from None
 
     # --- parts ---
 

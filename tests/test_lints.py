@@ -113,9 +113,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("was", "becomes", "said"),
     [
         ("| `seq` | u64 |", "| `seq` | u32 |", "not current"),
-        (" signed-request record -->", " signed-request -->", "no table, or two: record"),
+        (" answer-ask record -->", " answer-ask -->", "no table, or two: record"),
         ("generated: messages index-file ", "generated: messages record index-file ", "no table, or two: record"),
-        (" signed-request record -->", " signed-request record nothing -->", "no message is called nothing"),
+        (" answer-ask record -->", " answer-ask record nothing -->", "no message is called nothing"),
     ],
 )
 def test_generated_parts_of_the_specification_are_held(written: Path, was: str, becomes: str, said: str) -> None:

@@ -43,8 +43,7 @@ class Account:
     def prepared(self, index: int, shown: IndexUpdate | None = None) -> Any:
         """The window as it may be signed over, where the provider names this entry of the log."""
         named = (shown or self.log[index]).index_digest("acme")
-        made: Any = SimpleNamespace(update=index, index_digest=named)
-        return self.versions.prepared(self.window, self.memory, made, None)  # type: ignore[arg-type]
+        return self.versions.of(self.window, self.memory, named, index, None)  # type: ignore[arg-type]
 
 
 def test_one_version_may_be_signed_over_again_and_none_before_it(tmp_path: Path) -> None:

@@ -318,9 +318,8 @@ class Asker:
 
     async def prepare(self, message: Prepare) -> Prepared:
         canonical = message.encode()
-        return Prepared.decode(
-            await self.serving.attestation.prepare(canonical, signature.sign(self.key, "prepare", canonical))
-        )
+        reply = await self.serving.attestation.prepare(canonical, signature.sign(self.key, "prepare", canonical))
+        return Prepared.decode(reply.canonical)
 
     def request(self, message: Prepare, prepared: Prepared, **changes: object) -> SignedRequest:
         window = newest(self.serving)

@@ -13,6 +13,7 @@ from ragseal.kernel import encoding, inquiry, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
+    AnswerAsk,
     Openings,
     Prepare,
     Prepared,
@@ -216,7 +217,7 @@ SAMPLES: tuple[Message, ...] = (
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
     DeclaredIdentity("openai", "text-embedding-3-small", 1536, False, UNIT, QUANTISATION),
-    PREPARE, REQUEST, SIGNED_REQUEST,
+    PREPARE, REQUEST, SIGNED_REQUEST, AnswerAsk(WINDOW_DIGEST, REQUEST.account, 1, REQUEST.seal_key),
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
     RECORD, SLOT_TEXT.metadata.pairs[0], SLOT_TEXT.metadata, SLOT_TEXT,
     OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
