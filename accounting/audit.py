@@ -29,8 +29,8 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import GAUSSIAN, NoiseTable, check_table, kind_of, scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R as FIELD_ORDER
-from ragseal.kernel.ranked_class import RankedClass
 
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
 AGREEMENT_APPLIES = 1000  #: they must agree while delta_inf < delta / this
@@ -147,7 +147,7 @@ def field_bias(cls: AttestationClass) -> Fraction:
     The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a ranked class
     all elements are tested for a canonical top before a score is looked at, so the bits below it are uniform.
     """
-    if isinstance(cls, RankedClass | LotteryClass):
+    if isinstance(cls, NoiseClass | LotteryClass):
         return Fraction(0)
     return Fraction(1, FIELD_ORDER >> (cls.q * cls.m)) + Fraction(1, FIELD_ORDER >> (cls.fine_bits + cls.s))
 

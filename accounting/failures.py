@@ -19,10 +19,9 @@ from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.noise_class import NoiseClass, WholeIndex
 from ragseal.kernel.overflow import few_exceed_bound, grid_size
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import WholeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +53,25 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     """Under claim until-delivered: n 2^-64, and n 2^-80 (ranked: n g) and, of a dithered class, n R 2^-71."""
-    grid = _outside_grid(cls, chunks) if isinstance(cls, RankedClass) else Fraction(1, 1 << GRID_EXPONENT)
+    grid = _outside_grid(cls, chunks) if isinstance(cls, NoiseClass) else Fraction(1, 1 << GRID_EXPONENT)
     return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid, _places(cls, queries))
 
 
 def _places(cls: AttestationClass, queries: int) -> Fraction:
-    if isinstance(cls, RankedClass | LotteryClass):
+    if isinstance(cls, NoiseClass | LotteryClass):
         return Fraction(0)
     return Fraction(queries * cls.R, 1 << (PLACE_CANONICAL_BITS - 1))
 
 
 @lru_cache(maxsize=64)
-def _outside_grid(cls: CircuitClass | RankedClass, chunks: int) -> Fraction:
+def _outside_grid(cls: CircuitClass | NoiseClass, chunks: int) -> Fraction:
     """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
     if isinstance(cls, WholeIndex):  # any shard alone may find no theta, and fewer slots find it less often
         return min(Fraction(1), cls.shards * _outside_grid(cls.shard, chunks))
     others = cls.N - chunks
     if others < cls.R:
         return Fraction(1)
-    if isinstance(cls, RankedClass):
+    if isinstance(cls, NoiseClass):
         return few_exceed_bound(others, cls.R, cls.grid, cls.m)
     table = noise.build_table(cls.law)
     quantiles = noise.coarse_quantiles(table, cls.m)

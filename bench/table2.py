@@ -28,7 +28,7 @@ import numpy as np
 from bench import shardproofs
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, table
 from ragseal.circuits.build import _constants, build, compile_main, find_compiler, header
-from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, load_sharded_classes, sources
+from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, sources
 from ragseal.circuits.search import count_rows
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError
@@ -107,7 +107,7 @@ def sharded(name: str, shards: int) -> dict[str, Any]:
     """Rows, key and the proofs of one record over so many shards."""
     import ragseal_native as native
 
-    cls = load_sharded_classes()[name]
+    cls = load_classes()[name]
     built = build(cls, ROOT / "var" / "build")
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The classes that a policy may name: of the statement with a dither, of the ranked one, and of the lottery.  SPEC M.9.
+"""The classes that a policy may name: of the circuit with a dither, of the one with noise, and of the lottery.  SPEC M.9.
 
 What all have in common: ``name``, ``law``, ``N``, ``K``, ``R``, ``m``, ``q``, ``c``, ``L``, ``step_bits``,
 ``window_of``, ``shift_of``, and how T is packed.
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.kernel import lottery_class, overflow, ranked_class, sharded_class
+from ragseal.kernel import lottery_class, noise_class, overflow
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, PrizeTable, lottery_class_from_mapping
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
 from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
-from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
-from ragseal.kernel.sharded_class import ShardedClass, sharded_class_from_mapping
 
-AttestationClass = CircuitClass | RankedClass | LotteryClass
+AttestationClass = CircuitClass | NoiseClass | LotteryClass
 Table = NoiseTable | PrizeTable  #: of a law
 
 
@@ -27,11 +26,14 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     Raises:
         PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
-    if "S" in values:
-        return sharded_class_from_mapping(values)
     if values.get("law") == LOTTERY:
         return lottery_class_from_mapping(values)
-    return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+    return noise_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+
+
+def shards_at_most(cls: AttestationClass) -> int:
+    """Shards that an index of a class has at most."""
+    return cls.S if isinstance(cls, NoiseClass) else 1
 
 
 def tables_of(cls: AttestationClass) -> tuple[Table, ...]:
@@ -69,9 +71,7 @@ def places_suffice(cls: AttestationClass, table: Table) -> bool:
         return overflow.overflow_bound_holds(cls, table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    if isinstance(cls, ShardedClass):
-        return sharded_class.shards_overflow_bound_holds(cls)
     if isinstance(cls, LotteryClass):
         return lottery_class.overflow_bound_holds(cls)
-    assert isinstance(cls, RankedClass)
-    return ranked_class.overflow_bound_holds(cls)
+    assert isinstance(cls, NoiseClass)
+    return noise_class.overflow_bound_holds(cls)

@@ -293,7 +293,7 @@ def total_blinder(factor: int, e: Sequence[int], column_blinders: Sequence[int],
 
     ``factor``: the policy's, gain where scores come of columns; a histogram has no column and no e.
 
-    ``rho_hint``: rho', what the commitments to hints have of B, that of a ranked class with beta
+    ``rho_hint``: rho', what the commitments to hints have of B, that of C_1 with beta
     (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
     """
     inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho

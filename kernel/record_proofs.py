@@ -13,9 +13,9 @@ from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_statement import shard_statements
 from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement
-from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_statement import shard_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ProofEquation:
 
     clear: list[int]
     c_w: bytes
-    c_h: bytes  #: the commitments to hints, and of a shard C_v behind them
+    c_h: bytes  #: the commitments to hints, and of a noise class C_v behind them
     proof: bytes
 
 
@@ -34,10 +34,10 @@ def statements_of(cls: AttestationClass, common: Statement, shards: int) -> tupl
     Raises:
         ProofError: the class has no index of so many shards.
     """
-    if isinstance(cls, ShardedClass):
+    if isinstance(cls, NoiseClass):
         return shard_statements(cls, common, shards)
     if shards != 1:
-        raise ProofError(f"{shards} shards, but class {cls.name!r} is one index")
+        raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1")
     return (common,)
 
 
@@ -53,7 +53,7 @@ def proof_equations(
     """
     entry, shards = item.entry, len(item.c_w) // POINT_BYTES
     width = POINT_BYTES * bases.count
-    due = 1 if isinstance(cls, ShardedClass) else 0
+    due = 1 if isinstance(cls, NoiseClass) else 0
     if (len(entry.c_h), len(entry.proof), len(entry.c_v)) != (width * shards, PROOF_BYTES * shards, due):
         raise ProofError(
             f"a record over {shards} shards has {shards} proofs, {bases.count} commitments to hints each and {due} to "

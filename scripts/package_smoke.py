@@ -42,7 +42,7 @@ SHIPPED = (
 )  # fmt: skip
 
 
-CLASS = "ranked-tiny-one"
+CLASS = "noise-tiny-one"
 #: What the demo's window is about.
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 QUESTIONS = ("How are logs rotated?", "How do I parse JSON?", "How do I sort a list?")
@@ -122,8 +122,8 @@ def check_wheel(wheel: Path) -> None:
     expect(not any("node_modules" in name or name.startswith("tests") for name in names), "the wheel has foreign files")
     for name in (
         "circuits/attestation.circom",
-        "circuits/lib/ranked/entry.circom",
-        "circuits/ranked_classes.toml",
+        "circuits/lib/noise/entry.circom",
+        "circuits/noise_classes.toml",
         "circuits/package-lock.json",
         "ledger/web/index.html",
         "ledger/web/verify.js",

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ragseal.circuits.search import complete, complete_lottery, complete_ranked, count_rows
+from ragseal.circuits.search import complete, complete_lottery, complete_noise, count_rows
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
 from ragseal.kernel.noise import KNOWN_LAWS, kind_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning.budgets import Budget
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
@@ -135,8 +135,8 @@ def _returning(like: AttestationClass, K: int) -> AttestationClass:
     """
     name = f"{like.name}-k{K}"
     try:
-        if isinstance(like, RankedClass):
-            return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
+        if isinstance(like, NoiseClass):
+            return complete_noise(name, like.law, like.N, K, like.m, like.q, like.c, like.S)
         if isinstance(like, LotteryClass):
             return complete_lottery(name, like.N, K, like.m, like.q, like.c, like.prizes)
         return complete(name, like.law, like.N, K, like.m, like.q, like.c, like.s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ragseal.accounting.delivered_words import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.prover.planning import lottery
 from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Shape, Window
@@ -223,7 +223,7 @@ def _file_of(cls: AttestationClass) -> str:
     """Where classes of its kind stand."""
     if isinstance(cls, LotteryClass):
         return "lottery_classes.toml"
-    return "ranked_classes.toml" if isinstance(cls, RankedClass) else "classes.toml"
+    return "noise_classes.toml" if isinstance(cls, NoiseClass) else "classes.toml"
 
 
 def describe(point: Point) -> str:

@@ -29,13 +29,13 @@ from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, NO_VOCABULARY, Policy
-from ragseal.kernel.ranked_class import RankedClass
 from tests.simulator import policy as a_policy
 
 _found = load_classes()["ranked-tiny-one"]
-assert isinstance(_found, RankedClass)
-CLS: RankedClass = _found
+assert isinstance(_found, NoiseClass)
+CLS: NoiseClass = _found
 DELTA = Fraction(1, 10**6)
 
 

@@ -19,8 +19,7 @@ from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import ShardedClass, whole_index
+from ragseal.kernel.noise_class import NoiseClass, whole_index
 
 CLASSES: dict[str, AttestationClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
@@ -142,7 +141,7 @@ def test_lists_with_refusals_cost_the_poor_noise_and_no_more(toy: Toy) -> None:
 
 def flagged(cls: AttestationClass) -> int:
     """More slots than so many are refused."""
-    return cls.R - 1 if isinstance(cls, RankedClass) else cls.R
+    return cls.R - 1 if isinstance(cls, NoiseClass) else cls.R
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -153,20 +152,20 @@ def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
     for chunks in (1, 2):
         places = flagged(cls) - chunks
         bound = overflow.overflow_bound(cls.N - chunks, cls.K, places, cls.m, cls.a, cls.b, table)
-        if isinstance(cls, ShardedClass):
+        if isinstance(cls, NoiseClass):
             bound *= cls.S**2  # each of S shards may overflow, and the last winner is any of S N slots
         charged = failures.every_list(cls, chunks, 1).overflow
         assert bound <= charged < 128 * bound
-        if not isinstance(cls, RankedClass):
+        if not isinstance(cls, NoiseClass):
             assert bound > Fraction(1, 1 << 64)  # what is charged for a refusal as such is not enough
     assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, ShardedClass)])
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, NoiseClass)])
 def test_each_shard_may_find_no_theta(name: str) -> None:
     """That all slots of an index together hold enough of the grid says nothing: a shard is refused by its own."""
     cls = CLASSES[name]
-    assert isinstance(cls, ShardedClass)
+    assert isinstance(cls, NoiseClass)
     for shards in (2, cls.S):
         whole = whole_index(cls, shards)
         assert (whole.N, whole.L, whole.grid) == (shards * cls.N, cls.L, cls.grid)
@@ -194,7 +193,7 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
-    if isinstance(cls, RankedClass):
+    if isinstance(cls, NoiseClass):
         exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
         assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
     else:
@@ -211,7 +210,7 @@ def test_the_grid_by_definition(name: str, chunks: int) -> None:
 def test_places_cost_nothing_where_elements_are_tested_before_scores(name: str) -> None:
     cls = CLASSES[name]
     for found in (failures.every_list(cls, 1, 3), failures.until_delivered(cls, 1, 3)):
-        assert found.places == (0 if isinstance(cls, RankedClass) else Fraction(3 * cls.R, 1 << 71))
+        assert found.places == (0 if isinstance(cls, NoiseClass) else Fraction(3 * cls.R, 1 << 71))
         assert found.total == found.overflow + found.grid + found.places
 
 

@@ -21,8 +21,8 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.planning.spending import spending
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
@@ -336,7 +336,7 @@ def test_an_earlier_window_of_more_shards_than_its_class_has_is_no_verdict(kind:
     """With more slots a list tells less: the shards that nobody could prove would lower the period's epsilon."""
     world = CoinedWorld()
     tiny = load_classes()["sharded-tiny-two"]
-    assert isinstance(tiny, ShardedClass)
+    assert isinstance(tiny, NoiseClass)
     two = replace(tiny, name="shards", S=2)
     world.commit("w0", policy_=kind(class_name="shards", shards=3, table_digest=two.table.digest()))
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))

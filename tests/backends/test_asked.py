@@ -14,9 +14,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.params import MAX_SHARDS, R
 
 CLASSES: dict[str, Any] = dict(load_classes())
-FLAT, RANKED, LOTTERY, SHARDED = (
-    CLASSES[name] for name in ("tiny", "ranked-tiny-one", "lottery-tiny", "sharded-tiny-two")
-)
+FLAT, NOISE, LOTTERY = (CLASSES[name] for name in ("tiny", "noise-tiny-one", "lottery-tiny"))
 
 
 def ask(cls: Any, key: int = 1, w: Any = None, hmax: int = 100, prizes: int = 1) -> None:
@@ -40,15 +38,15 @@ def test_the_largest_scores_are_taken_and_none_beyond() -> None:
 @pytest.mark.parametrize("less", [0, 1])
 def test_scores_are_of_whole_shards(less: int) -> None:
     for count in (1, 2, MAX_SHARDS):
-        w = scores(SHARDED, 5, count)[less:]
+        w = scores(NOISE, 5, count)[less:]
         if less:
-            with pytest.raises(AttestationError, match="no shards of"):
-                ask(SHARDED, w=w)
+            with pytest.raises(AttestationError, match="of 1 to 64 shards of"):
+                ask(NOISE, w=w)
         else:
-            ask(SHARDED, w=w)
+            ask(NOISE, w=w)
     for count in (0, MAX_SHARDS + 1):
-        with pytest.raises(AttestationError, match="no shards of"):
-            ask(SHARDED, w=np.zeros(SHARDED.N * count, dtype=np.int64))
+        with pytest.raises(AttestationError, match="of 1 to 64 shards of"):
+            ask(NOISE, w=np.zeros(NOISE.N * count, dtype=np.int64))
     with pytest.raises(AttestationError, match="for a capacity of"):
         ask(FLAT, w=scores(FLAT, 5, 2))
 
@@ -57,10 +55,10 @@ def test_scores_are_of_whole_shards(less: int) -> None:
     ("cls", "least", "most"),
     [
         (FLAT, 0, SCORE_LIMIT - 1),
-        (RANKED, 0, 1 << RANKED.c),
+        (NOISE, 0, 1 << NOISE.c),
         (LOTTERY, 1, (1 << 2 * LOTTERY.c) - (2 << LOTTERY.m)),
     ],
-    ids=["flat", "ranked", "lottery"],
+    ids=["flat", "noise", "lottery"],
 )
 def test_h_is_what_the_class_s_comparisons_hold(cls: Any, least: int, most: int) -> None:
     for hmax in (least, most):

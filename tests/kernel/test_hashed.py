@@ -261,7 +261,7 @@ def test_poseidon_commitments() -> None:
     assert mechanism.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
     returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(RNG.sample(range(CLS.N), CLS.K))]
     t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
-    width = (CLS.N - 1).bit_length() + 1
+    width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
     assert statement.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)

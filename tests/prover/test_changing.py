@@ -34,13 +34,13 @@ from ragseal.prover.provider.provider import Backends, Environment, Provider
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State, create
 from ragseal.prover.wire.operator_remote import Remote
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
-from tests.classes import SHARDED, SMALL, TINY
+from tests.classes import GAUSSIAN, SMALL, TINY
 from tests.simulator import provider as scene
 from tests.simulator.auditing import configured, sealed
 from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live
 
-NEW, OTHER = SHARDED, SMALL
+NEW, OTHER = GAUSSIAN, SMALL
 COUNT = 20
 
 

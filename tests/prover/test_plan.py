@@ -19,13 +19,13 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
-from ragseal.circuits.circuit import class_digest, one_index_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
 from ragseal.kernel.params import LAWS
-from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
@@ -42,7 +42,7 @@ from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = one_index_classes()
+CLASSES: dict[str, AttestationClass] = load_classes()
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 
@@ -70,7 +70,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
-    monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
+    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
     monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (0.5,)})
 
 
@@ -174,7 +174,7 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     assert names(["geometric"], 10, 5000) == [("base-geo", True)]
     assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
-    assert isinstance(made, RankedClass)
+    assert isinstance(made, NoiseClass)
     assert overflow_bound_holds(made)
     for law, most in (("one-sided", 15776), ("one-sided-16", 34592)):
         with pytest.raises(ConfigurationError, match=f"fit no class with one-sided noise, the largest holds {most}"):

@@ -18,9 +18,9 @@ from ragseal.kernel import mechanism
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise import KNOWN_LAWS, build_table, dithered, scale_of
+from ragseal.kernel.noise_mechanism import clipped as clipped_steps
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_mechanism import clipped as clipped_steps
-from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.prover.planning.quality import (
     Judge,
     LotteryMeasurement,
@@ -133,8 +133,8 @@ def test_the_selection_is_the_served_one(name: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
-def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
+def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
     """What is measured with a generator's noise, fed the mechanism's own: scores in whole steps, the same slots.
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
@@ -146,7 +146,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         w = np.full(cls.N, -gain * lo, dtype=np.int64)
         w[:60] = gain * (y[0].astype(np.int64) - lo)
         key, steps = mechanism.noise_key((1, trial), 2, 3), cls.window_of(gain * (hi - lo))
-        made = select_ranked(cls, key, w.tolist(), steps)
+        (made,) = select_noise(cls, key, [w.tolist()], steps).shards
         z = [cls.table.inverse(u << cls.fine_bits) for u in made.coarse]
         for place in made.places:
             z[place.slot] = place.noise
@@ -211,7 +211,7 @@ def test_fewer_prizes_leave_more_to_scores_under_the_same_draw() -> None:
     assert [measure.quality([setting])[0] for setting in settings] == [one, three, many]
 
 
-def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
+def test_a_text_of_a_noise_class_takes_a_whole_step() -> None:
     """Documents just below and at one step above the window's lower end, so many slots returned that both come."""
     gain, c = 3, 11
     step = -(-(1 << c) // gain)  # 683: 3 * 682 < 2048
@@ -304,7 +304,7 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     work = work_of([[hi]] * 400, [{0: 1}] * 400)
     measured = NoiseMeasurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
     # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties, and of
-    # a ranked class the document's slot, 0, wins them.
+    # a noise class the document's slot, 0, wins them.
     bounds = []
     for strict in (False, True) if dithered(law) else (True, True):
         total = 0.0

@@ -15,9 +15,9 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.lottery_class import LotteryClass, check_window
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_class import NoiseClass, check_scores
 from ragseal.kernel.params import CircuitClass, R
 from ragseal.kernel.policy import comparison_room
-from ragseal.kernel.ranked_class import RankedClass, check_scores
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
 from tests.classes import FAMILIES, TINY
@@ -57,7 +57,7 @@ def extremes(cls: AttestationClass) -> tuple[int, int, int]:
     """Of scores that a policy may have: H, the least and the largest w (the policy's checks, SPEC A.10)."""
     if isinstance(cls, LotteryClass):
         return cls.room // 4, cls.room // 4 - cls.room + 1, cls.room
-    if isinstance(cls, RankedClass):
+    if isinstance(cls, NoiseClass):
         chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
         return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
     assert isinstance(cls, CircuitClass)
@@ -73,7 +73,7 @@ def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
     assert max(width, -least, most) < 1 << (2 * cls.c + 1) < EDGE
     if isinstance(cls, LotteryClass):
         check_window(cls, width, least, most)
-    elif isinstance(cls, RankedClass):
+    elif isinstance(cls, NoiseClass):
         check_scores(cls, width, least >> cls.c, most >> cls.c)
 
 

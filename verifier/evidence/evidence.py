@@ -20,7 +20,7 @@ from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.sharded_statement import ThresholdBases
+from ragseal.kernel.noise_statement import ThresholdBases
 from ragseal.kernel.thinning import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import ProofEquation, proof_equations
-from ragseal.kernel.sharded_statement import verify_thresholds
+from ragseal.kernel.noise_statement import verify_thresholds
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.manifest import Window

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.kernel import mechanism, noise, overflow
-from ragseal.kernel.ranked_class import ranked_class_from_mapping
-from ragseal.kernel.ranked_mechanism import select_ranked
+from ragseal.kernel.noise_class import ranked_class_from_mapping
+from ragseal.kernel.noise_mechanism import select_ranked
 from vectors.source.reading import Json, class_from
 from vectors.source.values import number, shown
 
