@@ -57,8 +57,8 @@ class DeltaShares:
     truncation: float  #: delta_inf, the part of ``table`` that the end of the table uses up
     overflow: float  #: n a^chunks 2^-64: more slots to open than places (:mod:`ragseal.accounting.failures`)
     grid: float  #: n g, g about 2^-80: threshold below the grid
-    places: float  #: n R 2^-71: a place's hash outside the canonical decomposition; 0 of a ranked class
-    bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform; 0 of a ranked class
+    places: float  #: n R 2^-71: a place's hash outside the canonical decomposition; 0 of a noise class
+    bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform; 0 of a noise class
     others: float  #: the same for the other slots' noise: what Theorems A and B have to leave of ``table``
 
     @property
@@ -129,7 +129,7 @@ class ScorePolicy:
 
 
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
-    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps if ranked.
+    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps of a noise class.
 
     A window of less than one step, which nobody should open and which says nothing, counts as one.
 
@@ -144,7 +144,7 @@ def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
 def field_bias(cls: AttestationClass) -> Fraction:
     """Eta of one query: how far (in log-ratio) one slot's uniform and dither are from uniform, given everything else.
 
-    The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a ranked class
+    The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a noise class
     all elements are tested for a canonical top before a score is looked at, so the bits below it are uniform.
     """
     if isinstance(cls, NoiseClass | LotteryClass):

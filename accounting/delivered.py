@@ -19,8 +19,8 @@ table goes; for the Gaussian it is the bound of one query at delta / queries, wh
 
 Delta is additive over queries: the law's H(R), and refusals (overflow, grid, places), as SPEC D.15 has them
 (:mod:`ragseal.accounting.failures`).  Bits of field elements are not exactly uniform; that touches nothing but the
-query that stops, where R - 2 eta takes the place of R in H and H is multiplied by e^eta.  In the ranked classes they
-are, and eta is 0 (``docs/proofs/ranked.md``, sections 1 and 7).
+query that stops, where R - 2 eta takes the place of R in H and H is multiplied by e^eta.  In the noise classes they
+are, and eta is 0 (``docs/proofs/noise.md``, sections 1 and 10).
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     """R of the ideal law of one slot in one query, in closed form: the least R with delta(R) <= budget.
 
     ``P(z >= t - shift) <= e^R P(z >= t) + budget`` for every t says R = max_t ln((P(z >= t - shift) - budget) /
-    P(z >= t)).  With r = e^(-1/b), b = 32 and of the ranked laws 16: one-sided, P(z >= t) = r^t for t >= 0, and the
+    P(z >= t)).  With r = e^(-1/b), b = 32 and of the noise classes' laws 16: one-sided, P(z >= t) = r^t for t >= 0, and the
     best t is the shift.  Two-sided, P(z >= t) = r^t / (1 + r) for t >= 1, and the best t is the shift or below it.
 
     Raises:

@@ -6,7 +6,7 @@ why what stands here is enough and has no factor e^epsilon: a query is charged i
 worlds have in common might let a refusal depend on the others.  Where a document's slots can only raise scores (claim
 until-delivered) less has to be charged.
 
-Elements of coarse bits, and of a ranked class's fine bits, are tested before a score is looked at: they cost nothing.
+Elements of coarse bits, and of a noise class's fine bits, are tested before a score is looked at: they cost nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Failures:
 
     overflow: Fraction  #: more slots could win than there are places
     grid: Fraction  #: the threshold below the grid of theta
-    places: Fraction  #: a place's hash outside the canonical decomposition; 0 of a ranked class and the lottery
+    places: Fraction  #: a place's hash outside the canonical decomposition; 0 of a noise class and the lottery
 
     @property
     def total(self) -> Fraction:
@@ -52,7 +52,7 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
 
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim until-delivered: n 2^-64, and n 2^-80 (ranked: n g) and, of a dithered class, n R 2^-71."""
+    """Under claim until-delivered: n 2^-64, and n 2^-80 (of a noise class n g) and, of a dithered class, n R 2^-71."""
     grid = _outside_grid(cls, chunks) if isinstance(cls, NoiseClass) else Fraction(1, 1 << GRID_EXPONENT)
     return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid, _places(cls, queries))
 

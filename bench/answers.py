@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What attested answers are worth: keywords that the noise leaves, against those without noise, for an epsilon.
 
-``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class ranked-mini-one-10
+``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class noise-mini-one-10
 
 Of each question the documents that take part (SPEC A.14.3) are answered alone and give their keywords of the public
 vocabulary; the K with the largest counts are what an answer would have without noise.  For every gain the share of
@@ -39,7 +39,7 @@ from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from ragseal.prover.attestation.attested import Voting
 from ragseal.prover.attestation.retrieval import COUNT
 
-CLASS = "ranked-mini-one-10"
+CLASS = "noise-mini-one-10"
 CACHE = ROOT / "var" / "embeddings"
 GAINS = (1, 2, 3, 4, 6, 8, 12, 16)
 FILTERS = (1, 2, 3, 5, 8)  #: B, for the table of epsilons

@@ -35,12 +35,12 @@ from ragseal.kernel.errors import ConfigurationError
 
 DIMENSION = 384
 OURS = {  # documents: (the smallest class for so many, its shards)
-    1_000: ("ranked-mini-two-10", 1),
-    10_000: ("ranked-base-two-10", 1),
-    100_000: ("sharded-large-two-10", 3),
-    1_000_000: ("sharded-large-two-10", 30),
+    1_000: ("noise-mini-one-10", 1),
+    10_000: ("noise-large-one-50", 1),
+    100_000: ("noise-large-one-50", 3),
+    1_000_000: ("noise-large-one-50", 30),
 }
-GAUSSIAN = "ranked-large-gaussian-50"  #: the largest class with the paper's noise
+GAUSSIAN = "noise-large-gaussian-50"  #: the largest class with the paper's noise
 NAIVE_SIZES = (32, 64, 128, 256)
 PACKED = 31  #: int8 entries in a field element
 PAPER = {  # documents: (constraints, seconds to prove) optimised, naive
@@ -279,7 +279,7 @@ def fully(out: Path) -> dict[str, Any]:
 
 def quickly(out: Path) -> dict[str, Any]:
     """The same path with the smallest circuits; its sizes are not the paper's."""
-    return experiment(out, {126: ("ranked-tiny-two", 1), 252: ("sharded-tiny-two", 2)}, "ranked-tiny-gaussian", (2, 4))
+    return experiment(out, {126: ("noise-tiny-two", 1), 252: ("noise-tiny-two", 2)}, "noise-tiny-gaussian", (2, 4))
 
 
 if __name__ == "__main__":

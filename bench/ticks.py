@@ -42,7 +42,7 @@ from ragseal.prover.provider.backends import Environment
 
 RESULT = ROOT / "bench" / "results" / "ticks.json"
 DIMENSION = 384
-CLASSES = ("ranked-mini-one-50", "ranked-small-one-50", BASE, LARGE)
+CLASSES = ("noise-small-one-50", "noise-small-one-50", BASE, LARGE)
 TEXT = "word " * 100
 SHARES = (0.0, 0.01, 0.1, 1.0)
 ROUNDS = 3

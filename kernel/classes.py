@@ -19,6 +19,14 @@ from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
 AttestationClass = CircuitClass | NoiseClass | LotteryClass
 Table = NoiseTable | PrizeTable  #: of a law
 
+#: How names of classes began that this release has no more, by the last release that had them.
+REMOVED = {"0.3.0": ("ranked-", "sharded-")}
+
+
+def last_release_of(name: str) -> str:
+    """The last release that had a class of this name; nothing where this one has it, or none had it."""
+    return next((release for release, starts in REMOVED.items() if name.startswith(starts)), "")
+
 
 def attestation_class(values: dict[str, Any]) -> AttestationClass:
     """A class from a parameter file's table; its law says which kind it is of.

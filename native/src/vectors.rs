@@ -8,6 +8,7 @@ use crate::encoding as enc;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::poseidon::Parameters;
+use crate::lottery::Lottery;
 use crate::noise::Noise;
 use crate::verify::{Proof, VerifyingKey};
 use crate::{folding, generators, msm};
@@ -287,6 +288,18 @@ fn select_noise(input: &Value) -> Result<Value> {
     }))
 }
 
+fn select_lottery(input: &Value) -> Result<Value> {
+    let cls = &input["class"];
+    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["expected"]["grid"]);
+    let shape = ["N", "K", "R", "m", "q", "c", "prizes"].map(|name| small(&cls[name]));
+    let (w, width) = (scores(input), input["hmax"].as_i64().expect("H"));
+    let found = Lottery::new(shape, grid)?.select(element(&input["key"]), &w, width, small(&input["prizes"]))?;
+    Ok(json!({
+        "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
+        "flags": found.flags,
+    }))
+}
+
 fn select(input: &Value) -> Result<Value> {
     let grid =
         small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["expected"]["grid"]);
@@ -302,5 +315,6 @@ fn select(input: &Value) -> Result<Value> {
 #[test]
 fn answers_of_the_mechanism() {
     assert_eq!(run(&["select"], "select", select), (6, 3));
-    assert_eq!(run(&["select"], "select-noise", select_noise), (9, 3));
+    assert_eq!(run(&["select"], "select-noise", select_noise), (18, 6));
+    assert_eq!(run(&["select"], "select-lottery", select_lottery), (3, 2));
 }

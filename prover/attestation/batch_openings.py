@@ -112,7 +112,7 @@ class BatchOpenings:
         return opening
 
     def thresholds(self) -> tuple[Opening, ...]:
-        """That of all C_v, where the class is for shards."""
+        """That of all C_v, where the class has it."""
         bases = self.opened.key.thresholds
         if bases is None:
             return ()
@@ -121,7 +121,7 @@ class BatchOpenings:
         def witness(case: Case) -> list[int]:
             found = self.packed_hints(self.opened, case).threshold
             if found is None:
-                raise ProofError("an index of shards has a threshold")
+                raise ProofError("a class with C_v has a threshold beside the hints")
             return [*found, threshold_blinder(case.kept.rho_hint, found)]
 
         relation = bases.relation(committed)

@@ -4,7 +4,7 @@
 The document scores as given, all other slots score lo or less: what an index gives that holds one good answer.  Every
 other document above lo makes it a little rarer; no tenant's scores are looked at.  A noise value is 2^s z_b + dither
 with dither uniform below 2^s, so P(noise > t) is linear between table steps; the document's own dither is taken at its
-middle, which is less than a thousandth off for tables as wide as the canonical ones.  In a ranked class, whose scores
+middle, which is less than a thousandth off for tables as wide as the canonical ones.  In a noise class, whose scores
 are whole steps, and under the lottery, half of the other slots lose to it at equal values: those behind it, if it
 stands in the middle.
 """

@@ -2,9 +2,9 @@
 """What privacy costs in answers: nDCG@10, recall and the first answer under the real mechanism, sampled.  SPEC M, A.6.
 
 The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
-and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  A ranked class has no
+and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  A noise class has no
 dither, its scores are whole steps.  Under the lottery a slot has coarse bits instead, which break ties or win a prize.
-Slots that score above the window's lower end, in a ranked class by a step, have the flag: the client gets their texts,
+Slots that score above the window's lower end, in a noise class by a step, have the flag: the client gets their texts,
 and ranks them with its own embedder.  Where the policy has a coin, a document that it hides is an empty slot in all
 queries of a draw.  Only the source of the uniforms differs: numpy's generator instead of Poseidon.
 

@@ -34,9 +34,9 @@ pytestmark = pytest.mark.slow
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9), Fraction(9, 10))
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)
-RANKED = load_classes()["ranked-tiny-two"]
-RANKED_ONE = load_classes()["ranked-tiny-one"]
-STEPS = load_classes()["ranked-small-gaussian-10"]  # Gaussian noise in whole steps
+RANKED = load_classes()["noise-tiny-two"]
+RANKED_ONE = load_classes()["noise-tiny-one"]
+STEPS = load_classes()["noise-small-gaussian-50"]  # Gaussian noise in whole steps
 
 
 def audit(

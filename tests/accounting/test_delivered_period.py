@@ -163,7 +163,7 @@ def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> No
 
 def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
     """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
-    ranked = load_classes()["ranked-mini-one-50"]
+    ranked = load_classes()["noise-small-one-50"]
     odd, good = (
         Spent(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
         for name, gain in (("odd", 1), ("good", 90))
@@ -173,7 +173,7 @@ def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
     assert [math.isfinite(row["epsilon"]) for row in rows] == [True, True]
     assert rows[0]["returned"] < rows[1]["returned"]
     assert delivered_period([odd, good], DELTA).returned == rows[1]["returned"]
-    two = load_classes()["ranked-mini-two-10"]
+    two = load_classes()["noise-mini-one-10"]
     spent = [Spent(one.window, replace(one.policy, claim=EVERY_LIST, hidden=0), two, 10) for one in (odd, good)]
     assert account_period(spent[:1], DELTA, 1).epsilon < account_period(spent, DELTA, 1).epsilon
     assert len(named(EVERY_LIST).odometer(spent, DELTA)) == 2

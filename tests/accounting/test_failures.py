@@ -24,7 +24,7 @@ from ragseal.kernel.noise_class import NoiseClass, whole_index
 CLASSES: dict[str, AttestationClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
 }
-FEW = ("tiny", "base-one", "ranked-tiny-two", "ranked-small-one-10")
+FEW = ("tiny", "base-one", "noise-tiny-two", "noise-small-one-50")
 
 Uniforms = tuple[int, ...]
 Law = dict[Uniforms, Counter[Uniforms]]  #: by the uniforms of the slots in common, how often which list is shown
@@ -189,7 +189,7 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
     return Fraction(found, p.denominator**n)
 
 
-@pytest.mark.parametrize("name", ["tiny", "ranked-tiny-two", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["tiny", "noise-tiny-two", "noise-tiny-one"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
@@ -215,12 +215,12 @@ def test_places_cost_nothing_where_elements_are_tested_before_scores(name: str) 
 
 
 def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
-    assert failures.every_list(CLASSES["ranked-tiny-two"], 126, 1).grid == 1
+    assert failures.every_list(CLASSES["noise-tiny-two"], 126, 1).grid == 1
     assert failures.every_list(CLASSES["tiny"], 125, 1).total >= 1
 
 
 @pytest.mark.parametrize("chunks", [300, 1000, 10**6, 2**32 - 1])
-@pytest.mark.parametrize("name", ["small-geo", "ranked-small-two-50", "ranked-mini-one-50"])
+@pytest.mark.parametrize("name", ["small-geo", "noise-small-two-50", "noise-small-one-50"])
 def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -> None:
     """chunks_max is what a provider writes into its policy: an auditor that crashes on it gives no verdict."""
     cls = CLASSES[name]

@@ -29,7 +29,7 @@ from tests.simulator import policy as a_policy
 ETA = Fraction(2, 1 << 45)
 DELTA = Fraction(1, 10**6)
 CLASSES = load_classes()
-NAMES = ["ranked-tiny-two", "ranked-tiny-one", "ranked-small-one-10"]
+NAMES = ["noise-tiny-two", "noise-tiny-one", "noise-small-one-50"]
 
 
 def account(cls: NoiseClass, shift: int = 96, chunks: int = 1, queries: int = 1000) -> Delivered:
@@ -122,7 +122,7 @@ def test_second_implementation(law: str, shift: int, budget: float) -> None:
 
 def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
     """The shift of a policy is its window's whole steps, and the largest of a period's windows counts."""
-    cls = CLASSES["ranked-tiny-one"]
+    cls = CLASSES["noise-tiny-one"]
 
     def window(name: str, width: int) -> Spent:
         policy = a_policy(

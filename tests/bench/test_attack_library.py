@@ -74,7 +74,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
     assert total == pytest.approx(3, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
 def test_in_a_ranked_class_exactly_k_slots_are_hit(name: str) -> None:
     """Ties are frequent there, and the chances are right only if the lower slot wins each of them."""
     cls = load_classes()[name]

@@ -156,6 +156,9 @@ def test_the_command_takes_a_class_that_there_is(tmp_path: Path) -> None:
     refused = run("change", "--class", "of-nobody")
     assert refused.exit_code != 0
     assert "this release has no circuit class 'of-nobody'" in refused.output
+    settings = tmp_path / "p" / SETTINGS
+    for name in (TINY.name, "ranked-tiny-two"):  # as it is, and a folder of 0.3.0 whose windows are retired
+        settings.write_text(settings.read_text().replace(f'"{TINY.name}"', f'"{name}"'))
     done = run("change", "--class", OTHER.name, "--json")
     assert done.exit_code == 0, done.output
     assert Settings.load(tmp_path / "p" / SETTINGS) == Settings("example.org/rag", OTHER.name, "minilm")

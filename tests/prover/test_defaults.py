@@ -44,7 +44,7 @@ PUBLIC = next(iter(PUBLIC_WINDOWS.values()))
 DIMENSION = 384
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-geo", "small", "small-geo", "ranked-tiny-two", "ranked-small-one-10"])
+@pytest.mark.parametrize("name", ["tiny", "tiny-geo", "small", "small-geo", "noise-tiny-two", "noise-small-one-50"])
 @pytest.mark.parametrize("scale", [0.0, 1.5, 3.7, 9.0])
 def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, scale: float) -> None:
     """Against the served mechanism itself: noise and dither of every slot, the K largest."""
@@ -83,7 +83,7 @@ def test_the_coin_keeps_its_share_of_documents_from_coming_back() -> None:
     assert at(hidden, cls, policy.hi) == pytest.approx(0.75 * at(policy, cls, policy.hi))
 
 
-@pytest.mark.parametrize("name", ["tiny-geo", "small", "base-geo", "ranked-small-two-10", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["tiny-geo", "small", "base-geo", "noise-small-two-50", "noise-tiny-one"])
 @pytest.mark.parametrize("public", [PUBLIC, None])
 def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_committed_to(
     name: str, public: Any
@@ -244,6 +244,6 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
         return measure.quality([setting])[0].top1
 
     # Floors, not aims: this tenant is the harder one (bench/experiments.md).
-    assert first_answers("ranked-small-one-50") > 0.85
-    assert first_answers("ranked-small-two-50") > 0.75
+    assert first_answers("noise-small-one-50") > 0.85
+    assert first_answers("noise-small-two-50") > 0.75
     assert first_answers("small") < 0.1  # the file says that it is of little use

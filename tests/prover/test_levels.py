@@ -17,7 +17,7 @@ from ragseal.prover.planning.levels import ENOUGH, few_levels
 from tests.simulator import policy as a_policy
 
 CLASSES = load_classes()
-CLS = CLASSES["ranked-small-gaussian-10"]
+CLS = CLASSES["noise-small-gaussian-50"]
 LO, HI = 4839, 8065  # cosines 0.3 and 0.5
 
 

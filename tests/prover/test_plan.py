@@ -162,27 +162,29 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
 
     every = noise.KNOWN_LAWS
     assert names(every, 3, 100) == [
-        ("ranked-tiny-gaussian", True),
-        ("ranked-tiny-two", True),
-        ("ranked-tiny-one", True),
+        ("noise-tiny-gaussian", True),
+        ("noise-tiny-two", True),
+        ("noise-tiny-one", True),
     ]
     assert names(LAWS, 3, 100) == [("tiny", True), ("tiny-geo", True), ("tiny-one", True)]
-    for size, documents in (("mini", 1000), ("small", 5000)):
-        expected = [(f"ranked-{size}-{law}-10", True) for law in ("gaussian", "two", "one")]
-        assert names(every, 10, documents) == expected
-    assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
+    own = (noise.RANKED_GAUSSIAN, noise.RANKED_GEOMETRIC, noise.RANKED_ONE_SIDED)
+    small = [(f"noise-small-{law}-50", True) for law in ("gaussian", "two", "one")]
+    assert names(own, 50, 5000) == small
+    assert names(own, 50, 1000) == small
+    mini = [("noise-small-gaussian-50-k10", False), ("noise-small-two-50-k10", False), ("noise-mini-one-10", True)]
+    assert names(own, 10, 1000) == mini
     assert names(["geometric"], 10, 5000) == [("base-geo", True)]
-    assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
+    assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
     assert overflow_bound_holds(made)
-    for law, most in (("one-sided", 15776), ("one-sided-16", 34592)):
+    for law, most in (("one-sided", 15776), ("one-sided-16", 33856)):
         with pytest.raises(ConfigurationError, match=f"fit no class with one-sided noise, the largest holds {most}"):
             candidates.shapes(CLASSES.values(), [law], [10], 40_000)
 
 
 @pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])
-def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
+def test_a_noise_class_is_recommended_with_a_policy_that_uses_its_whole_return(
     law: str, beir: Path, tmp_path: Path
 ) -> None:
     best = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", law)["recommended"]
@@ -197,7 +199,7 @@ def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
     assert delivered_window(policy, cls, ACCOUNTS, Fraction(policy.delta)).returned == 6.0
 
 
-def test_the_least_gain_of_a_ranked_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
+def test_the_least_gain_of_a_noise_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
     found = made(beir, tmp_path, *WINDOW, "--law", "geometric-16", "--epsilon", "0.001")
     assert found["recommended"] is None
     assert found["nearest"]["gain"] == -(-(1 << 11) // (found["nearest"]["hi"] - found["nearest"]["lo"]))

@@ -40,7 +40,7 @@ def policy(name: str = TINY.name, **changes: Any) -> Policy:
 
 
 @pytest.mark.parametrize(
-    ("name", "slot"), [("tiny", 0), ("tiny-geo", 0), ("ranked-tiny-two", 0), ("ranked-tiny-two", 125)]
+    ("name", "slot"), [("tiny", 0), ("tiny-geo", 0), ("noise-tiny-two", 0), ("noise-tiny-two", 125)]
 )
 @pytest.mark.parametrize("raised", [0, 700, 4839, 20000, 120_000])
 def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) -> None:
@@ -62,7 +62,7 @@ def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) ->
 
 
 def test_scores_of_a_ranked_class_count_in_whole_steps() -> None:
-    cls = CLASSES["ranked-tiny-two"]
+    cls = CLASSES["noise-tiny-two"]
     steps = [hit_probability(cls, float((20 << cls.step_bits) + more)) for more in (0, 1, (1 << cls.step_bits) - 1)]
     assert len(set(steps)) == 1
     assert hit_probability(cls, float(21 << cls.step_bits)) > steps[0]
@@ -76,7 +76,7 @@ def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
 
 
 @pytest.mark.parametrize("group", [1, 4])
-@pytest.mark.parametrize(("name", "gain"), [("tiny", 1), ("ranked-tiny-two", 8)])
+@pytest.mark.parametrize(("name", "gain"), [("tiny", 1), ("noise-tiny-two", 8)])
 def test_what_is_certified_lies_above_what_the_honest_mechanism_shows(name: str, gain: int, group: int) -> None:
     rules, cls = policy(name, gain=gain), CLASSES[name]
     certified = certify(rules, cls, group)

@@ -23,7 +23,7 @@ from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, n
 from tests.classes import FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = (*(one.name for one in FAMILIES), "tiny", "ranked-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "tiny", "noise-small-one-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
@@ -77,7 +77,7 @@ def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
         check_scores(cls, width, least >> cls.c, most >> cls.c)
 
 
-@pytest.mark.parametrize("circuit", ["tiny", "small-one-32", "ranked-tiny-two", "lottery-tiny", "lottery-small-32"])
+@pytest.mark.parametrize("circuit", ["tiny", "small-one-32", "noise-tiny-two", "lottery-tiny", "lottery-small-32"])
 def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
     cls, chance = load_classes()[circuit], random.Random(circuit)
     width, least, most = extremes(cls)

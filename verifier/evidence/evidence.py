@@ -182,7 +182,7 @@ class Key(Protocol):
     def sum_y(self) -> bytes: ...
 
     @property
-    def thresholds(self) -> ThresholdBases | None: ...  #: of a class for shards
+    def thresholds(self) -> ThresholdBases | None: ...  #: of a noise class
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None: ...
 

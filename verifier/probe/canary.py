@@ -69,7 +69,7 @@ def hit_probability(cls: AttestationClass, raised: float, slot: int | None = Non
     """How often a slot whose gain * c is ``raised`` is returned among N - 1 empty slots.
 
     The sum over the slot's noise of P(fewer than K of the others exceed it), dither at DITHERS points of its law.  In a
-    ranked class equal values go to the lower slot, so that it depends a little on the slot.
+    noise class equal values go to the lower slot, so that it depends a little on the slot.
 
     Args:
         slot: its id; None where it is not known: the middle.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragseal.kernel.classes import AttestationClass, table_of
+from ragseal.kernel.classes import AttestationClass, last_release_of, table_of
 from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     Manifest,
@@ -151,6 +151,12 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[AttestationClass, bytes
         Undecided: it has not; another build may, and this one knows nothing about the window's noise.
     """
     own = auditor.classes.get(policy.class_name)
+    last = last_release_of(policy.class_name)
+    if own is None and last:
+        raise Undecided(
+            f"the circuit class {policy.class_name!r} is no more: ragseal {last} was the last release that had it",
+            f"audit this window with ragseal {last}",
+        )
     if own is None:
         known = ", ".join(sorted(auditor.classes)) or "none"
         raise Undecided(f"this auditor's build has no circuit class {policy.class_name!r}, only: {known}", OWN_BUILD)

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.kernel import mechanism, noise, overflow
-from ragseal.kernel.noise_class import ranked_class_from_mapping
-from ragseal.kernel.noise_mechanism import select_ranked
+from ragseal.kernel.lottery_class import lottery_class_from_mapping
+from ragseal.kernel.lottery_mechanism import select_lottery
+from ragseal.kernel.noise_class import noise_class_from_mapping
+from ragseal.kernel.noise_mechanism import select_noise
 from vectors.source.reading import Json, class_from
 from vectors.source.values import number, shown
 
@@ -68,15 +70,28 @@ def select(given: Json) -> Json:
     }
 
 
-def select_by_rank(given: Json) -> Json:
-    cls = ranked_class_from_mapping(given["class"])
-    found = select_ranked(cls, int(given["key"]), given["w"], given["hmax"])
+def select_with_noise(given: Json) -> Json:
+    cls = noise_class_from_mapping(given["class"])
+    found = select_noise(cls, int(given["key"]), given["w"], given["hmax"])
     return {
         "grid": cls.grid,
-        "entry": found.entry,
-        "places": [place.slot for place in found.places],
-        "full": sum(place.full for place in found.places),
-        "noise": [place.noise for place in found.places],
+        "entries": [one.entry for one in found.shards],
+        "places": [[place.slot for place in one.places] for one in found.shards],
+        "full": [sum(place.full for place in one.places) for one in found.shards],
+        "noise": [[place.noise for place in one.places] for one in found.shards],
+        "thetas": [one.theta for one in found.shards],
+        "threshold": found.threshold,
+        "threshold_slot": found.threshold_slot,
+        "ids": list(found.ids),
+        "flags": [one.flag for one in found.returned],
+    }
+
+
+def select_by_lottery(given: Json) -> Json:
+    cls = lottery_class_from_mapping(given["class"])
+    found = select_lottery(cls, int(given["key"]), given["w"], given["hmax"], given["prizes"])
+    return {
+        "grid": cls.grid,
         "threshold": found.threshold,
         "threshold_slot": found.threshold_slot,
         "theta": found.theta,
@@ -92,5 +107,6 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "row-noise": row_noise,
     "slot-noise": slot_noise,
     "select": select,
-    "select-ranked": select_by_rank,
+    "select-noise": select_with_noise,
+    "select-lottery": select_by_lottery,
 }

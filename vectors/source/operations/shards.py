@@ -9,6 +9,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.opening import Relation, powers
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
@@ -20,7 +21,9 @@ from vectors.source.values import shown
 def equations(given: Json) -> Json:
     """The pairing checks of a record, in the order of its shards."""
     cls = attestation_class(given["class"])
-    bases = HintBases(b"", b"", bytes(64) if isinstance(cls, NoiseClass) else b"")  # how many commitments, no more
+    bases = HintBases(
+        b"", b"", bytes(64) if isinstance(cls, NoiseClass | LotteryClass) else b""
+    )  # how many commitments, no more
     record, entry = Record.decode(un(given["record"])), ProofEntry.decode(un(given["entry"]))
     statement = Statement(*(int(x) for x in given["clear"]))
     item = BatchItem(record, record.digest(), "", statement, un(given["c_w"]), entry)
