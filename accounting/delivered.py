@@ -338,7 +338,7 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     """R of the ideal law of one slot in one query, in closed form: the least R with delta(R) <= budget.
 
     ``P(z >= t - shift) <= e^R P(z >= t) + budget`` for every t says R = max_t ln((P(z >= t - shift) - budget) /
-    P(z >= t)).  With r = e^(-1/b), b = 32 and of the noise classes' laws 16: one-sided, P(z >= t) = r^t for t >= 0, and the
+    P(z >= t)).  With r = e^(-1/b), b = 32, or 16 of a noise class: one-sided, P(z >= t) = r^t for t >= 0, and the
     best t is the shift.  Two-sided, P(z >= t) = r^t / (1 + r) for t >= 1, and the best t is the shift or below it.
 
     Raises:

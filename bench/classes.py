@@ -5,5 +5,4 @@ from __future__ import annotations
 
 QUICK = "noise-tiny-two"  #: 126 slots: shows that everything is measured
 SMALL = "noise-small-two-50"
-BASE = "noise-large-one-50"
 LARGE = "noise-large-one-50"

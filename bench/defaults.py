@@ -33,7 +33,7 @@ from ragseal.kernel.opening import Equations
 from ragseal.verifier.steps import proofs as auditor
 
 RESULT = ROOT / "bench" / "results" / "defaults.json"
-CLASSES = ("noise-small-one-50", "noise-small-one-50", "noise-large-one-50")
+CLASSES = ("noise-mini-one-10", "noise-small-one-50", "noise-large-one-50")
 DISTINCT, ROUNDS = 2, 5
 ANSWERED, DOCUMENTS, ANSWERS = "noise-small-one-50", 5183, 200
 

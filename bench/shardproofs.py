@@ -31,9 +31,9 @@ from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field, statement
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import shard_statements
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
+from ragseal.kernel.record_proofs import shard_statements
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from ragseal.kernel.errors import ConfigurationError
 DIMENSION = 384
 OURS = {  # documents: (the smallest class for so many, its shards)
     1_000: ("noise-mini-one-10", 1),
-    10_000: ("noise-large-one-50", 1),
+    10_000: ("noise-small-two-50", 2),
     100_000: ("noise-large-one-50", 3),
     1_000_000: ("noise-large-one-50", 30),
 }

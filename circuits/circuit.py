@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-The attestation's, the one with noise and the lottery's prove that a list is what the mechanism gives; a policy names one
-of them by its class.  An auditor chooses a size of the estimate's by the
+The attestation's, the one with noise and the lottery's prove that a list is what the mechanism gives; a policy names
+one of them by its class.  An auditor chooses a size of the estimate's by the
 key that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
 Builds, keys and proofs follow from a :class:`Circuit`.
 """

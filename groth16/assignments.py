@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, blinder, scores, hints, beta times the bounds (of a dithered class none), of a noise
-class the threshold, then the private seed limbs and salt.  Of a thinning:
+Wire order of an attestation: clear, blinder, scores, hints, beta times the bounds (of a dithered class none), of a
+noise class the threshold, then the private seed limbs and salt.  Of a thinning:
 clear, blinder, placed and thinned scores, then the private seed limbs and bits.
 """
 

@@ -22,9 +22,10 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout, ThresholdBases
+from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.scaled_layout import ScaledLayout
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.threshold_opening import ThresholdBases
 
 
 class VerifyingKeyData(Protocol):

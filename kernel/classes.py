@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The classes that a policy may name: of the circuit with a dither, of the one with noise, and of the lottery.  SPEC M.9.
+"""The classes that a policy may name: with a dither, with noise, and of the lottery.  SPEC M.9.
 
 What all have in common: ``name``, ``law``, ``N``, ``K``, ``R``, ``m``, ``q``, ``c``, ``L``, ``step_bits``,
 ``window_of``, ``shift_of``, and how T is packed.

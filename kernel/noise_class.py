@@ -6,7 +6,8 @@ and not to its slot, two ranks share a hash, and so the set of places has to be 
 
 An index has 1 to S shards of N slots.  What a shard has of its own: slots 0..N-1, places, an entry, a theta.  What all
 shards share counts slots over the whole index: slot i of shard h has the id h N + i.  All K winners may lie in one
-shard, and each shard may fail on its own, so R and G are chosen for S shards at once (docs/proofs/noise.md, sections 3 and 4).
+shard, and each shard may fail on its own, so R and G are chosen for S shards at once (docs/proofs/noise.md, sections
+3 and 4).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A prover and a verifier both go this way from what the log says of a record to w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ragseal.kernel import proofs
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -14,7 +14,6 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import shard_statements
 from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement
 
 
@@ -26,6 +25,29 @@ class ProofEquation:
     c_w: bytes
     c_h: bytes  #: the commitments to hints, and of a noise class C_v behind them
     proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatement(Statement):
+    """The clear inputs of one shard's proof without the challenges; all but ``shard`` are equal in all shards."""
+
+    shard: int
+    shards: int
+
+    def clear(self) -> list[int]:
+        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, self.shard, self.shards]
+
+
+def shard_statements(cls: NoiseClass, common: Statement, shards: int) -> tuple[ShardStatement, ...]:
+    """What the proofs of a record state, one of every shard, in their order: nobody but the verifier numbers them.
+
+    Raises:
+        ProofError: the class has no index of so many shards.
+    """
+    if not 1 <= shards <= cls.S:
+        raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1 to {cls.S}")
+    given = {f.name: getattr(common, f.name) for f in fields(Statement)}
+    return tuple(ShardStatement(**given, shard=shard, shards=shards) for shard in range(shards))
 
 
 def statements_of(cls: AttestationClass, common: Statement, shards: int) -> tuple[Statement, ...]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a coalition sees of this project's mechanism (SPEC M), as exact laws and as real retrievals.
 
-Noise is ``2^s z + dither`` with z from the committed integer table; in a ranked class there is no dither, and scores
+Noise is ``2^s z + dither`` with z from the committed integer table; in a noise class there is no dither, and scores
 are whole steps.  Two channels: the noisy score of one slot, which no account gets but which the DP bound is about
 (:class:`ScoreChannel`), and whether a slot is among the K released ids (:class:`HitChannel`).  Queries of one probe are
 independent and identically distributed, because every request has its own noise key; so sums over many queries are
@@ -137,7 +137,7 @@ def mechanism_class(slots: int, K: int, m: int = 8, c: int = 15, s: int = 15, la
 class HitChannel:
     """Whether ``slot`` is among the K ids released for scores ``w``, which are clipped to [0, hmax].
 
-    ``hmax`` is as a statement has it: of a ranked class in whole steps.
+    ``hmax`` is as a statement has it: of a noise class in whole steps.
     """
 
     def __init__(self, cls: AttestationClass, w: npt.ArrayLike, hmax: int, slot: int) -> None:
@@ -151,7 +151,7 @@ class HitChannel:
 
         Over the slot's own noise (every table step, and Gauss-Legendre nodes inside the dither) the others exceed it
         independently: the chance that fewer than K do is a Poisson-binomial tail.  Ties are of probability 2^-s each
-        and are counted as won, so the value is off by at most N 2^-s.  In a ranked class they go to the lower slot.
+        and are counted as won, so the value is off by at most N 2^-s.  In a noise class they go to the lower slot.
         """
         p = masses(self.cls.law)
         cut = len(p) // 2

@@ -14,10 +14,10 @@ from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.noise_statement import verify_thresholds
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Windows whose indices are three shards, on the wire: honest ones pass, and a provider that cheats with a shard fails.
 
-What a single proof says of its shard is attacked in tests/circuits/test_noise_shards.py, and what the proofs of a record say
-together in tests/groth16/test_noise_shards.py.
+What a single proof says of its shard is attacked in tests/circuits/test_noise_shards.py, and what the proofs of a
+record say together in tests/groth16/test_noise_shards.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Honest statements satisfy the circuit with noise, edge cases included; its layout, its rows, and what determines what."""
+"""Honest statements satisfy the circuit with noise, edge cases included; its layout, rows, and what determines what."""
 
 from __future__ import annotations
 

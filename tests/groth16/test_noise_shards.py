@@ -21,11 +21,11 @@ from ragseal.kernel import field, opening, statement
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.noise_statement import shard_statements, verify_thresholds
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement, challenges
-from ragseal.kernel.record_proofs import proof_equations
+from ragseal.kernel.record_proofs import proof_equations, shard_statements
+from ragseal.kernel.threshold_opening import verify_thresholds
 from tests.circuits.noise_records import STEPS, NoiseRecord, noise_record
 from tests.circuits.scene import CACHE
 from tests.circuits.test_noise_shards import forged

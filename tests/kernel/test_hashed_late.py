@@ -10,7 +10,7 @@ import hashlib
 
 from ragseal.kernel import proofs
 from ragseal.kernel.enrolment import Enrolment, LateMembership, enrolment_leaves, leaf_salt
-from ragseal.kernel.noise_statement import ShardStatement
+from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.kernel.rotation import Rotation
 from tests import apart
 from tests.apart import be, canonical, element, h

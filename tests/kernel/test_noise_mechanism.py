@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mechanism with noise in one shard: its law by brute force, its bounds against simulation, classes and their conditions."""
+"""The mechanism with noise in one shard: its law by brute force, its bounds against simulation, classes' conditions."""
 
 from __future__ import annotations
 

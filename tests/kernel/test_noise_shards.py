@@ -19,10 +19,11 @@ from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, Unp
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import NoiseClass, overflow_bound, overflow_bound_holds
 from ragseal.kernel.noise_mechanism import at_threshold, clipped, digit, open_places, select_noise, wide_elements
-from ragseal.kernel.noise_statement import NoiseLayout, shard_statements
+from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, TAG_COARSE, TAG_FINE
 from ragseal.kernel.policy import ANSWERS, check_shards
 from ragseal.kernel.proofs import Statement, challenges
+from ragseal.kernel.record_proofs import shard_statements
 from ragseal.prover.provider.assembly import circuit_class
 from tests import simulator
 from tests.circuits.noise_records import STEPS, scores_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many honest statements with noise satisfy the compiled circuit: native engine, native witness, every kind of scores."""
+"""Many honest statements satisfy the compiled circuit with noise: native engine and witness, every kind of scores."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.noise_statement import verify_thresholds
 from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
 from ragseal.kernel.record_proofs import proof_equations
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.proofs import Proofs

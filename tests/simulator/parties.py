@@ -26,12 +26,13 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise_statement import THRESHOLD, ThresholdBases
+from ragseal.kernel.noise_statement import THRESHOLD
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY

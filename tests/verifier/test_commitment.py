@@ -133,7 +133,7 @@ def unknown_class() -> Any:
 
 @undecided(2, "ragseal 0.3.0 was the last release that had it")
 def class_that_is_no_more() -> Any:
-    return World.honest(policy_=policy(class_name="sharded-large-two-50", shards=3))
+    return World.honest(policy_=policy(class_name="ranked-small-one-50"))
 
 
 @undecided(2, "another build of the circuit class")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A window whose indices are three shards, as the page's checks see it: honest files hold, others do not.
 
-The window and its proofs are real.  What a record's proofs say together is attacked in tests/groth16/test_noise_shards.py.
+The window and its proofs are real.  What a record's proofs say together: tests/groth16/test_noise_shards.py.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from ragseal.kernel import field
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD, ThresholdBases
+from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD
 from ragseal.kernel.params import R
+from ragseal.kernel.threshold_opening import ThresholdBases
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
 from vectors.source.reading import verifying_key_of
@@ -25,7 +26,7 @@ SIZE = CLASSES["estimate-6"]
 
 
 class WindowKey(View):
-    """The attestation's key of these vectors: clear inputs, scores, six hints in place of a class's, threshold, blinder."""
+    """The attestation's key of these vectors: clear inputs, scores, six hints for a class's, threshold, blinder."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))

@@ -20,8 +20,8 @@ from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.noise_statement import ThresholdBases
 from ragseal.kernel.thinning import ThinningKey
+from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy

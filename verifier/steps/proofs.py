@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from ragseal.kernel import commitment, proofs
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.errors import AuditError, ProofError
-from ragseal.kernel.noise_statement import verify_thresholds
 from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import ProofEquation, proof_equations
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.manifest import Window

@@ -20,10 +20,10 @@ from ragseal.kernel import (
 )  # fmt: skip
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, ScoreBases
-from ragseal.kernel.noise_statement import ShardStatement
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
+from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
