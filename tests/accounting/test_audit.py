@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = CircuitClass("g", "gaussian", 8352, 10, 49, 11, 18, 10, 4, Fraction(9), Fraction(9, 10))
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric", R=50)
-RANKED = load_classes()["noise-tiny-two"]
+STEPPED = load_classes()["noise-tiny-two"]
 RANKED_ONE = load_classes()["noise-tiny-one"]
 STEPS = load_classes()["noise-small-gaussian-50"]  # Gaussian noise in whole steps
 
@@ -117,7 +117,7 @@ def test_a_million_queries() -> None:
 
 @pytest.mark.parametrize("exponent", [4, 9, 20])
 @pytest.mark.parametrize(("shift", "n"), [(1, 100), (16, 1000), (256, 100), (700, 3)])
-@pytest.mark.parametrize("cls", [GAUSSIAN, STEPS, GEOMETRIC, replace(RANKED, N=7488, K=10)], ids=lambda cls: cls.law)
+@pytest.mark.parametrize("cls", [GAUSSIAN, STEPS, GEOMETRIC, replace(STEPPED, N=7488, K=10)], ids=lambda cls: cls.law)
 def test_routes_agree(cls: AttestationClass, shift: int, n: int, exponent: int) -> None:
     table, delta = build_table(cls.law), 10.0**-exponent
     # Straight at the routes: the named failures of n queries may exceed the smallest of these deltas.
@@ -166,7 +166,7 @@ def test_second_implementation(shift: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("shift", [8, 64])
-@pytest.mark.parametrize(("cls", "scale"), [(GEOMETRIC, 32), (RANKED, 16)], ids=["32", "16"])
+@pytest.mark.parametrize(("cls", "scale"), [(GEOMETRIC, 32), (STEPPED, 16)], ids=["32", "16"])
 def test_second_implementation_geometric(cls: AttestationClass, scale: int, shift: int) -> None:
     module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     other = module.from_discrete_laplace_mechanism(
@@ -205,14 +205,14 @@ def test_shift_is_rounded_up() -> None:
             worst_shift(GAUSSIAN, *bad)
 
 
-def test_the_shift_of_a_ranked_class_is_its_whole_steps() -> None:
-    step = 1 << RANKED.c
-    assert [worst_shift(RANKED, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
-    assert worst_shift(RANKED, 3, 100, 100 + step) == 3
-    assert worst_shift(RANKED, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
+def test_the_shift_of_a_noise_class_is_its_whole_steps() -> None:
+    step = 1 << STEPPED.c
+    assert [worst_shift(STEPPED, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
+    assert worst_shift(STEPPED, 3, 100, 100 + step) == 3
+    assert worst_shift(STEPPED, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
 
 
-@pytest.mark.parametrize("cls", [GAUSSIAN, RANKED], ids=lambda cls: cls.law)
+@pytest.mark.parametrize("cls", [GAUSSIAN, STEPPED], ids=lambda cls: cls.law)
 def test_the_widest_window_of_a_shift(cls: AttestationClass) -> None:
     for shift in (1, 2, 97):
         assert cls.shift_of(cls.widest(shift)) == shift
@@ -297,11 +297,11 @@ def test_delta_is_itemised_and_never_exceeds_the_policy() -> None:
     assert spent <= DELTA * (1 + Fraction(1, 10**14))
     assert shares.total == float(DELTA)
     assert shares.table < float(DELTA)
-    ranked = audit(4, n, cls=RANKED)
-    assert (ranked.field_bias, ranked.delta.bias, ranked.delta.others, ranked.delta.places) == (0, 0, 0, 0)
-    spent = Fraction(ranked.delta.table) + Fraction(ranked.delta.overflow) + Fraction(ranked.delta.grid)
+    found = audit(4, n, cls=STEPPED)
+    assert (found.field_bias, found.delta.bias, found.delta.others, found.delta.places) == (0, 0, 0, 0)
+    spent = Fraction(found.delta.table) + Fraction(found.delta.overflow) + Fraction(found.delta.grid)
     assert spent == pytest.approx(DELTA, rel=1e-14)
-    assert ranked.delta.overflow == pytest.approx(n * float(RANKED.a) * 2.0**-64)
+    assert found.delta.overflow == pytest.approx(n * float(STEPPED.a) * 2.0**-64)
     # Capacity for 208 coarse bits: 45.59 bits of margin a query, and 2 eta of epsilon.
     full = replace(GAUSSIAN, m=13, q=16)
     assert float(accounting.field_bias(full)) == pytest.approx(2.0**-45.597, rel=1e-3)
@@ -320,7 +320,7 @@ def test_attack_bounds() -> None:
     assert gaussian.mu == 1.0
     assert gaussian.auc == pytest.approx(0.7602, abs=1e-4)
     assert gaussian.advantage == pytest.approx(0.3829, abs=1e-4)
-    for shift, cls in ((32, GEOMETRIC), (16, RANKED)):
+    for shift, cls in ((32, GEOMETRIC), (16, STEPPED)):
         geometric = audit(shift, 1, cls=cls)
         assert geometric.mu is None
         # Exact total variation of one shift by b: tanh-like, 1 - e^(-1/2) for the continuous law.
@@ -346,7 +346,7 @@ def test_refusals() -> None:
 
 
 def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
-    for cls in (GAUSSIAN, GEOMETRIC, replace(RANKED, N=7488, K=10)):
+    for cls in (GAUSSIAN, GEOMETRIC, replace(STEPPED, N=7488, K=10)):
         for shift, n in ((8, 1), (64, 30)):
             report = audit(shift, n, cls=cls)
             losses, ordered, whole = (report.bound(name).epsilon for name in (SET_LOSSES, ORDERED, FULL))
@@ -358,7 +358,7 @@ def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
 
 def test_epsilon_grows_with_the_shift() -> None:
     """What lets windows of different gains be accounted at the largest shift among them."""
-    for cls in (GAUSSIAN, STEPS, GEOMETRIC, RANKED):
+    for cls in (GAUSSIAN, STEPS, GEOMETRIC, STEPPED):
         reports = [audit(shift, 50, cls=cls) for shift in (32, 33, 129)]
         for name in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
             found = [report.bound(name).epsilon for report in reports]

@@ -38,7 +38,7 @@ REFUSED: Uniforms = ()
 class Toy:
     """Either mechanism with all of a slot's noise its own, on equally likely uniforms, two of each coarse value."""
 
-    ranked: bool
+    by_rank: bool
     N: int
     K: int
     R: int
@@ -69,8 +69,8 @@ class Toy:
         return sum(x >= threshold for x in self.reach(scores, draw))
 
     def shown(self, scores: Sequence[int], draw: Uniforms) -> Uniforms:
-        """T, or that the query was refused: by the rules of ``kernel/ranked_mechanism.py`` or ``mechanism.py``."""
-        if self.ranked:
+        """T, or that the query was refused: by the rules of ``kernel/noise_mechanism.py`` or ``mechanism.py``."""
+        if self.by_rank:
             entry = sorted(self.reach(scores, draw))[-self.R] + 1
             refused = self.threshold(scores, draw) < entry or self.lowest >= entry
         else:
@@ -80,7 +80,7 @@ class Toy:
     def poor(self, scores: Sequence[int], draw: Uniforms) -> bool:
         """By docs/proofs/refusals.md: whether it may depend on the other slots if a query is refused."""
         others = self.N - self.common
-        if self.ranked:
+        if self.by_rank:
             in_grid = sum(u >> 1 >= len(self.values) // 2 - self.grid for u in draw)
             return in_grid < self.R or self.flagged(scores, draw) > self.R - 1 - others
         return self.lowest >= self.threshold(scores, draw) or self.flagged(scores, draw) > self.R - others
@@ -193,7 +193,9 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
+    chosen = Fraction(1, 1 << 80)
     if isinstance(cls, NoiseClass):
+        chosen /= cls.S
         exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
         assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
     else:
@@ -203,7 +205,7 @@ def test_the_grid_by_definition(name: str, chunks: int) -> None:
         assert failures.until_delivered(cls, chunks, 5).grid == Fraction(5, 1 << 80)
     found = failures.every_list(cls, chunks, 5).grid
     assert 5 * exact <= found <= 5 * exact + Fraction(1, 1 << 290)
-    assert exact > Fraction(1, 1 << 80)  # of fewer slots: above what the class's grid was chosen for
+    assert exact > chosen  # of fewer slots: above what the class's grid was chosen for
 
 
 @pytest.mark.parametrize("name", FEW)

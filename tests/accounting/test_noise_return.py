@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Return of the ranked laws: H steps of a scale of 16 are H / 16 nats, ties or not (docs/proofs/ranked.md)."""
+"""Return of the noise classes: H steps of a scale of 16 are H / 16 nats, ties or not (docs/proofs/noise.md)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_ties_cost_nothing() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_the_whole_account_of_a_ranked_class(name: str, chunks: int) -> None:
+def test_the_whole_account_of_a_noise_class(name: str, chunks: int) -> None:
     """Exact bits, so that R is the shift itself; refusals are overflow and grid, and nothing for places."""
     cls, n = CLASSES[name], 1000
     found = account(cls, chunks=chunks)
@@ -101,7 +101,7 @@ def test_the_whole_account_of_a_ranked_class(name: str, chunks: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", [0.05, 1.0, 6.0, 6.05])
-def test_the_largest_shift_of_a_ranked_return(name: str, target: float) -> None:
+def test_the_largest_shift_of_a_return(name: str, target: float) -> None:
     cls = CLASSES[name]
     found = largest_shift(cls, cls.table, target=target, chunks=1, queries=1000, delta=DELTA)
     assert found == int(16 * target)
@@ -120,7 +120,7 @@ def test_second_implementation(law: str, shift: int, budget: float) -> None:
     assert pytest.approx(other.get_epsilon_for_delta(budget), rel=1e-3) == R
 
 
-def test_a_period_of_ranked_windows_counts_whole_steps() -> None:
+def test_a_period_of_windows_counts_whole_steps() -> None:
     """The shift of a policy is its window's whole steps, and the largest of a period's windows counts."""
     cls = CLASSES["noise-tiny-one"]
 

@@ -75,7 +75,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
 
 
 @pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
-def test_in_a_ranked_class_exactly_k_slots_are_hit(name: str) -> None:
+def test_in_a_noise_class_exactly_k_slots_are_hit(name: str) -> None:
     """Ties are frequent there, and the chances are right only if the lower slot wins each of them."""
     cls = load_classes()[name]
     w = (np.arange(cls.N, dtype=np.int64) % 3) * (8 << cls.c) + 100  # in whole steps 0, 8 and 16

@@ -37,7 +37,7 @@ from tests.circuits.scene import CACHE, probe
 pytestmark = pytest.mark.slow
 
 EVERY = load_classes()
-CLASSES = {name: cls for name, cls in EVERY.items() if isinstance(cls, CircuitClass)}  #: ranked ones: test_ranked
+CLASSES = {name: cls for name, cls in EVERY.items() if isinstance(cls, CircuitClass)}  #: others: test_noise
 MANY = {"small-one-32": 32, "base-one-50": 50, "large-one-50": 50}  #: classes that return more than ten
 DOMAINS = {"tiny": 14, "small": 16, "base": 17, "large": 18}
 

@@ -61,7 +61,7 @@ def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) ->
     assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
 
 
-def test_scores_of_a_ranked_class_count_in_whole_steps() -> None:
+def test_scores_of_a_noise_class_count_in_whole_steps() -> None:
     cls = CLASSES["noise-tiny-two"]
     steps = [hit_probability(cls, float((20 << cls.step_bits) + more)) for more in (0, 1, (1 << cls.step_bits) - 1)]
     assert len(set(steps)) == 1
