@@ -6,7 +6,7 @@ why what stands here is enough and has no factor e^epsilon: a query is charged i
 worlds have in common might let a refusal depend on the others.  Where a document's slots can only raise scores (claim
 until-delivered) less has to be charged.
 
-Elements of coarse bits, and of a ranked class's fine bits, are tested before a score is looked at: they cost nothing.
+Elements of coarse bits, and of a noise class's fine bits, are tested before a score is looked at: they cost nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from functools import lru_cache
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.noise_class import NoiseClass, WholeIndex
 from ragseal.kernel.overflow import few_exceed_bound
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import WholeIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,12 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     """Under claim until-delivered: n 2^-64, and n g, of the lottery n 2^-80."""
-    grid = _outside_grid(cls, chunks) if isinstance(cls, RankedClass) else Fraction(1, 1 << GRID_EXPONENT)
+    grid = _outside_grid(cls, chunks) if isinstance(cls, NoiseClass) else Fraction(1, 1 << GRID_EXPONENT)
     return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid)
 
 
 @lru_cache(maxsize=64)
-def _outside_grid(cls: RankedClass, chunks: int) -> Fraction:
+def _outside_grid(cls: NoiseClass, chunks: int) -> Fraction:
     """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
     if isinstance(cls, WholeIndex):  # any shard alone may find no theta, and fewer slots find it less often
         return min(Fraction(1), cls.shards * _outside_grid(cls.shard, chunks))

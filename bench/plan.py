@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.experiment import RESULTS, ROOT, machine, save, table
-from ragseal.circuits.circuit import load_classes, one_index_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, scale_of
@@ -132,7 +132,7 @@ def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str
 
 def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], None]) -> list[dict[str, Any]]:
     """Of every law and K the best answers within each epsilon, as a plan compares them; measured under fresh draws."""
-    classes, public = tuple(one_index_classes().values()), next(iter(PUBLIC_WINDOWS.values()))
+    classes, public = tuple(load_classes().values()), next(iter(PUBLIC_WINDOWS.values()))
     budget, windows = Budget(25, 2, Fraction(1, 10**6), UNSEEN), [Window.of(public.lo, public.hi)]
     used = shapes(classes, PLANNED_LAWS, DELIVERED_K, work.documents)
     planner = Planner(work, 384, draws, progress=progress)

@@ -29,13 +29,13 @@ from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import NativeScores
 from ragseal.circuits.build import default_cache
-from ragseal.circuits.circuit import load_sharded_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
-from ragseal.kernel.sharded_class import ShardedClass
 
 #: Slots asked for, and the class whose shards hold them.
-SIZES = {10_000: "sharded-small-two-10", 100_000: "sharded-large-two-10", 1_000_000: "sharded-large-two-10"}
+SIZES = {10_000: "noise-small-two-50", 100_000: "noise-large-one-50", 1_000_000: "noise-large-one-50"}
 TARGETS = {10_000: 1.5, 100_000: 1.3, 1_000_000: 1.3}  #: of the medians' ratio
 MEMORY_MIB = 2048
 STEPS, LO = 96, 4839
@@ -57,7 +57,7 @@ def vectors(count: int) -> Rows:
 class Index:
     """Slots of several shards, and how a provider answers on them."""
 
-    def __init__(self, cls: ShardedClass, slots: int) -> None:
+    def __init__(self, cls: NoiseClass, slots: int) -> None:
         self.cls, self.shards = cls, -(-slots // cls.N)
         rows = vectors(self.shards * cls.N)
         rows[slots:] = 0
@@ -92,7 +92,7 @@ class Index:
 
 
 def _memory(name: str, slots: int) -> float:
-    index, e = Index(load_sharded_classes()[name], slots), vectors(1)[0]
+    index, e = Index(load_classes()[name], slots), vectors(1)[0]
     for _ in range(3):
         index.answer(e)
     return shardproofs.peak_mib()
@@ -107,7 +107,7 @@ def against_faiss(name: str, slots: int, rounds: int) -> dict[str, Any]:
     """Both paths on the same vectors, and the parts of ours."""
     import faiss  # an optional package
 
-    cls = load_sharded_classes()[name]
+    cls = load_classes()[name]
     index, e = Index(cls, slots), vectors(1)[0]
     flat, rows = faiss.IndexFlatIP(DIMENSION), vectors(index.shards * cls.N)
     for at in range(0, slots, BLOCK):
@@ -161,7 +161,7 @@ def main(rounds: int, sizes: tuple[int, ...]) -> None:
             f"{one['median_ms']} ms, peak {one['peak_memory_mib']} MiB (target {MEMORY_MIB})"
         )
     if not sizes:
-        proven = shardproofs.proofs("sharded-large-two-10", default_cache(), ROOT / "var" / "bench" / "shards")
+        proven = shardproofs.proofs("noise-large-one-50", default_cache(), ROOT / "var" / "bench" / "shards")
         click.echo(json.dumps({name: value for name, value in proven.items() if name != "samples_s"}))
         save(RESULTS / "scale.json", {"machine": machine(), "sizes": found, "proofs": proven})
 

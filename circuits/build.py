@@ -3,7 +3,7 @@
 
 A build lies in ``<cache>/<class>-<content digest>/``: <noun>.r1cs (its factors ordered for provers, its commitments
 checked to have one opening each), <noun>.wasm (witness generator), <noun>.sym (wire names; the noun is "attestation",
-"ranked", "estimate" or "thinning"), main.circom (the generated main component and constant tables) and class.json.  The
+"noise", "estimate" or "thinning"), main.circom (the generated main component and constant tables) and class.json.  The
 digest covers every source, parameter and the compiler's version, so a build is never stale.  Builds appear whole or not
 at all, and two processes never build the same class at once.
 """

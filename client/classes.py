@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from ragseal.circuits.circuit import class_digest, load_classes, retired
-from ragseal.kernel.classes import AttestationClass
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.kernel.classes import AttestationClass, removed
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import Policy
 
@@ -21,7 +21,7 @@ def known_class(policy: Policy) -> AttestationClass:
     if cls is None:
         raise PolicyError(
             f"the window uses the circuit class {policy.class_name!r}, which this installation lacks: "
-            f"{_WAY_OUT}{retired(policy.class_name)}"
+            f"{_WAY_OUT}{removed(policy.class_name)}"
         )
     if class_digest(cls) != policy.class_digest:
         raise PolicyError(

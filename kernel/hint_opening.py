@@ -20,7 +20,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Relation
 from ragseal.kernel.params import R
-from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS
+from ragseal.kernel.scaled_layout import BOUND, SLOT_HINTS
 
 MAX_COMMITMENTS = 2  #: C_h and C_1
 
@@ -87,7 +87,7 @@ class HintBases:
 
 
 def packed_bounds(h: bytes, slots: int) -> bytes:
-    """b_0 .. b_(N-1) out of packed hints of a ranked class."""
+    """b_0 .. b_(N-1) out of packed hints that begin with slots."""
     size = field.FIELD_BYTES
     return b"".join(h[at : at + size] for at in range(BOUND * size, SLOT_HINTS * slots * size, SLOT_HINTS * size))
 

@@ -30,7 +30,7 @@ TESTS: dict[str, list[str]] = {
     "kernel/policy.py": ["kernel/test_window_times.py", "kernel/test_policy.py", "prover/test_policies.py"],
     "kernel/fixedpoint.py": ["kernel/test_certificate.py", "kernel/test_policy.py"],
     "kernel/bn254.py": ["kernel/test_curve.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
-    "kernel/statement.py": ["kernel/test_ranked.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
+    "kernel/statement.py": ["kernel/test_noise_mechanism.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
     "kernel/mechanism.py": ["kernel/test_hashed.py"],
     "kernel/attestation.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",

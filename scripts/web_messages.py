@@ -25,7 +25,7 @@ from ragseal.kernel import (
     thinning,
     verdict,
 )
-from ragseal.kernel.classes import AttestationClass, tables_of
+from ragseal.kernel.classes import AttestationClass, shards_at_most, tables_of
 from ragseal.kernel.encoding import (
     Blob,
     Codec,
@@ -41,9 +41,8 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS
-from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.scaled_layout import BOUND, SLOT_HINTS
 from ragseal.kernel.slot_text import Characters, MetadataValue
 from ragseal.kernel.statement import HintLayout
 from ragseal.ledger.receipt import InclusionBundle
@@ -159,7 +158,7 @@ def messages() -> str:
 
 def _layout(cls: AttestationClass) -> tuple[str, HintLayout]:
     """The kind of a class's statement, and its public inputs."""
-    kinds = {ShardedClass: "sharded", LotteryClass: "lottery", RankedClass: "ranked"}
+    kinds = {NoiseClass: "noise", LotteryClass: "lottery"}
     return next(name for kind, name in kinds.items() if isinstance(cls, kind)), layout_of(cls)
 
 
@@ -169,7 +168,7 @@ def _class(cls: AttestationClass) -> str:
     values = {
         "kind": f'"{kind}"',
         "slots": cls.N,
-        "shards": cls.S if isinstance(cls, ShardedClass) else 1,
+        "shards": shards_at_most(cls),
         "clear": layout.clear,
         "hints": layout.size,
         "inputs": layout.public,
@@ -187,9 +186,9 @@ def classes() -> str:
         f"export const SLOT_HINTS = {SLOT_HINTS};\nexport const BOUND = {BOUND};\n\n"
         "export interface AttestationClass {\n"
         "  /** What a proof states, SPEC M.3 and B.5. */\n"
-        '  readonly kind: "ranked" | "sharded" | "lottery";\n'
-        "  /** N, the capacity of an index, or of one shard of it. */\n  readonly slots: number;\n"
-        "  /** Shards that an index has at most; 1 of a class that is not for shards. */\n  readonly shards: number;\n"
+        '  readonly kind: "noise" | "lottery";\n'
+        "  /** N, the slots of a shard. */\n  readonly slots: number;\n"
+        "  /** Shards that an index has at most. */\n  readonly shards: number;\n"
         "  /** Clear inputs of a proof, its challenges included. */\n  readonly clear: number;\n"
         "  /** Numbers that C_h commits to. */\n  readonly hints: number;\n"
         "  /** All public inputs of a proof. */\n  readonly inputs: number;\n"

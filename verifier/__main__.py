@@ -69,7 +69,7 @@ def main() -> None:
     \b
     An auditor's first verdict, from nothing:
       ragseal-verifier init
-      ragseal-verifier keygen --class ranked-small-one-50     (keys that you made are sound for you)
+      ragseal-verifier keygen --class noise-small-one-50     (keys that you made are sound for you)
       ragseal-verifier serve --provider localhost:7800 --log-key KEY
                                                       (gives the provider the keys; takes part in its beacons)
       ... the provider runs a window and closes it ...

@@ -11,7 +11,7 @@ use crate::elements::{canonical, SCORE_LIMIT};
 use crate::error::Result;
 use crate::msm::bits as window;
 use crate::poseidon::Parameters;
-use crate::ranked::top;
+use crate::noise::top;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
 use ark_ff::BigInt;

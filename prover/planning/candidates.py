@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ragseal.circuits.search import complete_lottery, complete_ranked, count_rows
+from ragseal.circuits.search import complete_lottery, complete_noise, count_rows
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
@@ -134,6 +134,6 @@ def _returning(like: AttestationClass, K: int) -> AttestationClass:
     try:
         if isinstance(like, LotteryClass):
             return complete_lottery(name, like.N, K, like.m, like.q, like.c, like.prizes)
-        return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
+        return complete_noise(name, like.law, like.N, K, like.m, like.q, like.c, like.S)
     except PolicyError as error:
         raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.accounting.claims import planned
-from ragseal.circuits.circuit import one_index_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
@@ -115,7 +115,7 @@ def make_plan(
     """The plan as `--json` prints it; without ``live`` the policy has no ticks."""
     model, budgets, laws, returned = load_embedder(trial.embedder), choices.budgets, choices.laws, choices.returned
     windows, why = _windows(model.identity().digest(), trial.embedder, choices.given, trial.public)
-    classes = tuple(one_index_classes().values())
+    classes = tuple(load_classes().values())
     work = load_workload(
         trial.corpus,
         model,

@@ -220,7 +220,7 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
 
 def _file_of(cls: AttestationClass) -> str:
     """Where classes of its kind stand."""
-    return "lottery_classes.toml" if isinstance(cls, LotteryClass) else "ranked_classes.toml"
+    return "lottery_classes.toml" if isinstance(cls, LotteryClass) else "noise_classes.toml"
 
 
 def describe(point: Point) -> str:

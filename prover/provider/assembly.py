@@ -15,11 +15,11 @@ from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
-from ragseal.circuits.circuit import class_digest, fitting, load_classes, retired
+from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, last_release_of
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.policy import Policy, check_policy
@@ -51,13 +51,17 @@ def circuit_class(name: str) -> AttestationClass:
     """A class of the parameter file by name.
 
     Raises:
-        ConfigurationError: there is none of this name; lists those there are.
+        ConfigurationError: there is none of this name, or none any more; lists those there are.
     """
     classes = load_classes()
-    if name not in classes:
+    last = last_release_of(name)
+    if last and name not in classes:
         raise ConfigurationError(
-            f"this release has no circuit class {name!r}, only {', '.join(classes)}{retired(name)}"
+            f"class {name!r} is no more: with ragseal {last} close its window, have it audited and retire it; then "
+            f"`ragseal-provider change --class` takes one of {', '.join(classes)}"
         )
+    if name not in classes:
+        raise ConfigurationError(f"this release has no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]
 
 

@@ -27,15 +27,15 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.noise_class import NoiseClass
 
 pytestmark = pytest.mark.slow
 
 DELTA = Fraction(1, 10**6)
-GAUSSIAN = RankedClass("g", "gaussian-128", 8352, 10, 50, 11, 18, 11, Fraction(9), Fraction(9, 10))
+GAUSSIAN = NoiseClass("g", "gaussian-128", 8352, 10, 50, 11, 18, 11, Fraction(9), Fraction(9, 10), 1)
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric-16")
-RANKED = load_classes()["ranked-tiny-two"]
-RANKED_ONE = load_classes()["ranked-tiny-one"]
+RANKED = load_classes()["noise-tiny-two"]
+RANKED_ONE = load_classes()["noise-tiny-one"]
 
 
 def audit(
@@ -181,7 +181,7 @@ def test_the_shift_is_the_windows_whole_steps() -> None:
     assert worst_shift(RANKED, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
 
 
-@pytest.mark.parametrize("cls", [GAUSSIAN, RANKED], ids=lambda cls: cls.law)
+@pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC], ids=lambda cls: cls.law)
 def test_the_widest_window_of_a_shift(cls: AttestationClass) -> None:
     for shift in (1, 2, 97):
         assert cls.shift_of(cls.widest(shift)) == shift

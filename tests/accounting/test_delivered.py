@@ -28,13 +28,13 @@ from ragseal.accounting.delivered import (
 from ragseal.accounting.guess import presence_odds
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.overflow import few_exceed_bound
-from ragseal.kernel.ranked_class import RankedClass
 
 pytestmark = pytest.mark.slow
 
 DELTA = Fraction(1, 10**6)
-GEOMETRIC = RankedClass("test-geo", "geometric-16", 5184, 10, 46, 12, 16, 14, Fraction(3, 2), Fraction(1, 2))
+GEOMETRIC = NoiseClass("test-geo", "geometric-16", 5184, 10, 46, 12, 16, 14, Fraction(3, 2), Fraction(1, 2), 1)
 GAUSSIAN = replace(GEOMETRIC, name="test", law="gaussian-128")
 
 
@@ -44,7 +44,7 @@ def tiny(weights: tuple[int, ...]) -> NoiseTable:
     return NoiseTable("geometric-16", (TOTAL - 2 * sum(rest), *rest))
 
 
-def account(shift: int = 96, cls: RankedClass = GEOMETRIC, **changes: int | Fraction) -> Delivered:
+def account(shift: int = 96, cls: NoiseClass = GEOMETRIC, **changes: int | Fraction) -> Delivered:
     coins = CoinThrows(changes.pop("hidden", 13), changes.pop("periods", 1))  # type: ignore[arg-type]
     values: dict[str, int | Fraction] = {"chunks": 1, "queries": 30, "delta": DELTA, "n_max": 10}
     return until_delivered(cls, build_table(cls.law), shift=shift, coins=coins, **(values | changes))  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ def test_ids_that_noise_alone_shows() -> None:
 @pytest.mark.parametrize("target", [0.03, 1.0, 4.64, 6.0, 6.2499])
 @pytest.mark.parametrize("cls", [GEOMETRIC, GAUSSIAN], ids=["geometric-16", "gaussian-128"])
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_the_largest_shift_of_a_return(target: float, cls: RankedClass, chunks: int) -> None:
+def test_the_largest_shift_of_a_return(target: float, cls: NoiseClass, chunks: int) -> None:
     table = build_table(cls.law)
     found = largest_shift(cls, table, target=target, chunks=chunks, queries=1000, delta=DELTA)
     assert found == 0 or account(found, cls, chunks=chunks, queries=1000).returned <= target

@@ -24,7 +24,7 @@ from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
-SMALL = load_classes()["ranked-mini-two-10"]
+SMALL = load_classes()["noise-small-two-50"]
 LARGE = load_classes()["ranked-base-two-10"]
 
 
@@ -84,7 +84,7 @@ def test_classes_and_coins_are_accounted_apart_within_one_delta() -> None:
 
 
 def test_different_coins_share_one_delta() -> None:
-    gaussian = load_classes()["ranked-mini-gaussian-10"]  # whose return uses all of the delta that it is given
+    gaussian = load_classes()["noise-small-gaussian-50"]  # whose return uses all of the delta that it is given
     found = delivered_period([coined("a", gaussian, hidden=13), coined("b", gaussian, hidden=40)], DELTA)
     assert float(DELTA) / 2 < found.delta <= float(DELTA)
 
@@ -162,18 +162,18 @@ def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> No
 
 
 def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
-    """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
-    ranked = load_classes()["ranked-mini-one-50"]
+    """H = 0 of a noise class: nobody may open it, but where a log holds it later windows need their numbers."""
+    steps = load_classes()["noise-small-one-50"]
     odd, good = (
-        Spent(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
+        Spent(name, replace(policy(), class_name=steps.name, gain=gain, lo=0, hi=2000), steps, 100, name.encode())
         for name, gain in (("odd", 1), ("good", 90))
     )
-    assert (odd.policy.hmax(ranked), odd.policy.shift(ranked)) == (0, 1)
+    assert (odd.policy.hmax(steps), odd.policy.shift(steps)) == (0, 1)
     rows = named(UNTIL_DELIVERED).odometer([odd, good], DELTA)
     assert [math.isfinite(row["epsilon"]) for row in rows] == [True, True]
     assert rows[0]["returned"] < rows[1]["returned"]
     assert delivered_period([odd, good], DELTA).returned == rows[1]["returned"]
-    two = load_classes()["ranked-mini-two-10"]
+    two = load_classes()["noise-small-two-50"]
     spent = [Spent(one.window, replace(one.policy, claim=EVERY_LIST, hidden=0), two, 10) for one in (odd, good)]
     assert account_period(spent[:1], DELTA, 1).epsilon < account_period(spent, DELTA, 1).epsilon
     assert len(named(EVERY_LIST).odometer(spent, DELTA)) == 2

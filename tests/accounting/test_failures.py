@@ -19,7 +19,7 @@ from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.sharded_class import ShardedClass, whole_index
+from ragseal.kernel.noise_class import NoiseClass, whole_index
 
 CLASSES: dict[str, AttestationClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
@@ -138,18 +138,18 @@ def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
     for chunks in (1, 2):
         places = cls.R - 1 - chunks
         bound = overflow.overflow_bound(cls.N - chunks, cls.K, places, cls.m, cls.a, cls.b, table)
-        if isinstance(cls, ShardedClass):
+        if isinstance(cls, NoiseClass):
             bound *= cls.S**2  # each of S shards may overflow, and the last winner is any of S N slots
         charged = failures.every_list(cls, chunks, 1).overflow
         assert bound <= charged < 128 * bound
     assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, ShardedClass)])
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, NoiseClass)])
 def test_each_shard_may_find_no_theta(name: str) -> None:
     """That all slots of an index together hold enough of the grid says nothing: a shard is refused by its own."""
     cls = CLASSES[name]
-    assert isinstance(cls, ShardedClass)
+    assert isinstance(cls, NoiseClass)
     for shards in (2, cls.S):
         whole = whole_index(cls, shards)
         assert (whole.N, whole.L, whole.grid) == (shards * cls.N, cls.L, cls.grid)
@@ -173,7 +173,7 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
     return Fraction(found, p.denominator**n)
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one", "ranked-tiny-gaussian"])
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
@@ -181,15 +181,15 @@ def test_the_grid_by_definition(name: str, chunks: int) -> None:
     assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
     found = failures.every_list(cls, chunks, 5).grid
     assert 5 * exact <= found <= 5 * exact + Fraction(1, 1 << 290)
-    assert exact > Fraction(1, 1 << 80)  # of fewer slots: above what the class's grid was chosen for
+    assert exact > Fraction(1, cls.S << 80)  # of fewer slots: above what the class's grid was chosen for
 
 
 def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
-    assert failures.every_list(CLASSES["ranked-tiny-two"], 126, 1).grid == 1
+    assert failures.every_list(CLASSES["noise-tiny-two"], 126, 1).grid == 1
 
 
 @pytest.mark.parametrize("chunks", [300, 1000, 10**6, 2**32 - 1])
-@pytest.mark.parametrize("name", ["ranked-mini-gaussian-10", "ranked-small-two-50", "ranked-mini-one-50"])
+@pytest.mark.parametrize("name", ["noise-small-gaussian-50", "noise-small-two-50", "noise-small-one-50"])
 def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -> None:
     """chunks_max is what a provider writes into its policy: an auditor that crashes on it gives no verdict."""
     cls = CLASSES[name]

@@ -235,7 +235,7 @@ def audited(name: str, shift: int, n: int, **changes: int | Fraction) -> float:
 
 
 def test_no_edge_of_a_policy_has_a_smaller_epsilon_than_its_neighbour() -> None:
-    name = "ranked-tiny-gaussian"
+    name = "noise-tiny-gaussian"
     assert audited(name, 0, 5) == audited(name, 1, 5) > 0  # less than a step counts as one
     by_shift = [audited(name, shift, 5) for shift in (1, 2, 3, 60, 600, 900, 1400, 2816, 2817, 5000)]
     assert by_shift == sorted(by_shift)
@@ -254,7 +254,7 @@ def test_no_edge_of_a_policy_has_a_smaller_epsilon_than_its_neighbour() -> None:
 
 def test_windows_of_a_period_add_up_at_their_worst() -> None:
     """Two classes, three windows: the largest shift, coalition and document, all queries, delta in two."""
-    tiny, mini = CLASSES["ranked-tiny-gaussian"], CLASSES["ranked-mini-gaussian-10"]
+    tiny, mini = CLASSES["noise-tiny-gaussian"], CLASSES["noise-small-gaussian-50"]
     delta = Fraction(1, 10**6)
 
     def window(number: int, name: str, shift: int, queries: int, **changes: int) -> Spent:

@@ -27,7 +27,7 @@ from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_UNIFORM_BITS
 pytestmark = pytest.mark.slow
 
 TABLE = build_table(RANKED_GAUSSIAN)
-STEPS = load_classes()["ranked-small-gaussian-10"]
+STEPS = load_classes()["noise-small-gaussian-50"]
 TOTAL = 1 << RANKED_UNIFORM_BITS
 
 

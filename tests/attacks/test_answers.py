@@ -124,7 +124,7 @@ def test_the_openings_are_left_out() -> None:
 
 def test_histograms_in_a_window_of_documents() -> None:
     """A window of every list cannot be answered with histograms: C_y is not of its columns."""
-    world = AnsweredWorld("ranked-tiny-two")
+    world = AnsweredWorld("noise-tiny-two")
     world.commit(policy_=policy(world.tools))
     chosen = {slot: world.manifest.policy.hi if slot < 3 else 0 for slot in range(world.cls.N)}
     world.ask("alice", lie=Lie(counts=chosen))  # scores that the provider likes
@@ -396,6 +396,6 @@ def test_a_class_without_noise() -> None:
 
 def test_noise_without_a_geometric_tail() -> None:
     """What one answer costs rests on a ratio that the Gaussian's tail has at no count."""
-    tools = machine("ranked-tiny-gaussian")
+    tools = machine("noise-tiny-gaussian")
     with pytest.raises(PolicyError, match="needs geometric noise"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)

@@ -133,8 +133,8 @@ def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     one, two, naive = (
         table2.measure(c, rng)
         for c in (
-            {"circuit": "ours", "class": "ranked-tiny-two", "shards": 1},
-            {"circuit": "ours", "class": "sharded-tiny-two", "shards": 2},
+            {"circuit": "ours", "class": "noise-tiny-two", "shards": 1},
+            {"circuit": "ours", "class": "noise-tiny-two", "shards": 2},
             {"circuit": "naive", "slots": 2},
         )
     )

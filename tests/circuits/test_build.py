@@ -24,11 +24,11 @@ from ragseal.circuits.circuit import (
     thinning_classes,
 )
 from ragseal.circuits.packages import node_modules
-from ragseal.circuits.search import complete_ranked, count_rows
+from ragseal.circuits.search import complete_noise, count_rows
 from ragseal.kernel.errors import ConfigurationError, PolicyError, UnavailableError
 from ragseal.kernel.estimate_class import CLASSES as SIZES
+from tests.circuits.noise_drafts import NoiseSetting
 from tests.circuits.r1cs import P
-from tests.circuits.ranked_drafts import RankedSetting
 from tests.circuits.scene import CACHE, compiled
 from tests.classes import CLASSES, TINY
 
@@ -176,23 +176,23 @@ def test_command_line() -> None:
     runner = CliRunner()
     listed = runner.invoke(main, ["list"])
     assert listed.exit_code == 0
-    assert "ranked-base-two-10" in listed.output
+    assert "noise-small-two-50" in listed.output
     found = runner.invoke(
-        main, ["search", "--law", TINY.law, "-N", "126", "-K", "3", "-m", "8", "-q", "18", "-c", "11"]
+        main, ["search", "--law", TINY.law, "-N", "126", "-K", "3", "-m", "8", "-q", "18", "-c", "11", "-S", "64"]
     )
     assert f"R = {TINY.R}\n" in found.output
     wrong = runner.invoke(main, ["build", "nothing"])
     assert wrong.exit_code == 1
-    assert "no circuit class nothing; there are ranked-tiny-two" in wrong.output
-    assert complete_ranked(TINY.name, TINY.law, 126, 3, 8, 18, 11) == TINY
+    assert "no circuit class nothing; there are noise-tiny-one" in wrong.output
+    assert complete_noise(TINY.name, TINY.law, 126, 3, 8, 18, 11, 64) == TINY
 
 
 def test_the_compilers_witness_generator_agrees(tmp_path: Path) -> None:
-    """ranked.wasm, run by snarkjs, gives wire for wire what propagation through the rows gives."""
+    """noise.wasm, run by snarkjs, gives wire for wire what propagation through the rows gives."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs Node.js")
-    built, tiny = build(TINY, CACHE), RankedSetting(TINY, compiled(TINY))
+    built, tiny = build(TINY, CACHE), NoiseSetting(TINY, compiled(TINY))
     inputs = tiny.honest(3).inputs()
     signals: dict[str, list[str]] = {}
     for w, x in inputs.items():

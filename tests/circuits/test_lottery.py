@@ -22,7 +22,7 @@ from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.lottery_statement import CLEAR_NAMES, LotteryLayout
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK
-from ragseal.kernel.ranked_statement import bounds_of
+from ragseal.kernel.scaled_layout import bounds_of
 from tests.circuits.determination import (
     DERIVED,
     check_quotients,

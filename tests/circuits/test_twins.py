@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from ragseal.circuits.build import cached
-from ragseal.circuits.circuit import HERE, circuit_of, ranked_sources
+from ragseal.circuits.circuit import HERE, circuit_of, noise_sources
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.poseidon import permute, poseidon
-from ragseal.kernel.ranked_mechanism import wide_elements
+from tests.circuits.noise_drafts import NoiseSetting
 from tests.circuits.r1cs import P, R1cs, read
-from tests.circuits.ranked_drafts import RankedSetting
 from tests.circuits.scene import CACHE, compiled
 from tests.classes import TINY
 
@@ -123,7 +123,7 @@ def test_input_order_is_the_circuits() -> None:
 
 def test_every_template_has_a_twin() -> None:
     texts = [
-        path.read_text(encoding="utf-8") for path in (*ranked_sources(), *circuit_of(CLASSES["estimate-6"]).sources)
+        path.read_text(encoding="utf-8") for path in (*noise_sources(), *circuit_of(CLASSES["estimate-6"]).sources)
     ]
     templates = {name for text in texts for name in re.findall(r"^template (\w+)", text, re.M)}
     assert templates == set(TWINS)
@@ -160,7 +160,7 @@ def test_honest_parts_hold(number: int) -> None:
 def test_wide_elements() -> None:
     """The chunks are in range exactly for the bits of the kernel's elements."""
     case = Case(4)
-    assert case.elements == wide_elements(case.key, 3, 2)
+    assert case.elements == wide_elements(case.key, 3, 2, 0)
     for wire in ("u[1][3]", "rest[0][2]", "rest[1][7]", "rest[1][12]"):
         case.edits = {wire: case.inputs()[parts().wire_of[wire]] ^ 1}
         assert case.outside("wide"), wire
@@ -221,7 +221,7 @@ def test_every_wire_is_held_by_a_row() -> None:
 def test_every_wire_of_the_statement_is_held_by_a_row() -> None:
     """But the blinder, and w where H is the bound that fails: no score can be in the way of such a slot."""
     r1cs = compiled(TINY)
-    d = RankedSetting(TINY, r1cs).honest(31)
+    d = NoiseSetting(TINY, r1cs).honest(31)
     free = {f"w[{i}]" for i in range(d.cls.N) if d.x[i] + d.b[i] - d.entry + 1 + d.steps == 0}
     witness = r1cs.solve(d.inputs())
     assert_edits_break(r1cs, witness, lambda w: r1cs.names[w] in free | {"blind"})

@@ -62,8 +62,8 @@ from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
@@ -336,7 +336,7 @@ class Provider:
         _, prepared = self.prepared[request.request_id]
         e = [x - 256 if x > 127 else x for x in prepared.embedding]
         w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
-        chosen = select_ranked(CLASS, noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS))
+        chosen = select_noise(CLASS, noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS))
         record = Record(
             manifest=self.manifest.digest(),
             seq=self.records,

@@ -48,9 +48,9 @@ from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.link_list import LinkList, Listing, TenantLinks
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.verdict import AuditVerdict, log_digest
@@ -263,7 +263,7 @@ def test_poseidon_commitments() -> None:
         assert wide_elements(key, tag, count, shard) == drawn[:count]
     returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(RNG.sample(range(CLS.N), CLS.K))]
     t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
-    width = (CLS.N - 1).bit_length() + 1
+    width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
     assert statement.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)

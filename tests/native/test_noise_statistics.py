@@ -23,12 +23,12 @@ import numpy.typing as npt
 import pytest
 
 from ragseal.accounting.attack import log_chance
-from ragseal.backends.mechanism import NativeEngine
+from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table, scale_of
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_mechanism import select_noise
+from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_LAWS, R
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_mechanism import select_ranked
-from ragseal.kernel.ranked_statement import RankedLayout
 from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ RECORDS = 300
 REJECT = 5.0  #: standard deviations; an honest stream exceeds them once in three million
 
 
-def opened(name: str) -> RankedClass:
+def opened(name: str) -> NoiseClass:
     """The class with a place for every slot."""
     cls = CLASSES[name]
     return replace(cls, R=cls.N)
@@ -54,10 +54,10 @@ def key(record: int) -> int:
 def stream(name: str) -> Whole:
     """Noise of the native engine, one row a record, one column a slot."""
     cls = opened(name)
-    engine, layout = NativeEngine(cls), RankedLayout(cls)
+    engine, layout = NativeNoiseEngine(cls), NoiseLayout(cls)
     rows = np.zeros((RECORDS, cls.N), dtype=np.int64)
     for record in range(RECORDS):
-        data = engine.hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)
+        data = engine.shard_hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)[0]
 
         def group(name: str, data: bytes = data) -> Whole:
             at = 32 * layout.by_name[name].offset
@@ -159,7 +159,7 @@ def test_no_value_comes_twice_as_a_whole_record(name: str) -> None:
 def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
     cls, z = opened(name), stream(name)
     for record in (0, 7):
-        places = select_ranked(cls, key(record), [0] * cls.N, 16).places
+        places = select_noise(cls, key(record), [[0] * cls.N], 16).shards[0].places
         assert {place.slot: place.noise for place in places} == dict(enumerate(z[record].tolist()))
 
 
@@ -176,7 +176,7 @@ def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
 def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
     """The engine's answers against the exact chance, which the lower bound of epsilon uses."""
     cls = CLASSES[name]
-    engine, scale, queries = NativeEngine(cls), scale_of(cls.law), 3000
+    engine, scale, queries = NativeNoiseEngine(cls), scale_of(cls.law), 3000
     for lead in (0, scale):
         w = np.zeros(cls.N, dtype=np.int64)
         w[0] = lead << cls.c

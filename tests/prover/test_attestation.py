@@ -26,8 +26,8 @@ from ragseal.kernel.errors import (
     EncodingError,
     UnprovableError,
 )
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_mechanism import select_ranked
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
@@ -74,7 +74,7 @@ async def refused(kind: type[AuditError], match: str | None, action: Awaitable[o
         await action
 
 
-def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: RankedClass) -> None:
+def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: NoiseClass) -> None:
     async def scene(serving: Serving) -> None:
         alice, provider = Asker("alice", serving), serving.provider
         window = newest(serving)
@@ -110,7 +110,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: RankedCl
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(select_ranked(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
+            assert list(select_noise(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
             assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
     play(scene, tmp_path / "p")

@@ -44,7 +44,7 @@ DIMENSION = 384
 
 
 @pytest.mark.parametrize(
-    "name", ["ranked-tiny-two", "ranked-tiny-gaussian", "ranked-mini-gaussian-10", "ranked-small-one-10"]
+    "name", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-gaussian-50", "noise-small-one-50"]
 )
 @pytest.mark.parametrize("scale", [0.0, 1.5, 3.7, 9.0])
 def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, scale: float) -> None:
@@ -82,7 +82,7 @@ def test_the_coin_keeps_its_share_of_documents_from_coming_back() -> None:
     assert at(hidden, cls, policy.hi) == pytest.approx(0.75 * at(policy, cls, policy.hi))
 
 
-@pytest.mark.parametrize("name", ["ranked-mini-gaussian-10", "ranked-small-two-10", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["noise-small-gaussian-50", "noise-small-two-50", "noise-tiny-one"])
 @pytest.mark.parametrize("public", [PUBLIC, None])
 def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_committed_to(
     name: str, public: Any
@@ -109,7 +109,7 @@ def test_the_default_is_the_largest_gain_of_its_return_and_a_policy_that_can_be_
 
 
 def test_gaussian_noise_is_said_to_be_of_little_use_for_this_claim() -> None:
-    two, gaussian = CLASSES["ranked-mini-two-10"], CLASSES["ranked-mini-gaussian-10"]
+    two, gaussian = CLASSES["noise-small-two-50"], CLASSES["noise-small-gaussian-50"]
     assert "LITTLE USE: with gaussian-128 noise" in policy_text(gaussian, DIMENSION, "some", PUBLIC)
     assert "LITTLE USE" not in policy_text(two, DIMENSION, "some", PUBLIC)
     assert "LITTLE USE" in policy_text(two, DIMENSION, "some", None)  # no answer is at cosine 1
@@ -231,6 +231,6 @@ def test_real_questions_are_answered_with_the_default_policy() -> None:
         return measure.quality([setting])[0].top1
 
     # Floors, not aims: this tenant is the harder one (bench/experiments.md).
-    assert first_answers("ranked-small-one-50") > 0.85
-    assert first_answers("ranked-small-two-50") > 0.75
-    assert first_answers("ranked-small-gaussian-10") < 0.1  # the file says that it is of little use
+    assert first_answers("noise-small-one-50") > 0.85
+    assert first_answers("noise-small-two-50") > 0.75
+    assert first_answers("noise-small-gaussian-50") < 0.1  # the file says that it is of little use

@@ -10,14 +10,14 @@ import pytest
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_mechanism import clipped, digit
 from ragseal.kernel.policy import Policy, check_policy
-from ragseal.kernel.ranked_mechanism import clipped, digit
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.levels import ENOUGH, few_levels
 from tests.simulator import policy as a_policy
 
 CLASSES = load_classes()
-CLS = CLASSES["ranked-small-gaussian-10"]
+CLS = CLASSES["noise-small-gaussian-50"]
 LO, HI = 4839, 8065  # cosines 0.3 and 0.5
 
 

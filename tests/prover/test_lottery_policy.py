@@ -60,7 +60,7 @@ def test_a_policy_has_the_class_s_prizes_or_fewer() -> None:
         ("lottery-tiny", {"prizes": 0}, "takes 1 to 3 prizes, not 0"),
         ("lottery-tiny", {"prizes": 4}, "takes 1 to 3 prizes, not 4"),
         ("lottery-tiny", {"prizes": "2"}, "prizes"),
-        ("ranked-tiny-one", {"prizes": 2}, "prizes belong to the law lottery"),
+        ("noise-tiny-one", {"prizes": 2}, "prizes belong to the law lottery"),
         ("lottery-tiny", {"claim": "every-list", "unseen": None}, "bounds one return and nothing else"),
         ("lottery-tiny", {"gain": 10**6}, "use gain <= "),
         ("lottery-tiny", {"n_max": 10**9}, "refusals of 1000000000000 queries alone take"),

@@ -21,7 +21,7 @@ from ragseal.accounting.claims.until_delivered import CoinPlan
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
-from ragseal.circuits.circuit import class_digest, load_classes, one_index_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
 from ragseal.kernel.params import RANKED_LAWS
@@ -60,8 +60,8 @@ TINY = lottery()
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
-    tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
-    monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
+    tiny = {name: cls for name, cls in load_classes().items() if "tiny" in name}
+    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
     monkeypatch.setattr(
         plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
     )
@@ -226,7 +226,7 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 
 
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
-    classes = tuple(one_index_classes().values())
+    classes = tuple(load_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, [50], 10_000)
     assert {shape.cls.law for shape in used} == {"gaussian-128", "geometric-16", "one-sided-16"}
     (said,) = candidates.left_out(classes, PLANNED_LAWS, used)
@@ -238,7 +238,7 @@ def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
 
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
     """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
-    classes = tuple(one_index_classes().values())
+    classes = tuple(load_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
     kept = candidates.ready(used)
     assert all(shape.available for shape in kept)
@@ -270,7 +270,7 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
 def test_of_its_classes_the_fastest_that_holds_the_documents(
     documents: int, K: int, name: str, available: bool
 ) -> None:
-    (shape,) = candidates.shapes(one_index_classes().values(), [LOTTERY], [K], documents)
+    (shape,) = candidates.shapes(load_classes().values(), [LOTTERY], [K], documents)
     assert (shape.cls.name, shape.available) == (name, available)
     assert isinstance(shape.cls, LotteryClass)
     assert overflow_bound_holds(shape.cls)

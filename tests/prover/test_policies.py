@@ -19,8 +19,8 @@ from ragseal.accounting.delivered_period import delivered_window
 from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel import noise, signature
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.__main__ import main
 from ragseal.prover.provider import assembly
 from tests.classes import TINY
@@ -29,20 +29,20 @@ from tests.simulator.provider import account_key, make_policy
 pytestmark = pytest.mark.slow
 
 
-def coined(tiny: RankedClass, **changes: Any) -> Policy:
+def coined(tiny: NoiseClass, **changes: Any) -> Policy:
     """A policy of claim until-delivered that the noise of class TINY can keep."""
     honest = replace(make_policy(lo=0.2, hi=0.3, gain=8), claim=UNTIL_DELIVERED, hidden=13, gate=False)
     advertised = str(assembly.advertised_epsilon(honest, tiny))
     return replace(honest, epsilon_account=advertised, **changes)
 
 
-def refusal(policy_of: object, tiny: RankedClass) -> str:
+def refusal(policy_of: object, tiny: NoiseClass) -> str:
     with pytest.raises(PolicyError) as caught:
         assembly.check_promises(policy_of, tiny)  # type: ignore[arg-type]
     return str(caught.value)
 
 
-def test_an_epsilon_that_the_noise_does_not_give(tiny: RankedClass) -> None:
+def test_an_epsilon_that_the_noise_does_not_give(tiny: NoiseClass) -> None:
     honest = make_policy(lo=0.2, hi=0.4)
     assembly.check_promises(honest, tiny)
     bold = replace(honest, epsilon_account=str(Fraction(honest.epsilon_account) * Fraction(2, 3)))
@@ -57,7 +57,7 @@ def test_an_epsilon_that_the_noise_does_not_give(tiny: RankedClass) -> None:
         refusal(bad, tiny)
 
 
-def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: RankedClass) -> None:
+def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens(tiny: NoiseClass) -> None:
     """One account alone would pass: only the coalition's queries reach the end of the noise table."""
     policy = make_policy(lo=0.0, hi=1.0, gain=100, n_max=10, k_max=2)
     assembly.check_promises(policy, tiny)
@@ -72,7 +72,7 @@ def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens
     assembly.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
 
 
-def test_an_account_is_promised_unseen_whatever_the_return_is(tiny: RankedClass) -> None:
+def test_an_account_is_promised_unseen_whatever_the_return_is(tiny: NoiseClass) -> None:
     policy = coined(tiny)
     found = delivered_window(policy, tiny, assembly.ACCOUNTS, Fraction(policy.delta))
     promised = Fraction(policy.epsilon_account)
@@ -86,7 +86,7 @@ def test_an_account_is_promised_unseen_whatever_the_return_is(tiny: RankedClass)
     assert "use unseen <= 2" in said
 
 
-def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: RankedClass) -> None:
+def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: NoiseClass) -> None:
     """As the auditor takes it from the manifest: a provider that promised less would fail its first audit."""
     policy = coined(tiny)
     nobody = delivered_window(policy, tiny, 0, Fraction(policy.delta))
@@ -107,7 +107,7 @@ def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: RankedClass) ->
         delivered_window(replace(policy, claim="every-list", hidden=0), tiny, 1, Fraction(policy.delta))
 
 
-def test_a_coin_keeps_to_unseen_exactly(tiny: RankedClass) -> None:
+def test_a_coin_keeps_to_unseen_exactly(tiny: NoiseClass) -> None:
     """Logarithms in floating point hid one slot in 256 too few where unseen is just below that of a coin."""
 
     def hidden(unseen: float) -> int:
@@ -123,7 +123,7 @@ def test_a_coin_keeps_to_unseen_exactly(tiny: RankedClass) -> None:
             hidden(beyond)
 
 
-def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(tiny: RankedClass) -> None:
+def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(tiny: NoiseClass) -> None:
     policy = coined(tiny)
     said = refusal(replace(policy, epsilon_account="5/2"), tiny)
     found = re.search(r"advertise at least ([\d.]+) .*or use unseen <= ([\d.]+)", said)
@@ -134,7 +134,7 @@ def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(ti
     assembly.check_promises(loud, tiny)
 
 
-def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: RankedClass) -> None:
+def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: NoiseClass) -> None:
     policy = coined(tiny)
     said = refusal(replace(policy, gain=110, lo=0, hi=16000), tiny)
     found = re.search(r"no finite return follows .*use gain <= (\d+)", said)
@@ -209,11 +209,11 @@ def test_commit_says_what_is_wrong_and_what_would_do(
 def test_an_overflow_names_the_class_that_fits(tmp_path: Path) -> None:
     """A class whose chunks are a bit wider compares twice as far for its noise; the largest gain is accepted."""
     state, file = tmp_path / "state", tmp_path / "policy.toml"
-    made = ["init", "--origin", "example.org/small", "--class", "ranked-mini-two-10", "--state", str(state)]
+    made = ["init", "--origin", "example.org/small", "--class", "noise-small-two-50", "--state", str(state)]
     assert CliRunner().invoke(main, made).exit_code == 0
 
     def said(gain: int) -> str:
-        values = {**GOOD, "class": "ranked-mini-two-10", "gain": gain}
+        values = {**GOOD, "class": "noise-small-two-50", "gain": gain}
         file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
         done = CliRunner().invoke(main, ["commit", "--state", str(state), "--policy", str(file), "--window", "w"])
         assert done.exit_code == 1

@@ -163,6 +163,6 @@ def test_a_vocabulary_is_a_root_of_32_bytes(root: object) -> None:
 
 
 def test_shards_are_the_class_s_and_no_matter_of_the_file() -> None:
-    sharded = {"class": "sharded-tiny-two", "gain": 4}
+    sharded = {"class": "noise-tiny-two", "gain": 4}
     assert bound(shards=3, **sharded).shards == 3
     assert bound(**sharded).shards == 1

@@ -18,9 +18,9 @@ from ragseal.kernel import mechanism
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise import build_table, scale_of
+from ragseal.kernel.noise_mechanism import clipped as clipped_steps
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.params import RANKED_LAWS
-from ragseal.kernel.ranked_mechanism import clipped as clipped_steps
-from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.prover.planning.quality import (
     Judge,
     LotteryMeasurement,
@@ -103,7 +103,7 @@ def test_draws_follow_the_table(law: str) -> None:
     assert scipy.stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
 def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
     """What is measured with a generator's noise, fed the mechanism's own: scores in whole steps, the same slots.
 
@@ -116,7 +116,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         w = np.full(cls.N, -gain * lo, dtype=np.int64)
         w[:60] = gain * (y[0].astype(np.int64) - lo)
         key, steps = mechanism.noise_key((1, trial), 2, 3), cls.window_of(gain * (hi - lo))
-        made = select_ranked(cls, key, w.tolist(), steps)
+        (made,) = select_noise(cls, key, [w.tolist()], steps).shards
         z = [cls.table.inverse(u << cls.fine_bits) for u in made.coarse]
         for place in made.places:
             z[place.slot] = place.noise
@@ -181,7 +181,7 @@ def test_fewer_prizes_leave_more_to_scores_under_the_same_draw() -> None:
     assert [measure.quality([setting])[0] for setting in settings] == [one, three, many]
 
 
-def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
+def test_a_text_of_a_noise_class_takes_a_whole_step() -> None:
     """Documents just below and at one step above the window's lower end, so many slots returned that both come."""
     gain, c = 3, 11
     step = -(-(1 << c) // gain)  # 683: 3 * 682 < 2048

@@ -55,6 +55,7 @@ from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
+from ragseal.kernel.record_proofs import statements_of
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.verdict import log_digest
@@ -104,6 +105,8 @@ class Kept:
     rho_hint: int
     t_salt: int
     rho_bounds: int = 0  #: blinder of C_1, where there is one
+    threshold: tuple[int, int] | None = None  #: (v*, i*), where C_v holds it
+    rho_v: int = 0  #: blinder of C_v
     number: int = 0  #: of the update whose version the record names
 
     def hint_blinders(self, bases: HintBases) -> list[int]:
@@ -237,11 +240,12 @@ class World:
         wanted = self.request(account, c_e, checked=checked, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
         columns = self.tenants[columns_of or tenant].file.columns
-        returned, hints = self.select(wanted, tenant, e)
+        returned, hints, threshold = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
         c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
         entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
         kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
+        kept.threshold, kept.rho_v = threshold, rho + 1
         kept.number = self.number
         return self.enter(account, entry, kept, returned)
 
@@ -294,10 +298,15 @@ class World:
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
-        """T and the hints; any will do for a key that looks at statements only.  The last slot came by the noise."""
+    def select(
+        self, request: Request, tenant: str, e: list[int]
+    ) -> tuple[list[Returned], bytes, tuple[int, int] | None]:
+        """T, hints and threshold; any will do for a key that looks at statements only.
+
+        The last slot came by the noise.
+        """
         ids = sorted(self.rng.sample(range(self.cls.N), self.cls.K))
-        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS)
+        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS), (7, ids[0])
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         """The proof of one statement."""
@@ -378,7 +387,8 @@ class World:
         context = proofs.batch_context(self.key.digest, manifest, items)
         hints = self.open_hints(context, items)
         links = tuple(self.link(*version, context, items) for version in sorted({item.version for item in items}))
-        return ProofBatch(manifest, tuple(item.entry for item in items), links, hints)
+        entries = tuple(item.entry for item in items)
+        return ProofBatch(manifest, entries, links, hints, self.open_thresholds(context, items))
 
     def item(self, record: Record) -> BatchItem:
         """A record with its proof; one that ``tamper_entry`` leaves empty is made for what then stands there."""
@@ -391,15 +401,43 @@ class World:
             self.manifest.policy.hmax(self.cls),
             record.t_commit,
         )
-        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), self.hint_commitment(kept), bytes(256)))
+        c_h, c_v = self.hint_commitment(kept), self.threshold_commitments(kept)
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256), c_v))
         if entry.proof == bytes(256):
-            alpha, beta = proofs.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
-            proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
+            stated, added = self.of_shard(statement), entry.c_h + b"".join(entry.c_v)
+            alpha, beta = proofs.challenges(self.key.digest, record.digest(), stated, c_w, added)
+            proof = self.prove(record, kept, [*stated.clear(), alpha, beta], c_w, added)
             entry = replace(entry, proof=proof)
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
         return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy, self.cls)[0]
+
+    def of_shard(self, common: Statement) -> Statement:
+        """What the proof of the one shard states."""
+        return statements_of(self.cls, common, 1)[0]
+
+    def threshold_commitments(self, kept: Kept) -> tuple[bytes, ...]:
+        """C_v, of a class that has it."""
+        bases = self.key.thresholds
+        if bases is None or kept.threshold is None:
+            return ()
+        return (bases.commit(GROUP, *kept.threshold, kept.rho_v),)
+
+    def open_thresholds(self, context: bytes, items: Sequence[BatchItem]) -> tuple[Opening, ...]:
+        """The opening of all C_v of a batch: as good as the witness allows."""
+        bases = self.key.thresholds
+        if bases is None:
+            return ()
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
+        weights = powers(opening.batching_challenge("thresholds", context), len(items))
+        witness = GROUP.combine([bases.witness(*(k.threshold or (0, 0)), k.rho_v) for k in kept], weights)
+        relation = bases.relation([c_v for item in items for c_v in item.entry.c_v])
+        place = hashlib.sha256(b"".join((context, self.key.digest, *relation.commitments, witness))).digest()
+        if place not in _OPENED:
+            nonces = scalars(random.Random(place), bases.size)
+            _OPENED[place] = prove_opening(GROUP, "thresholds", context, [relation], witness, nonces)
+        return (_OPENED[place],)
 
     def hint_commitment(self, kept: Kept) -> bytes:
         """C_h."""

@@ -131,9 +131,9 @@ def unknown_class() -> Any:
     return World.honest(policy_=policy(class_name="vast"))
 
 
-@undecided(2, "release 0.3.0 was the last that had it: close and audit its windows with that release")
-def class_of_an_older_release() -> Any:
-    return World.honest(policy_=policy(class_name="base-one-50"))
+@undecided(2, "ragseal 0.3.0 was the last release that had it")
+def class_that_is_no_more() -> Any:
+    return World.honest(policy_=policy(class_name="ranked-small-one-50"))
 
 
 @undecided(2, "another build of the circuit class")

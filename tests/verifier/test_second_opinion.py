@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 CLASSES: dict[str, AttestationClass] = load_classes()
 
 
-@pytest.mark.parametrize(("name", "shift"), [("ranked-tiny-two", 32), ("ranked-tiny-gaussian", 64)])
+@pytest.mark.parametrize(("name", "shift"), [("noise-tiny-two", 32), ("noise-tiny-gaussian", 64)])
 def test_every_accountant_is_confirmed(name: str, shift: int) -> None:
     pytest.importorskip("dp_accounting")
     cls = CLASSES[name]

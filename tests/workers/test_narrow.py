@@ -14,14 +14,14 @@ from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.lottery_class import LotteryClass, check_window
+from ragseal.kernel.noise_class import check_scores
 from ragseal.kernel.params import R
-from ragseal.kernel.ranked_class import check_scores
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
 from tests.classes import FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = (*(one.name for one in FAMILIES), "ranked-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "noise-small-one-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
@@ -72,7 +72,7 @@ def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "circuit", ["ranked-tiny-two", "ranked-tiny-gaussian", "ranked-small-one-32", "lottery-tiny", "lottery-small-32"]
+    "circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-one-50", "lottery-tiny", "lottery-small-32"]
 )
 def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
     cls, chance = load_classes()[circuit], random.Random(circuit)

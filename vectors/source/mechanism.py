@@ -20,7 +20,7 @@ from vectors.source.values import digest, scalar, stream
 CIRCUITS = Path(__file__).parents[2] / "circuits"
 CLASSES = {
     name: values
-    for file in ("ranked_classes.toml", "sharded_classes.toml")
+    for file in ("noise_classes.toml", "lottery_classes.toml")
     for name, values in tomllib.loads((CIRCUITS / file).read_text()).items()
 }
 
@@ -46,13 +46,14 @@ def add(book: Book) -> None:
         "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
     )
     book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
-    for name in ("ranked-tiny-two", "ranked-tiny-one", "ranked-tiny-gaussian"):
+    for name in ("noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"):
         book.valid(
             f"noise/rows-{name}", "row-noise", "M.6",
             "From the key: the coarse elements, u and Q(u) of every slot, and the fine bits of every rank.",
             **{"class": class_of(name), "key": key},
         )  # fmt: skip
-        _select_by_rank(book, name, key)
+        _select_with_noise(book, name, key)
+    _select_by_lottery(book, "lottery-tiny", key)
     _places(book)
     _accounting(book)
 
@@ -120,29 +121,60 @@ def _tables(book: Book) -> None:
         )
 
 
-def _select_by_rank(book: Book, name: str, key: Any) -> None:
+def _select_with_noise(book: Book, name: str, key: Any) -> None:
     values = class_of(name)
     n, unit = values["N"], 1 << values["c"]
-    w = [int.from_bytes(stream(f"score {i}", 4), "big") % (300 * unit) - 200 * unit for i in range(n)]
-    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 96}
+
+    def w(shard: int) -> list[int]:
+        drawn = (int.from_bytes(stream(f"score {shard * n + i}", 4), "big") for i in range(n))
+        return [x % (300 * unit) - 200 * unit for x in drawn]
+
+    base: dict[str, Any] = {"class": values, "key": key, "w": [w(0)], "hmax": 96}
     about = (
-        "From unclipped w and H in steps: grid, entry, places by rank with their noise, v*, i*, theta, T with flags."
+        "From unclipped w of every shard and H in steps: grid; of every shard entry, places by rank with their noise, "
+        "theta; v*, i*, T with flags."
     )
-    book.valid(f"select/{name}", "select-ranked", "M.7", about, **base)
+    book.valid(f"select/{name}", "select-noise", "M.7", about, **base)
+    for shards in (2, 3):
+        over = {**base, "w": [w(shard) for shard in range(shards)]}
+        text = f"{shards} shards under one threshold: ids count over all of them."
+        book.valid(f"select/{name}-over-{shards}-shards", "select-noise", "A.15", text, **over)
+    alone = {**base, "w": [[-1000 * unit] * n, [96 * unit] * n]}
+    book.valid(f"select/{name}-all-in-the-last-shard", "select-noise", "A.15", "No winner in the first.", **alone)
     book.valid(
-        f"select/{name}-equal-scores", "select-ranked", "M.7", "All slots score alike.", **{**base, "w": [0] * n}
+        f"select/{name}-equal-scores", "select-noise", "M.7", "All slots score alike.", **{**base, "w": [[0] * n]}
     )
     edge = [unit - 1 if i % 2 else unit for i in range(n)]
-    book.valid(f"select/{name}-flags", "select-ranked", "M.5", "One unit short of a step is no flag.",
-               **{**base, "w": edge})  # fmt: skip
-    book.refused(
-        f"select/{name}-a-slot-less", "select-ranked", "M.5", "A slot has no score.", "AttestationError", "capacity",
-        **{**base, "w": w[1:]},
-    )  # fmt: skip
+    book.valid(f"select/{name}-flags", "select-noise", "M.5", "One unit short of a step is no flag.",
+               **{**base, "w": [edge]})  # fmt: skip
+    for what, about, text, changed in (
+        ("a-slot-less", "A slot has no score.", "capacity", [w(0)[1:]]),
+        ("no-shard", "No shard has scores.", "has 1 to 64", []),
+    ):
+        book.refused(
+            f"select/{name}-{what}", "select-noise", "M.5", about, "AttestationError", text, **{**base, "w": changed}
+        )
+
+
+def _select_by_lottery(book: Book, name: str, key: Any) -> None:
+    values = class_of(name)
+    n = values["N"]
+    w = [int.from_bytes(stream(f"score {i}", 3), "big") % 40000 - 8000 for i in range(n)]
+    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 20000, "prizes": 1}
+    about = "Prizes first, then scores, ties by coarse bits: size of theta's grid, v*, i*, theta, T with flags."
+    book.valid(f"select/{name}", "select-lottery", "M.7", about, **base)
+    most = {**base, "prizes": values["prizes"]}
+    book.valid(f"select/{name}-most-prizes", "select-lottery", "M.7", "As many prizes as the class has.", **most)
+    book.valid(f"select/{name}-equal-scores", "select-lottery", "M.7", "Coarse bits decide.", **{**base, "w": [5] * n})
+    for what, about, error, text, changes in (
+        ("a-slot-less", "A slot has no score.", "AttestationError", "capacity", {"w": w[1:]}),
+        ("a-prize-too-many", "The class has fewer.", "PolicyError", "prizes", {"prizes": values["prizes"] + 1}),
+    ):
+        book.refused(f"select/{name}-{what}", "select-lottery", "M.5", about, error, text, **{**base, **changes})
 
 
 def _places(book: Book) -> None:
-    for name in ("ranked-tiny-two", "ranked-base-two-10"):
+    for name in ("noise-tiny-two", "noise-small-two-50"):
         values = class_of(name)
         ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
         flags = [i % 3 > 0 for i in range(len(ids))]

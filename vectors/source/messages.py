@@ -231,7 +231,7 @@ SAMPLES: tuple[Message, ...] = (
         WINDOW_DIGEST,
         (
             ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),
-            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # of a ranked class
+            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # without C_v
         ),
         (SameEmbeddingOpening("acme", OPENING),), OPENING,
     ),

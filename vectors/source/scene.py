@@ -11,26 +11,29 @@ from ragseal.kernel import field
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD
 from ragseal.kernel.params import R
+from ragseal.kernel.threshold_opening import ThresholdBases
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
 from vectors.source.reading import verifying_key_of
 from vectors.source.trapdoor import GROUP, Trapdoor
 
-CLEAR = 7
-PUBLIC = CLEAR + CLS.N + HINTS + 1
+CLEAR = len(CLEAR_NAMES)
+THRESHOLD_AT = CLEAR + CLS.N + HINTS
+PUBLIC = THRESHOLD_AT + len(THRESHOLD) + 1
 SIZE = CLASSES["estimate-6"]
 
 
 class WindowKey(View):
-    """The attestation's key of these vectors: clear inputs, scores, six hints in place of a class's, blinder."""
+    """The attestation's key of these vectors: clear inputs, scores, six hints for a class's, threshold, blinder."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
         self.hint_bases = HintBases(self.bases(CLEAR + CLS.N, HINTS), self.scores.b)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
-        self.thresholds = None  #: the class is one index
+        self.thresholds = ThresholdBases(self.bases(THRESHOLD_AT, len(THRESHOLD)) + self.scores.b)
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
         self.verify_points(clear, c_w + c_h, proof)

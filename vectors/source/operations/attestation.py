@@ -23,7 +23,7 @@ from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.sharded_statement import ShardStatement
+from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.kernel import noise
+from ragseal.kernel.lottery_class import lottery_class_from_mapping
+from ragseal.kernel.lottery_mechanism import select_lottery
+from ragseal.kernel.noise_class import noise_class_from_mapping
+from ragseal.kernel.noise_mechanism import fine_bits, select_noise, wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE
-from ragseal.kernel.ranked_class import ranked_class_from_mapping
-from ragseal.kernel.ranked_mechanism import fine_bits, select_ranked, wide_elements
 from vectors.source.reading import Json
 from vectors.source.values import number, shown
 
@@ -36,11 +38,11 @@ def check_noise_table(given: Json) -> Json:
 
 
 def row_noise(given: Json) -> Json:
-    """Elements of coarse bits, u and Q(u) of every slot, and the fine bits of every rank."""
-    cls, key = ranked_class_from_mapping(given["class"]), int(given["key"])
-    elements = wide_elements(key, TAG_COARSE, cls.elements)
+    """Of the first shard: elements of coarse bits, u and Q(u) of every slot, and the fine bits of every rank."""
+    cls, key = noise_class_from_mapping(given["class"]), int(given["key"])
+    elements = wide_elements(key, TAG_COARSE, cls.elements, 0)
     u = [(x >> (cls.m * j)) & ((1 << cls.m) - 1) for x in elements for j in range(cls.q)]
-    ranks = wide_elements(key, TAG_FINE, cls.fine_elements)
+    ranks = wide_elements(key, TAG_FINE, cls.fine_elements, 0)
     return {
         "elements": shown(elements),
         "u": u,
@@ -49,15 +51,28 @@ def row_noise(given: Json) -> Json:
     }
 
 
-def select_by_rank(given: Json) -> Json:
-    cls = ranked_class_from_mapping(given["class"])
-    found = select_ranked(cls, int(given["key"]), given["w"], given["hmax"])
+def select_with_noise(given: Json) -> Json:
+    cls = noise_class_from_mapping(given["class"])
+    found = select_noise(cls, int(given["key"]), given["w"], given["hmax"])
     return {
         "grid": cls.grid,
-        "entry": found.entry,
-        "places": [place.slot for place in found.places],
-        "full": sum(place.full for place in found.places),
-        "noise": [place.noise for place in found.places],
+        "entries": [one.entry for one in found.shards],
+        "places": [[place.slot for place in one.places] for one in found.shards],
+        "full": [sum(place.full for place in one.places) for one in found.shards],
+        "noise": [[place.noise for place in one.places] for one in found.shards],
+        "thetas": [one.theta for one in found.shards],
+        "threshold": found.threshold,
+        "threshold_slot": found.threshold_slot,
+        "ids": list(found.ids),
+        "flags": [one.flag for one in found.returned],
+    }
+
+
+def select_by_lottery(given: Json) -> Json:
+    cls = lottery_class_from_mapping(given["class"])
+    found = select_lottery(cls, int(given["key"]), given["w"], given["hmax"], given["prizes"])
+    return {
+        "grid": cls.grid,
         "threshold": found.threshold,
         "threshold_slot": found.threshold_slot,
         "theta": found.theta,
@@ -71,5 +86,6 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "noise-masses": noise_masses,
     "check-noise-table": check_noise_table,
     "row-noise": row_noise,
-    "select-ranked": select_by_rank,
+    "select-noise": select_with_noise,
+    "select-lottery": select_by_lottery,
 }

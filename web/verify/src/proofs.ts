@@ -24,7 +24,7 @@ export class AttestationKey implements ScoreBases {
   readonly bases: readonly G1Point[];
   private readonly hintBases: readonly G1Point[];
   private readonly scaledBases: readonly G1Point[];
-  /** V*, I* and B of a class for shards, else none. */
+  /** V*, I* and B of a class whose shards have one threshold, else none. */
   private readonly thresholdBases: readonly G1Point[];
   private readonly sumY: G1Point;
 
@@ -40,7 +40,7 @@ export class AttestationKey implements ScoreBases {
     this.bases = [...y, ...blinder];
     this.hintBases = [...key.bases(hintsAt, hints), ...blinder];
     this.scaledBases = [...key.bases(hintsAt + hints, slots), ...blinder];
-    this.thresholdBases = this.sharded ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
+    this.thresholdBases = this.committed ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
 
@@ -52,9 +52,9 @@ export class AttestationKey implements ScoreBases {
     return this.bases.at(-1) as G1Point;
   }
 
-  /** Whether it is for shards, which have one threshold, under C_v. */
-  get sharded(): boolean {
-    return this.cls.kind === "sharded";
+  /** Whether the threshold is committed to, by one C_v for all shards, and numbers of shards are stated. */
+  get committed(): boolean {
+    return this.cls.kind === "noise";
   }
 
   /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
@@ -70,7 +70,7 @@ export class AttestationKey implements ScoreBases {
 
   /** C_v of every record over {V*, I*, B} and nothing else: else it could change other inputs of every shard's proof. */
   checkThresholds(context: Uint8Array, committed: readonly G1Point[], batch: ProofBatch, later: Equations): void {
-    const due = this.sharded ? 1 : 0;
+    const due = this.committed ? 1 : 0;
     need(batch.thresholds.length === due, `the batch has ${batch.thresholds.length} openings of thresholds, where ${due} is due`);
     const bases = this.thresholdBases;
     for (const one of batch.thresholds) {
@@ -114,10 +114,10 @@ interface Item {
   readonly threshold: readonly G1Point[];
 }
 
-/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
+/** The statements of a record's proofs: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
 function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
   const { shards } = basis.window.manifest.policy;
-  return Array.from({ length: shards }, (_, shard) => (basis.key.sharded ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
+  return Array.from({ length: shards }, (_, shard) => (basis.key.committed ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
 }
 
 /** Of one record: `cW` of every shard, `common` the clear inputs that its proofs share. */
@@ -128,7 +128,7 @@ function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1
   need(proofs.length === shards && cW.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
   const committed = split(entry.c_h, COMMITMENTS * POINT_BYTES);
   need(committed.length === shards, `commitments to the hints of ${committed.length} shards, not of ${shards}`);
-  need(entry.c_v.length === (key.sharded ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
+  need(entry.c_v.length === (key.committed ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
   const threshold = entry.c_v.map(point);
   const hints = committed.map(points);
   const equations = statements(basis, common).map((clear, shard): Equation => {

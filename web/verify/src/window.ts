@@ -105,7 +105,7 @@ export function classOf(manifest: Manifest, classes: { readonly [name: string]: 
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   const { claim, shards } = manifest.policy;
   need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
-  need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards", "log");
+  need(claim !== "answers" || shards === 1, `the claim answers counts keywords in one shard, the policy has ${shards}`, "log");
   const returns = found.kind !== "lottery" || claim === "until-delivered";
   need(returns, `a class of the lottery bounds one return and nothing else, the policy's claim is ${claim}`, "log");
   return found;
