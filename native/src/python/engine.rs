@@ -3,11 +3,11 @@
 
 use crate::curve::G1;
 use crate::encoding as enc;
+use crate::ensure;
 use crate::error::{detached, Error, Result};
 use crate::lottery;
 use crate::noise;
 use crate::scores;
-use crate::ensure;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
