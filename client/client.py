@@ -19,11 +19,9 @@ the evidence and returns nothing; the signed request then stays pending, and the
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
@@ -33,12 +31,13 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.exchanges import BehindError, Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
+from ragseal.client.paid_answers import PaidAnswers
 from ragseal.client.result import Owed, Ranked, Result, Resumed
 from ragseal.client.settings import Calls, Environment, Trust
-from ragseal.client.window import Exchange, WindowState
+from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, ConfigurationError, TransportError
+from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.tracing import retrieval
@@ -91,7 +90,6 @@ class Client:
         self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
         self._class_of = environment.class_of
         self._current: tuple[Window, WindowState] | None = None
-        self._fetched: list[Result] = []
         self._stage: Stage = "preparing"
         self._where = provider if isinstance(provider, str) else ""
         self.state = account if isinstance(account, AccountState) else AccountState(Path(account))
@@ -112,6 +110,7 @@ class Client:
                 environment.entropy,
                 trust.accept_unchecked,
             )
+            self._paid = PaidAnswers(self._exchanges, environment)
             self._acceptance = Acceptance(
                 self.state,
                 self._log,
@@ -251,21 +250,21 @@ class Client:
         for _ in range(ROUNDS):
             pending = memory.pending()
             if pending is not None:
-                result = self._finish(window, memory, pending)
+                result = self._paid.finish(window, memory, pending)
                 if result is not None and pending.prepare.query == text:
                     return result
             try:
                 exchange = self._exchanges.begin(window, memory, self._stage, text)
             except BehindError as behind:
-                self._catch_up(window, memory, behind.answered)
+                list(self._paid.catch_up(window, memory, behind.answered))
                 continue
             except RefusedError as refusal:
                 if isinstance(refusal.reason, BudgetError) and refusal.reason.retry_after_ms is None:
                     with suppress(RefusedError):
-                        self._catch_up(window, memory)  # all is asked, and this folder may lack some of it
+                        list(self._paid.catch_up(window, memory))  # all is asked, and this folder may lack some of it
                 raise
             memory.begin(exchange)
-            result = self._finish(window, memory, exchange)
+            result = self._paid.finish(window, memory, exchange)
             if result is not None:
                 return result
         raise TransportError(
@@ -273,53 +272,10 @@ class Client:
             "answer; use one copy alone"
         )
 
-    def _finish(self, window: Window, memory: WindowState, exchange: Exchange) -> Result | None:
-        """The answer to a signed request; None: its number has gone to a request of another copy of this folder.
-
-        That one's answer is kept then, and this request is put away.
-        """
-        try:
-            return self._exchanges.finish(window, memory, exchange)
-        except RefusedError as refusal:
-            if not isinstance(refusal.reason, AttestationError):
-                raise
-            try:
-                found = self._exchanges.fetch(window, memory)
-            except RefusedError:
-                raise refusal from None
-            if found is None:
-                raise
-            self._fetched.append(found)
-            return found if found.record.signed == exchange.signed else None
-
-    def _catch_up(self, window: Window, memory: WindowState, answered: int | None = None) -> list[Result]:
-        """Fetch the answers behind those that are kept.
-
-        Args:
-            answered: as many as the provider says that there are; None: as many as it gives.
-
-        Raises:
-            AttestationError: it does not show those of which it says that they are there.
-            RefusedError, LedgerError, ...: as :meth:`ragseal.client.exchanges.Exchanges.fetch`.
-        """
-        found: list[Result] = []
-        while answered is None or memory.answered < answered:
-            one = self._exchanges.fetch(window, memory)
-            if one is None:
-                break
-            found.append(one)
-            self._fetched.append(one)
-        if answered is not None and memory.answered < answered:
-            raise AttestationError(
-                f"the provider says that this account has asked {answered} times in window "
-                f"{window.manifest.window!r}, and shows {memory.answered} of these requests: nothing was signed"
-            )
-        return found
-
     @property
     def fetched(self) -> tuple[Result, ...]:
         """Answers that this folder lacked, since it is an older copy or has a second one, and that came by now."""
-        return tuple(self._fetched)
+        return tuple(self._paid.fetched)
 
     def resume(self, *, again: bool = False, window: str = "") -> Resumed:
         """Fetch what is owed in every window, closed ones too, oldest first.
@@ -346,7 +302,7 @@ class Client:
             if window and window not in [one.manifest.window for one in self.state.windows()]:
                 self._accepted(window)
             windows = self.state.windows()
-            found = [one for memory in windows for one in self._resume(memory, windows, again)]
+            found = [one for memory in windows for one in self._paid.of(memory, windows, again)]
             return Resumed(
                 results=tuple(one for one in found if isinstance(one, Result)),
                 owed=tuple(one for one in found if isinstance(one, Owed)),
@@ -363,71 +319,6 @@ class Client:
         with self._mutex:
             self._check_open()
             return [one.manifest.window for one in self.state.windows() if one.owes]
-
-    def _resume(
-        self, memory: WindowState, windows: Sequence[WindowState], again: bool
-    ) -> Iterator[Result | Owed | Literal["given up"]]:
-        pending, lost, trouble = None, False, None
-        ctr: int | None = None
-        try:
-            pending = memory.pending()  # first: it may find that an answer is kept already
-            if memory.settled and pending is None and not again:
-                return
-            if not again and memory.given_up is not None:
-                yield "given up"
-                return
-            if not memory.opened and pending is None:  # nothing was ever signed in it
-                return
-            try:
-                yield from self._all(self._remembered(memory), memory, pending)
-                if self._over(memory, windows):
-                    memory.settle()
-                return
-            except RefusedError as refusal:
-                reason, ctr = refusal.reason, memory.answered + 1
-            if self._over(memory, windows) and isinstance(reason, AttestationError):
-                try:
-                    if memory.given_up is None:
-                        memory.give_up(str(reason))
-                    lost = True
-                except AuditError as error:  # of the disk: it is asked again next time
-                    trouble = error
-        except AuditError as error:
-            reason = error
-        if ctr is None and pending is not None:
-            ctr = pending.signed.request.ctr
-        yield Owed(memory.manifest.window, ctr, reason, lost, memory.folder, trouble)
-
-    def _all(self, window: Window, memory: WindowState, pending: Exchange | None) -> Iterator[Result | Owed]:
-        """The answer to what is pending, and whatever else this folder lacks of a window."""
-        if pending is not None:
-            result = self._finish(window, memory, pending)
-            yield self._fetched[-1] if result is None else result
-            if result is None:
-                reason = AttestationError(
-                    "its number had gone to another request of this account: it was not recorded and cost nothing; "
-                    "ask the question again"
-                )
-                name, ctr = memory.manifest.window, pending.signed.request.ctr
-                yield Owed(name, ctr, reason, False, memory.folder)
-        yield from self._catch_up(window, memory)
-
-    def _remembered(self, memory: WindowState) -> Window:
-        """A window as it was accepted before."""
-        manifest, account = memory.manifest, memory.account
-        index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
-        return Window(manifest, memory.digest, account, index, cls)
-
-    def _over(self, memory: WindowState, windows: Sequence[WindowState]) -> bool:
-        """Whether no request can get a record any more, so that nothing but a provider's lie is left to find.
-
-        A record needs an open window: this one is past its end, or the log has shown the opening of a later one.  A
-        provider refuses answers that it owes only for a while, and then for another reason (too many, too often).
-        """
-        own = memory.manifest
-        return self._clock() >= memory.closes or any(
-            one.manifest.origin == own.origin and one.opened_at > memory.opened_at for one in windows
-        )
 
     # --- phase A ---
 

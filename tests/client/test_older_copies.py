@@ -232,6 +232,24 @@ def test_an_answer_that_the_provider_has_purged_is_given_up_and_told(copies: Cop
         assert client.resume().owed == ()
 
 
+def test_what_came_before_a_failure_is_told_and_kept(copies: Copies) -> None:
+    older = copies.copied("older")
+    copies.ask(*QUESTIONS)
+
+    class Ending(Spy):
+        def retrieve(self, canonical: bytes, *rest: Any) -> Retrieved:
+            if len(self.asked) == 2:
+                raise TransportError("the line is cut")
+            return super().retrieve(canonical, *rest)
+
+    with copies.client(older, Ending(copies.live)) as client:
+        found = client.resume(window="w1")
+        assert [one.record.signed.request.ctr for one in found.results] == [1, 2]
+        assert [one.window for one in found.owed] == ["w1"]
+    with copies.client(older) as client:
+        assert [one.record.signed.request.ctr for one in client.resume().results] == [3]
+
+
 def test_more_answers_than_may_be_asked_for_at_once_come_one_after_the_other(tmp_path: Path) -> None:
     with live(tmp_path, n_max=REPEATS + 6) as one:
         copies = Copies(one)
