@@ -24,7 +24,7 @@ from bench.answering import alternately, medians_ms, processor_ms
 from bench.experiment import RESULTS, ROOT, machine, save
 from bench.records import DIMENSION
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
+from ragseal.backends.mechanism import NativeNoiseEngine, NoiseAnswer
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import NativeScores
@@ -65,7 +65,7 @@ class Index:
         points = default_group().hash_to_curve(b"bench columns", DIMENSION + 1)
         # One shard's columns stand for all: a commitment's time does not depend on the points.
         self.committer = native.Committer(points[:-64], points[-64:])
-        self.engine = ShardedEngine(cls)
+        self.engine = NativeNoiseEngine(cls)
         self.signer = Ed25519PrivateKey.generate()
         self.gain = (STEPS << cls.c) // (11290 - LO)
         self.seed = secrets.randbits(128), secrets.randbits(128)
@@ -75,7 +75,7 @@ class Index:
         y = np.frombuffer(self.matrix.scores(e.tobytes()), dtype="<i4")
         return self.gain * (y.astype(np.int64) - LO)
 
-    def select(self, w: npt.NDArray[np.int64]) -> ShardedAnswer:
+    def select(self, w: npt.NDArray[np.int64]) -> NoiseAnswer:
         """Noise over every slot, and the top K."""
         return self.engine.select(noise_key(self.seed, 5, secrets.randbits(248)), w, STEPS)
 
@@ -84,15 +84,21 @@ class Index:
         given = e.tobytes()
         return [self.committer.commit(given, field.to_bytes(secrets.randbelow(R))) for _ in range(self.shards)]
 
-    def answer(self, e: Rows) -> ShardedAnswer:
+    def answer(self, e: Rows) -> NoiseAnswer:
         """All of an answer but its texts."""
         found = self.select(self.scores(e))
         self.signer.sign(b"".join(self.commit(e)))
         return found
 
 
+def _class_of(name: str) -> NoiseClass:
+    cls = load_classes()[name]
+    assert isinstance(cls, NoiseClass)
+    return cls
+
+
 def _memory(name: str, slots: int) -> float:
-    index, e = Index(load_classes()[name], slots), vectors(1)[0]
+    index, e = Index(_class_of(name), slots), vectors(1)[0]
     for _ in range(3):
         index.answer(e)
     return shardproofs.peak_mib()
@@ -107,7 +113,7 @@ def against_faiss(name: str, slots: int, rounds: int) -> dict[str, Any]:
     """Both paths on the same vectors, and the parts of ours."""
     import faiss  # an optional package
 
-    cls = load_classes()[name]
+    cls = _class_of(name)
     index, e = Index(cls, slots), vectors(1)[0]
     flat, rows = faiss.IndexFlatIP(DIMENSION), vectors(index.shards * cls.N)
     for at in range(0, slots, BLOCK):

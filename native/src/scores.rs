@@ -131,7 +131,13 @@ pub fn respond<T: Send>(
         };
         Ok((select(&w)?, w))
     };
-    let commit = || committers.par_iter().zip(rhos).map(|(one, rho)| one.commit(e, rho)).collect();
+    let commit = || {
+        committers
+            .par_iter()
+            .zip(rhos)
+            .map(|(one, rho)| one.commit(e, rho))
+            .collect()
+    };
     let (selected, c_y): (_, Result<Vec<G1>>) = rayon::join(selected, commit);
     let (chosen, w) = selected?;
     Ok((chosen, w, c_y?))

@@ -6,9 +6,9 @@
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
 use crate::error::{Error, Result};
-use crate::poseidon::Parameters;
 use crate::lottery::Lottery;
 use crate::noise::Noise;
+use crate::poseidon::Parameters;
 use crate::verify::{Proof, VerifyingKey};
 use crate::{folding, generators, msm};
 use ark_bn254::{g1::Config, Fr};

@@ -38,7 +38,7 @@ from ragseal.verifier.steps.receipts import Tally
 
 OPENS, HOUR = 1_800_000_000, 3600
 ORIGIN = "test.example/log"
-PLAIN, ONE_SIDED, LOTTERY, OTHER = "noise-tiny-two", "noise-tiny-one", "lottery-tiny", "noise-mini-one-10"
+PLAIN, ONE_SIDED, LOTTERY, OTHER = "noise-tiny-two", "noise-tiny-one", "lottery-tiny", "noise-small-two-50"
 
 
 def key_of(name: str) -> Ed25519PrivateKey:

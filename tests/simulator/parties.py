@@ -122,7 +122,7 @@ class Tenant:
     """One tenant's index: random rows, its columns with their opening, its texts."""
 
     name: str
-    rows: list[list[int]]  #: N x d
+    rows: list[list[int]]  #: N x d, of every shard
     blinders: list[int]
     file: IndexFile
     texts: MerkleTree
@@ -136,14 +136,16 @@ class Tenant:
         *,
         slots: int = CLS.N,
         dimension: int = DIMENSION,
+        shards: int = 1,
         extra: Mapping[int, Extra] | None = None,
     ) -> Tenant:
         """Everything but ``key`` follows from the name; ``extra`` as for :func:`index_file`."""
         rng = random.Random(name)
-        rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots)]
-        blinders = [rng.randrange(1, R) for _ in range(dimension)]
-        file = index_file(rows, blinders, key, rng, extra)
-        texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots)])
+        rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots * shards)]
+        blinders = [rng.randrange(1, R) for _ in range(dimension * shards)]
+        beside = [[x for row in rows[i::slots] for x in row] for i in range(slots)]  # columns of shard 0, then those of shard 1, ...
+        file = index_file(beside, blinders, key, rng, extra)
+        texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots * shards)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
 

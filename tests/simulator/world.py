@@ -242,12 +242,21 @@ class World:
         columns = self.tenants[columns_of or tenant].file.columns
         returned, hints, threshold = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
-        c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
+        size = len(columns) // self.shards
+        c_y = b"".join(
+            attestation.score_commitment(GROUP, columns[size * s : size * (s + 1)], self.key.scores, e, rho + s)
+            for s in range(self.shards)
+        )
         entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
         kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
         kept.threshold, kept.rho_v = threshold, rho + 1
         kept.number = self.number
         return self.enter(account, entry, kept, returned)
+
+    @property
+    def shards(self) -> int:
+        """Of every tenant's index; that of shard s has the blinder rho + s."""
+        return self.manifest.policy.shards
 
     def registry_payload(self) -> Message:
         """What its auditor is delivered as a window's registry."""
@@ -305,7 +314,7 @@ class World:
 
         The last slot came by the noise.
         """
-        ids = sorted(self.rng.sample(range(self.cls.N), self.cls.K))
+        ids = sorted(self.rng.sample(range(self.cls.N * self.shards), self.cls.K))
         return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS), (7, ids[0])
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
@@ -317,7 +326,7 @@ class World:
         texts = self.tenants[tenant].texts
 
         def opened(slot: int) -> TextOpening:
-            return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % self.cls.N)))
+            return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % (self.cls.N * self.shards))))
 
         readable = [one.slot for one in returned if one.flag]
         readable = readable[self.manifest.policy.withheld_of(len(readable)) :]  # a guard's choice is the provider's
@@ -401,13 +410,17 @@ class World:
             self.manifest.policy.hmax(self.cls),
             record.t_commit,
         )
-        c_h, c_v = self.hint_commitment(kept), self.threshold_commitments(kept)
-        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256), c_v))
-        if entry.proof == bytes(256):
-            stated, added = self.of_shard(statement), entry.c_h + b"".join(entry.c_v)
-            alpha, beta = proofs.challenges(self.key.digest, record.digest(), stated, c_w, added)
-            proof = self.prove(record, kept, [*stated.clear(), alpha, beta], c_w, added)
-            entry = replace(entry, proof=proof)
+        c_h, c_v = self.hint_commitment(kept) * self.shards, self.threshold_commitments(kept)
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256 * self.shards), c_v))
+        if not any(entry.proof):
+            made = []
+            for shard, stated in enumerate(statements_of(self.cls, statement, self.shards)):
+                own = c_w[64 * shard : 64 * (shard + 1)]
+                size = len(entry.c_h) // self.shards
+                added = entry.c_h[size * shard : size * (shard + 1)] + b"".join(entry.c_v)
+                alpha, beta = proofs.challenges(self.key.digest, record.digest(), stated, own, added)
+                made.append(self.prove(record, kept, [*stated.clear(), alpha, beta], own, added))
+            entry = replace(entry, proof=b"".join(made))
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
@@ -440,16 +453,16 @@ class World:
         return (_OPENED[place],)
 
     def hint_commitment(self, kept: Kept) -> bytes:
-        """C_h."""
+        """C_h, the same in every shard: these keys look at statements only."""
         return bytes(self.key.hint_bases.commit(GROUP, kept.hints, kept.hint_blinders(self.key.hint_bases)))
 
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
-        weights = powers(opening.batching_challenge("hints", context), len(items))
-        kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
         bases = self.key.hint_bases
+        commitments = proofs.hint_commitments(bases, items)
+        weights = powers(opening.batching_challenge("hints", context), len(items) * self.shards)
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in items for _ in range(self.shards)]
         witness = GROUP.combine([bases.witness(k.hints, k.hint_blinders(bases)) for k in kept], weights)
-        commitments = [item.entry.c_h for item in items]
         place = hashlib.sha256(b"".join((context, self.key.digest, *commitments, witness))).digest()
         if place not in _OPENED:  # a third of a second, and most tests audit the same honest window
             nonces = scalars(self.rng, len(witness) // 32)
@@ -467,7 +480,10 @@ class World:
         here = proofs.link_context(context, tenant, of.index.digest())
         kept = [self.kept[item.record.manifest, item.record.seq] for item in own]
         weights = powers(opening.batching_challenge("link", here), len(own))
-        witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
+        psi = powers(proofs.shard_weight(here), self.shards)
+        rhos = [sum(weight * (k.rho + s) for s, weight in enumerate(psi)) % R for k in kept]
+        rows = [field.pack([*k.e, k.blinder, rho]) for k, rho in zip(kept, rhos, strict=True)]
+        witness = GROUP.combine(rows, weights)
         columns = of.file.columns
         relations = proofs.link_relations(self.generators, columns, self.key.scores.b, here, own)
         nonces = scalars(self.rng, self.dimension + 2)

@@ -62,17 +62,19 @@ class Scene:
         self.block_key = EstimateView(SIZE, verifying_key_of(self.blocks.key))
         self.tenants = {name: Tenant.make(name, self.key) for name in ("north", "south")}
         self.honest = self.window()
+        over = {name: Tenant.make(name, self.key, shards=2) for name in ("north", "south")}
+        self.over_shards = self.window(over, shards=2)
 
-    def world(self) -> World:
+    def world(self, tenants: dict[str, Tenant] | None = None) -> World:
         """An empty log and everybody's secrets."""
-        world = World(self.key, self.tenants)
+        world = World(self.key, tenants or self.tenants)
         world.estimator = Estimator(world, self.block_key, self._prove_block)
         return world
 
-    def window(self) -> World:
+    def window(self, tenants: dict[str, Tenant] | None = None, **changes: Any) -> World:
         """A closed window: five queries of three accounts, two of which ask one question."""
-        world = self.world()
-        world.commit(policy_=policy())
+        world = self.world(tenants)
+        world.commit(policy_=policy(**changes))
         for account in ("alice", "bob", "carol", "alice", "carol"):
             linked = account != "carol" and len(world.answers) < 2
             world.ask(account, e=[90, 60, -64, 20] if linked else None)

@@ -3,7 +3,7 @@
 //! reference.
 
 use super::shards::Whole;
-use super::{filler, top, Place, Noise, Selection, PER};
+use super::{filler, top, Noise, Place, Selection, PER};
 use crate::constants::MODULUS_BITS;
 use crate::elements::bits;
 use crate::ensure;

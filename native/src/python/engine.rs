@@ -32,11 +32,11 @@ fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> R
     Ok(found)
 }
 
+/// Ids of the winners, and their flags.
+type Winners = (Vec<usize>, Vec<bool>);
+
 /// What [`scores::respond`] found.
-fn response(
-    py: Python<'_>,
-    ((ids, flags), w, c_y): ((Vec<usize>, Vec<bool>), Vec<i64>, Vec<G1>),
-) -> PyResult<Bound<'_, PyDict>> {
+fn response(py: Python<'_>, ((ids, flags), w, c_y): (Winners, Vec<i64>, Vec<G1>)) -> PyResult<Bound<'_, PyDict>> {
     let out = PyDict::new(py);
     out.set_item("scores", ids.iter().map(|&slot| w[slot]).collect::<Vec<_>>())?;
     out.set_item("ids", ids)?;
@@ -50,8 +50,8 @@ fn response(
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct NoiseEngine(noise::Noise);
 
-/// T of an answer: ids and their flags.
-fn winners(found: noise::Answer) -> (Vec<usize>, Vec<bool>) {
+/// T of an answer.
+fn winners(found: noise::Answer) -> Winners {
     found.returned.into_iter().unzip()
 }
 
