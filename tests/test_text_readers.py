@@ -119,7 +119,7 @@ READERS = {
     "provider.toml": Reader(
         "provider.toml", b'origin = "a"\nclass_name = "b"\nembedder = "c"\nshards = 1\n', Settings.load
     ),
-    "ranked_classes.toml": Reader("r.toml", NOISE_CLASSES_FILE.read_bytes(), lambda path: load_classes(path)),
+    "noise_classes.toml": Reader("r.toml", NOISE_CLASSES_FILE.read_bytes(), lambda path: load_classes(path)),
     "log key": Reader("log.vkey", VKEY.vkey().encode() + b"\n", lambda path: named_log(str(path))),
     "auditor's key": Reader("auditor.pem", PEM, lambda path: named_key(str(path), "--auditor")),
     "PIN": Reader("pin", b"1234\n", lambda path: _pin(f"file:{path}")),

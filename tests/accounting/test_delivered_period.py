@@ -25,7 +25,7 @@ from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
 SMALL = load_classes()["noise-small-two-50"]
-LARGE = load_classes()["ranked-base-two-10"]
+LARGE = load_classes()["noise-small-two-50"]
 
 
 THROWS = (b"throw %d" % number for number in itertools.count())

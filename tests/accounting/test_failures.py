@@ -67,7 +67,7 @@ class Toy:
         return sum(x >= threshold for x in self.reach(scores, draw))
 
     def shown(self, scores: Sequence[int], draw: Uniforms) -> Uniforms:
-        """T, or that the query was refused: by the rules of ``kernel/ranked_mechanism.py``."""
+        """T, or that the query was refused: by the rules of ``kernel/noise_mechanism.py``."""
         entry = sorted(self.reach(scores, draw))[-self.R] + 1
         refused = self.threshold(scores, draw) < entry or self.lowest >= entry
         return REFUSED if refused else tuple(sorted(self.order(scores, draw)[: self.K]))

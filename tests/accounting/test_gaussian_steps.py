@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 SIGMA, CUT, BITS = 128, 1408, 112
 TABLE = build_table(RANKED_GAUSSIAN)
 CLASSES = load_classes()
-N, K = 126, 3  # of ranked-tiny-gaussian
+N, K = 126, 3  # of noise-tiny-gaussian
 
 
 @cache

@@ -61,7 +61,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
 
 
 def test_the_real_mechanism_has_the_laws_hit_chance() -> None:
-    """Class ranked-tiny-gaussian against the simulation at its sigma: half a step of ties apart at most."""
+    """Class noise-tiny-gaussian against the simulation at its sigma: half a step of ties apart at most."""
     scores = np.concatenate([[96.0], np.zeros(GAUSSIAN.N - 1)])
     found = HitChannel(scores, GAUSSIAN.K, RANKED_SIGMA, 0).probability()
     least, most = (hit_probability(GAUSSIAN, 96 << GAUSSIAN.c, slot) for slot in (GAUSSIAN.N - 1, 0))

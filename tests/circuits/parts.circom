@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The templates that have a kernel twin, each with inputs of its own. Sizes are those of class "ranked-tiny-two", but
+// The templates that have a kernel twin, each with inputs of its own. Sizes are those of class "noise-tiny-two", but
 // that c = 9.
 template Parts() {
     signal input alpha;
@@ -21,10 +21,11 @@ template Parts() {
     signal input u[2][18];
     signal input rest[2][17];
     var C17[17 * 8 + POSEIDON_PARTIAL(17)] = POSEIDON_C(17);
-    component wide = WideElements(2, 18, 8, 1, 9, 7, 6);
+    component wide = ShardElements(2, 18, 8, 1, 9, 7, 6);
     wide.alpha <== alpha;
     wide.first1 <== Fifth(C17[1])(noiseKey);
     wide.first2 <== (C17[2] + 3 * 2 ** 32) ** 5;
+    wide.first3 <== (C17[3] + 1) ** 5;
     wide.value <== u;
     wide.rest <== rest;
 
@@ -37,7 +38,7 @@ template Parts() {
     signal input upto;
     signal input below[12];
     signal input above[12];
-    component cdf = RankedNoise(2, 112, 104, 9, 12, 13);
+    component cdf = PlaceNoise(2, 112, 104, 9, 12, 13);
     cdf.alpha <== alpha;
     cdf.beta <== beta;
     cdf.beta2 <== beta * beta;

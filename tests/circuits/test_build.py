@@ -48,7 +48,7 @@ def test_stats_file_is_current() -> None:
 
 def test_rows_per_slot_is_the_measured_slope() -> None:
     """Two capacities of one shape compiled: the difference is what the formula calls scaling."""
-    fewer = dataclasses.replace(TINY, name="ranked-tiny-slope", N=TINY.N - 2 * TINY.q)
+    fewer = dataclasses.replace(TINY, name="noise-tiny-slope", N=TINY.N - 2 * TINY.q)
     one, two = build(TINY, CACHE), build(fewer, CACHE)
     a, b = count_rows(TINY), count_rows(fewer)
     assert (two.constraints, two.public) == (b.constraints, b.public)

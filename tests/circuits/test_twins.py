@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 
 C = 9  #: chunk bits of parts.circom
 FINE = 104
+SHARD = 1  #: of parts.circom
 TWINS = tomllib.loads((HERE / "twins.toml").read_text(encoding="utf-8"))
 
 
@@ -43,7 +44,7 @@ def parts() -> R1cs:
     template = (Path(__file__).parent / "parts.circom").read_text(encoding="utf-8")
     main = f"{tables}\n{template}\ncomponent main = Parts();\n"
     folder = cached(replace(tiny, main=main, relations=()), "test-parts", CACHE)  # nothing of it is committed to
-    return read(folder / "ranked.r1cs", folder / "ranked.sym")
+    return read(folder / "noise.r1cs", folder / "noise.sym")
 
 
 def split(value: int, count: int, c: int = C) -> list[int]:
@@ -63,7 +64,7 @@ class Case:
         self.alpha, self.beta = rng.getrandbits(250), rng.getrandbits(250)
         self.message = [rng.randrange(P), rng.randrange(P)]
         self.returned = sorted(rng.getrandbits(100) for _ in range(3))
-        self.elements = permute([0, self.key, 3 << 32] + [0] * 14)[1:3]
+        self.elements = permute([0, self.key, 3 << 32, SHARD] + [0] * 13)[1:3]
         self.sequence = sorted(rng.sample(range(1 << 18), 3))
         self.number = rng.getrandbits(12)
         self.uniform = rng.getrandbits(self.table.bits) if uniform is None else uniform
@@ -160,7 +161,7 @@ def test_honest_parts_hold(number: int) -> None:
 def test_wide_elements() -> None:
     """The chunks are in range exactly for the bits of the kernel's elements."""
     case = Case(4)
-    assert case.elements == wide_elements(case.key, 3, 2, 0)
+    assert case.elements == wide_elements(case.key, 3, 2, SHARD)
     for wire in ("u[1][3]", "rest[0][2]", "rest[1][7]", "rest[1][12]"):
         case.edits = {wire: case.inputs()[parts().wire_of[wire]] ^ 1}
         assert case.outside("wide"), wire

@@ -170,7 +170,7 @@ def test_what_is_not_the_announced_key_leaves_nothing_behind(
         (good_data, {"key_digest": b"x"}, TransportError),
         (good_data, {"size": 1 << 40}, TransportError),
         (good_data, {"class_digest": b"c" * 32}, ConfigurationError),
-        (good_data, {"class_name": "ranked-base-two-10"}, ConfigurationError),
+        (good_data, {"class_name": "noise-small-two-50"}, ConfigurationError),
         (bytes(flipped), {}, ProofError),
     ]
     for data, change, kind in cases:

@@ -168,15 +168,16 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
         ("noise-tiny-one", True),
         ("noise-tiny-gaussian", True),
     ]
-    for size, documents in (("mini", 1000), ("small", 5000)):
-        expected = [(f"ranked-{size}-{law}-10", True) for law in ("two", "one", "gaussian")]
-        assert names(RANKED_LAWS, 10, documents) == expected
-    assert names(["geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
-    assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
+    small = [(f"noise-small-{law}-50", True) for law in ("two", "one", "gaussian")]
+    assert names(RANKED_LAWS, 50, 5000) == small
+    assert names(RANKED_LAWS, 50, 1000) == small
+    mini = [("noise-small-two-50-k10", False), ("noise-mini-one-10", True), ("noise-small-gaussian-50-k10", False)]
+    assert names(RANKED_LAWS, 10, 1000) == mini
+    assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
     assert overflow_bound_holds(made)
-    with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 34592"):
+    with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 33856"):
         candidates.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
 
 

@@ -53,7 +53,7 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: NoiseClass) -> None:
     "change",
     [
         {"surprise": 1},
-        {"class": "ranked-base-two-10"},
+        {"class": "noise-small-two-50"},
         {"lo": 0.9},
         {"lo": -0.1},
         {"hi": 1.5},

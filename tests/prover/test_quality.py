@@ -104,7 +104,7 @@ def test_draws_follow_the_table(law: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
-def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
+def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
     """What is measured with a generator's noise, fed the mechanism's own: scores in whole steps, the same slots.
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.

@@ -82,7 +82,7 @@ SIGNER = NoteSigner(ORIGIN, signing("log"))
 LOG_KEY = SIGNER.verifier.vkey()
 
 POLICY = Policy(
-    class_name="ranked-tiny-two", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
+    class_name="noise-tiny-two", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
     unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900,

@@ -50,7 +50,7 @@ def score_commitment(given: Json) -> Json:
     c_y = attestation.score_commitment(GROUP, un(given["columns"]), bases, given["e"], int(given["rho"]))
     sum_y = GROUP.msm(bases.y, field.pack([1] * bases.capacity))
     policy = Policy.decode(un(given["policy"]))  # of documents: its class does not matter
-    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, policy, load_classes()["ranked-tiny-two"])
+    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, policy, load_classes()["noise-tiny-two"])
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 
