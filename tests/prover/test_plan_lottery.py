@@ -226,8 +226,7 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 
 
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
-    classes = tuple(cls for cls in load_classes().values() if isinstance(cls, NoiseClass | LotteryClass))
-    used = candidates.shapes(classes, PLANNED_LAWS, [50], 10_000)
+    used = candidates.shapes(load_classes().values(), PLANNED_LAWS, [50], 10_000)
     assert {shape.cls.law for shape in used} == {"gaussian-128", "one-sided-16"}
     two, said = candidates.left_out(classes, PLANNED_LAWS, used)
     assert two.startswith("geometric noise is left out: its largest class holds 6,808 documents")
