@@ -261,8 +261,7 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
     ("documents", "K", "name", "available"),
     [
         (5000, 32, "lottery-small-32", True),
-        (5000, 50, "lottery-small-50", True),
-        (6000, 50, "lottery-small-50", True),
+        (5000, 50, "lottery-small-32-k50", False),
         (5000, 128, "lottery-small-32-k128", False),
         (100, 3, "lottery-tiny", True),
     ],
