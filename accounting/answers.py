@@ -34,8 +34,8 @@ from fractions import Fraction
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN, RANKED_SCALE, NoiseTable, build_table, kind_of
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_LAWS
+from ragseal.kernel.noise import RANKED_SCALE, NoiseTable, build_table
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_GAUSSIAN
 from ragseal.kernel.policy import ANSWERS
 
 TAIL = Fraction(1, 1 << 64)  #: of one answer: the chance that some noise lies where the table's tail ends
@@ -136,7 +136,7 @@ def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, par
     Raises:
         PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
     """
-    if table.law not in RANKED_LAWS or kind_of(table.law) == GAUSSIAN:
+    if table.law == RANKED_GAUSSIAN:
         raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
     if words < 1:
         raise PolicyError("a document that gives no keyword needs no account: words_max must be at least 1")

@@ -4,7 +4,7 @@
 The database: every other slot scores the same level, the slot in question scores 0 or the whole window.  The attacker
 asks the same query n times and counts how often the slot is released.  The counts are binomial with two known chances,
 so their (epsilon, delta) curve is exact; no accountant may certify less than it, whatever its theorem says.  Equal
-values of the table are decided by a dither or, where the law has none, by the order of slots: ours is then the first.
+values of the table are decided by the order of slots, of which ours is the first.
 """
 
 from __future__ import annotations
@@ -16,39 +16,31 @@ import numpy as np
 
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import NoiseTable, dithered
+from ragseal.kernel.noise import NoiseTable
 
 Chance = tuple[float, float]  #: (ln p, ln (1 - p))
 
 _LEVELS = 17  # levels of the other slots that are tried
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)  # for the dither, which is uniform
 
 
 def log_chance(table: NoiseTable, N: int, K: int, lead: int) -> Chance:
-    """(ln P, ln (1 - P)) that a slot is among the K best when it scores ``lead`` table steps more than all others.
-
-    Equal table values are decided by the dither, and that two dithers are equal too is neglected; or for the slot.
-    """
+    """(ln P, ln (1 - P)) that a slot is among the K best when it scores ``lead`` table steps more than all others."""
     if not 1 <= K < N:
         raise PolicyError("the top-K channel needs 1 <= K < N")
-    mass, log_above, log_stay = _law(table, lead)
-    hit = np.zeros(mass.size)
-    miss = np.zeros(mass.size)
-    weights = _WEIGHTS / 2 if dithered(table.law) else np.ones(1)
-    for above, stay, weight in zip(log_above, log_stay, weights, strict=True):
-        chance = np.full(mass.size, -np.inf)
-        rest = np.full(mass.size, -np.inf)
-        for j in range(min(N, _spread(N, K))):
-            choose = math.lgamma(N) - math.lgamma(j + 1) - math.lgamma(N - j)
-            with np.errstate(invalid="ignore"):
-                term = choose + np.nan_to_num(j * above, nan=0.0) + np.nan_to_num((N - 1 - j) * stay, nan=0.0)
-            if j < K:
-                chance = np.logaddexp(chance, term)
-            else:
-                rest = np.logaddexp(rest, term)
-        hit += weight * np.exp(np.minimum(chance, 0.0))
-        # Beyond the terms that were added the chance to stay in is negligible.
-        miss += weight * np.where(chance < -1e-3, -np.expm1(np.minimum(chance, 0.0)), np.exp(rest))
+    mass, above, stay = _law(table, lead)
+    chance = np.full(mass.size, -np.inf)
+    rest = np.full(mass.size, -np.inf)
+    for j in range(min(N, _spread(N, K))):
+        choose = math.lgamma(N) - math.lgamma(j + 1) - math.lgamma(N - j)
+        with np.errstate(invalid="ignore"):
+            term = choose + np.nan_to_num(j * above, nan=0.0) + np.nan_to_num((N - 1 - j) * stay, nan=0.0)
+        if j < K:
+            chance = np.logaddexp(chance, term)
+        else:
+            rest = np.logaddexp(rest, term)
+    hit = np.exp(np.minimum(chance, 0.0))
+    # Beyond the terms that were added the chance to stay in is negligible.
+    miss = np.where(chance < -1e-3, -np.expm1(np.minimum(chance, 0.0)), np.exp(rest))
     return math.log(float(mass @ hit)), math.log(float(mass @ miss))
 
 
@@ -58,16 +50,13 @@ def _spread(N: int, K: int) -> int:
 
 @lru_cache(maxsize=64)
 def _law(table: NoiseTable, lead: int) -> tuple[Vector, Vector, Vector]:
-    """(p(x), ln P(another slot beats x + lead), ln P(it does not)); the last two one row a node of the dither."""
+    """(p(x), ln P(another slot beats x + lead), ln P(it does not)); equal values are ours."""
     values, total = range(-table.cut, table.cut + 1), table.total
     mass = np.array([table.mass(x) / total for x in values])
     over = np.array([table.tail(x + lead) / total for x in values])
-    same = np.array([table.mass(x + lead) / total for x in values])
-    under = np.array([table.cdf(x + lead - 1) / total for x in values])
-    # of the equal ones that have the larger dither
-    share = 1 - (_NODES[:, None] + 1) / 2 if dithered(table.law) else np.zeros((1, 1))
+    stay = np.array([table.cdf(x + lead) / total for x in values])
     with np.errstate(divide="ignore"):
-        return mass, np.log(over + share * same), np.log(under + (1 - share) * same)
+        return mass, np.log(over), np.log(stay)
 
 
 def count_epsilon(n: int, high: Chance, low: Chance, delta: float) -> float:
@@ -97,7 +86,7 @@ def attack_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, del
         PolicyError: numbers out of range.
     """
     if shift < 1 or n < 1 or not 0 < delta < 1:
-        raise PolicyError("an attack needs a shift, at least one query and a delta strictly between 0 and 1")
+        raise PolicyError("an attack needs a sensitivity, at least one query and a delta strictly between 0 and 1")
     return max(count_epsilon(n, high, low, delta) for high, low in _chances(table, N, K, shift))
 
 

@@ -27,10 +27,8 @@ from ragseal.accounting.failures import Failures
 from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import GAUSSIAN, NoiseTable, check_table, kind_of, scale_of
-from ragseal.kernel.params import R as FIELD_ORDER
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.noise import NoiseTable, check_table, scale_of
+from ragseal.kernel.params import RANKED_GAUSSIAN
 
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
 AGREEMENT_APPLIES = 1000  #: they must agree while delta_inf < delta / this
@@ -57,9 +55,6 @@ class DeltaShares:
     truncation: float  #: delta_inf, the part of ``table`` that the end of the table uses up
     overflow: float  #: n a^chunks 2^-64: more slots to open than places (:mod:`ragseal.accounting.failures`)
     grid: float  #: n g, g about 2^-80: threshold below the grid
-    places: float  #: n R 2^-71: a place's hash outside the canonical decomposition; 0 of a ranked class
-    bias: float  #: (e^eta - 1) table: bits of field elements are not exactly uniform; 0 of a ranked class
-    others: float  #: the same for the other slots' noise: what Theorems A and B have to leave of ``table``
 
     @property
     def total(self) -> float:
@@ -68,7 +63,7 @@ class DeltaShares:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One accountant's epsilon, field bias included."""
+    """One accountant's epsilon."""
 
     accountant: str
     certified: float  #: integer table, an upper bound
@@ -87,8 +82,8 @@ class Published:
 
     closed_form: float  #: sqrt(k_max) times epsilon_account
     closed_form_in_full: float  #: with its second-order term; not at this delta but at (1 + k_max) times it
-    renyi_grid: float  #: orders 2 to 64, all scores released: a valid bound, a loose one
-    renyi_order: int
+    renyi_grid: float  #: orders 2 to 64, all scores released: a loose bound of the ideal law, which has no end
+    renyi_order: int  #: 0 where a shift is beyond the table, and the grid infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,7 @@ class EpsilonReport:
     shift: int  #: Delta_b, table steps
     n: int  #: k_max * n_max queries
     compositions: int  #: n * chunks
-    mu: float | None  #: Gaussian laws: Delta_b sqrt(compositions) / sigma
+    mu: float | None  #: of the Gaussian: Delta_b sqrt(compositions) / sigma
     epsilon: float  #: the smallest bound whose conditions hold and whose routes agree
     accountant: str  #: whose bound that is
     bounds: tuple[Bound, ...]
@@ -108,9 +103,8 @@ class EpsilonReport:
     delta: DeltaShares
     delta_inf: float  #: probability of infinite loss over all queries
     n_max_finite: int  #: largest number of queries for which epsilon is finite
-    field_bias: float  #: eta: 2 eta of epsilon
-    auc: float  #: no attack has a larger area under the ROC curve (exact for the Gaussian scores, else a bound)
-    advantage: float  #: no membership attack has a larger advantage (exact for the Gaussian scores, else a bound)
+    auc: float  #: no attack has a larger area under the ROC curve
+    advantage: float  #: no membership attack has a larger advantage
     published: Published
     computational: tuple[str, ...] = COMPUTATIONAL_TERMS
 
@@ -129,7 +123,7 @@ class ScorePolicy:
 
 
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
-    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), or whole steps if ranked.
+    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), of a noise class whole steps.
 
     A window of less than one step, which nobody should open and which says nothing, counts as one.
 
@@ -141,21 +135,10 @@ def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
     return cls.shift_of(gain * (hi - lo))
 
 
-def field_bias(cls: AttestationClass) -> Fraction:
-    """Eta of one query: how far (in log-ratio) one slot's uniform and dither are from uniform, given everything else.
-
-    The low w bits of a uniform element below r take each value floor(r / 2^w) or one more times.  In a ranked class
-    all elements are tested for a canonical top before a score is looked at, so the bits below it are uniform.
-    """
-    if isinstance(cls, RankedClass | LotteryClass):
-        return Fraction(0)
-    return Fraction(1, FIELD_ORDER >> (cls.q * cls.m)) + Fraction(1, FIELD_ORDER >> (cls.fine_bits + cls.s))
-
-
-def _shares(cls: AttestationClass, delta: Fraction, n: int, chunks: int, eta: Fraction) -> tuple[Fraction, Failures]:
-    """(left for the table, named failures); delta_real(eps) <= e^eta delta_table(eps - 2 eta) + failures."""
+def _shares(cls: AttestationClass, delta: Fraction, n: int, chunks: int) -> tuple[Fraction, Failures]:
+    """(left for the table, named failures); delta_real(eps) <= delta_table(eps) + failures."""
     found = failures.every_list(cls, chunks, n)
-    left = (delta - found.total) * (1 - eta)  # 1 - eta <= e^-eta
+    left = delta - found.total
     if left <= 0:
         raise PolicyError(
             f"delta {float(delta):.3g} is used up by named failures of {n} queries ({float(found.total):.3g}); allow "
@@ -181,7 +164,7 @@ def _agree(certified: float, second: float, infinite: float, delta: float) -> bo
 
 @lru_cache(maxsize=256)
 def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
-    """All N noisy scores, without the field bias; both routes are infinite iff delta_inf >= delta."""
+    """All N noisy scores; both routes are infinite iff delta_inf >= delta."""
     endless = Bound(FULL, math.inf, math.inf, True)
     infinite = pld.infinite_loss_mass(table, shift, n)
     if infinite >= delta:
@@ -190,7 +173,7 @@ def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
     first = min(composed, pld.truncated_pure_epsilon(table, shift, n, delta))
     if math.isinf(first):
         return endless
-    if kind_of(table.law) == GAUSSIAN:
+    if table.law == RANKED_GAUSSIAN:
         second = ideal_curves.gaussian_epsilon(shift * math.sqrt(n) / scale_of(table.law), delta)
     else:
         second = ideal_curves.GeometricCurve(shift, n, scale_of(table.law)).epsilon(delta)
@@ -199,7 +182,7 @@ def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
 
 @lru_cache(maxsize=256)
 def topk_bounds(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: float) -> tuple[Bound, ...]:
-    """Theorems A and B, without the field bias."""
+    """Theorems A and B."""
     infinite = pld.infinite_loss_mass(table, shift, n)
     if infinite >= delta:
         return tuple(Bound(name, math.inf, math.inf, True) for name in (ORDERED, SET_LOSSES, SET_RENYI))
@@ -215,25 +198,21 @@ def topk_bounds(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: fl
 
 def _bounds(
     cls: AttestationClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
-) -> tuple[tuple[Bound, ...], float, float]:
-    """(every accountant's bound of n queries with the field bias, the table's share of delta, the others' bias)."""
-    eta = field_bias(cls) * n * chunks
-    share = _shares(cls, delta, n, chunks, eta)[0]
-    common = eta * (cls.N - 1)
-    found = [full_bound(table, shift, n * chunks, _float_down(share))]
-    unfit = _unfit(cls, table, chunks, common)
+) -> tuple[tuple[Bound, ...], float]:
+    """(every accountant's bound of n queries, the table's share of delta)."""
+    share = _float_down(_shares(cls, delta, n, chunks)[0])
+    found = [full_bound(table, shift, n * chunks, share)]
+    unfit = _unfit(cls, table, chunks)
     if table.one_sided:
         found = [replace(found[0], unfit=unfit)]
     if unfit:
         found += [Bound(name, math.inf, math.inf, True, unfit) for name in (ORDERED, SET_LOSSES, SET_RENYI)]
     else:
-        found += topk_bounds(table, cls.N, cls.K, shift, n, _float_down(share * (1 - common)))  # 1 - x <= e^-x
-    bias = float(2 * eta) * (1 + 1e-12)
-    biased = tuple(replace(b, certified=b.certified + bias, second=b.second + bias) for b in found)
-    return biased, _float_down(share), float(common)
+        found += topk_bounds(table, cls.N, cls.K, shift, n, share)
+    return tuple(found), share
 
 
-def _unfit(cls: AttestationClass, table: NoiseTable, chunks: int, common: Fraction) -> str:
+def _unfit(cls: AttestationClass, table: NoiseTable, chunks: int) -> str:
     """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves.
 
     What is said of a one-sided table holds of every bound, the full vector's included.
@@ -244,8 +223,6 @@ def _unfit(cls: AttestationClass, table: NoiseTable, chunks: int, common: Fracti
         return f"a document may fill {chunks} slots: the theorems are for one"
     if not 1 <= cls.K < cls.N:
         return "K ids of more than K slots are needed"
-    if common >= 1:
-        return f"the bias of {cls.N - 1} other slots' noise adds up to {float(common):.3g}"
     return ""
 
 
@@ -277,7 +254,7 @@ def epsilon_audit(
     """Epsilon of a policy for k_max accounts with n_max queries each, at total delta.
 
     Args:
-        cls: the circuit class (capacity, K, places, field layout).
+        cls: the circuit class (capacity, K, places).
         table: the noise table; checked here against T1 to T4.
         k_max: accounts that may collude.
         n_max: queries an account may ask, summed over all windows of the declared period.
@@ -298,9 +275,8 @@ def epsilon_audit(
     compositions = n * chunks
     if compositions > MOST_QUERIES:
         raise PolicyError(f"{compositions} queries in one period are beyond what is accounted ({MOST_QUERIES})")
-    bounds, share, common = _bounds(cls, table, shift, n, chunks, delta)
-    eta = field_bias(cls) * compositions
-    _, lost = _shares(cls, delta, n, chunks, eta)
+    bounds, share = _bounds(cls, table, shift, n, chunks, delta)
+    _, lost = _shares(cls, delta, n, chunks)
     infinite = pld.infinite_loss_mass(table, shift, compositions)
     best = reported_bound(bounds)
     account = (
@@ -324,13 +300,9 @@ def epsilon_audit(
             truncation=infinite,
             overflow=float(lost.overflow),
             grid=float(lost.grid),
-            places=float(lost.places),
-            bias=math.expm1(float(eta)) * share,
-            others=0.0 if best.accountant == FULL else common * share,
         ),
         delta_inf=infinite,
         n_max_finite=pld.largest_finite_n(table, shift, share) // chunks,
-        field_bias=float(eta),
         auc=auc,
         advantage=advantage,
         published=_published(table, shift, compositions, share, k_max, account),
@@ -338,20 +310,27 @@ def epsilon_audit(
 
 
 def _published(table: NoiseTable, shift: int, n: int, delta: float, k_max: int, account: float) -> Published:
-    grid, order = closed_forms.renyi_grid(table.law, shift, n, delta)
+    within = shift <= 2 * table.cut  # a larger one leaves no output in common, and the grid costs work for every step
+    grid, order = closed_forms.renyi_grid(table.law, shift, n, delta) if within else (math.inf, 0)
     in_full = closed_forms.joint_epsilon_in_full(account, k_max, delta)
     return Published(closed_forms.joint_epsilon(account, k_max), in_full, grid, order)
 
 
 def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float, float]:
-    """(mu, AUC, advantage) of the best attack; for the geometric law the last two are bounds.
+    """(mu, AUC, advantage) of the best attack: bounds, for the Gaussian laws hardly above what is reached.
 
-    The bounds: total variation <= sqrt(1 - BC^(2n)), BC the Bhattacharyya coefficient of one query, and a ROC curve
+    Gaussian: a sum of n draws lies on the lattice of steps.  Its area under the ROC curve is a trapezoid sum of the
+    curve's, which is smaller.  Its total variation is a midpoint sum where n * shift is odd, and so larger than the
+    curve's by 1/24 of the second derivative a step, less than 1 / (48 n sigma^2) in all.
+
+    Geometric: total variation <= sqrt(1 - BC^(2n)), BC the Bhattacharyya coefficient of one query, and a ROC curve
     whose distance from the diagonal never exceeds t has at most the area 1 - (1 - t)^2 / 2.
     """
-    if kind_of(table.law) == GAUSSIAN:
-        mu = shift * math.sqrt(n) / scale_of(table.law)
-        return mu, ideal_curves.gaussian_auc(mu), ideal_curves.gaussian_advantage(mu)
+    if table.law == RANKED_GAUSSIAN:
+        sigma = scale_of(table.law)
+        mu = shift * math.sqrt(n) / sigma
+        advantage = ideal_curves.gaussian_advantage(mu) + 1 / (48 * n * sigma * sigma)
+        return mu, ideal_curves.gaussian_auc(mu), min(1.0, advantage)
     common = range(shift - table.cut, table.cut + 1)
     overlap = math.fsum(math.isqrt(table.mass(x - shift) * table.mass(x)) for x in common) / table.total
     advantage = math.sqrt(max(0.0, -math.expm1(2 * n * math.log(min(1.0, overlap))))) if overlap > 0 else 1.0

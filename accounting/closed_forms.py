@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
-from ragseal.kernel.noise import GAUSSIAN, kind_of, one_sided, scale_of
+from ragseal.kernel.noise import one_sided, scale_of
+from ragseal.kernel.params import RANKED_GAUSSIAN
 
 GRID = range(2, 65)  #: Renyi orders of the paper
 
@@ -56,7 +57,7 @@ def renyi_of(law: str, shift: int, order: float) -> float:
         PolicyError: an unknown law.
     """
     scale = scale_of(law)
-    if kind_of(law) == GAUSSIAN:
+    if law == RANKED_GAUSSIAN:
         return order * (shift / scale) ** 2 / 2
     if one_sided(law):
         return math.inf

@@ -17,10 +17,8 @@ of one query whatever the number of queries is: the least number for which
 leaves delta enough for all queries.  m slots: m R and m H(R).  For a geometric law that is shift / b, as near as the
 table goes; for the Gaussian it is the bound of one query at delta / queries, which is large.
 
-Delta is additive over queries: the law's H(R), and refusals (overflow, grid, places), as SPEC D.15 has them
-(:mod:`ragseal.accounting.failures`).  Bits of field elements are not exactly uniform; that touches nothing but the
-query that stops, where R - 2 eta takes the place of R in H and H is multiplied by e^eta.  In the ranked classes they
-are, and eta is 0 (``docs/proofs/ranked.md``, sections 1 and 7).
+Delta is additive over queries: the law's H(R), and refusals (overflow, grid), as SPEC D.15 has them
+(:mod:`ragseal.accounting.failures`).
 """
 
 from __future__ import annotations
@@ -32,18 +30,18 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ragseal.accounting import failures
-from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES, field_bias
+from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES
 from ragseal.accounting.ideal_curves import gaussian_epsilon
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import GAUSSIAN, NoiseTable, check_table, kind_of, one_sided, scale_of
-from ragseal.kernel.params import COIN_BITS
+from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
+from ragseal.kernel.params import COIN_BITS, RANKED_GAUSSIAN
 
 RESOLUTION = 10**6  #: a return's log ratio is a multiple of 1 / this, in nats
 
 _FIXED_BITS = 256  # fractional bits of exponentials and logarithms
 _ONE = 1 << _FIXED_BITS
-_BEYOND = 89 * RESOLUTION  # above ln(2^128): every finite log ratio of two masses of a table lies below
+_BEYOND = 78 * RESOLUTION  # above ln(2^112): every finite log ratio of two masses of a table lies below
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Delivered:
     unseen_once: float  #: of one coin period
     returned: float  #: R, an id comes back at most e^R times as often as an empty slot's; infinite: no bound
     delta: float  #: of the return, and of "nothing speaks for presence", at most the policy's; the unseen side has none
-    items: Mapping[str, float]  #: delta by what it is for: law, overflow, grid, places
+    items: Mapping[str, float]  #: delta by what it is for: law, overflow, grid
     periods: int  #: coin periods
     hidden_share: float  #: eta = j / 2^COIN_BITS: share of documents that nobody finds in a period
     bounds_reading: bool  #: e^R K / N < 1 - eta: only then R says that the document may not come back at all
@@ -102,7 +100,7 @@ def until_delivered(
     """U, R and delta of the windows of one circuit class in a budget period.
 
     Args:
-        cls: the circuit class (capacity, K, places, field layout).
+        cls: the circuit class (capacity, K, places).
         table: its noise table; checked here against T1 to T4.
         shift: Delta_b, the worst shift of one slot's content, in table steps.
         chunks: slots that one document may occupy.
@@ -123,10 +121,9 @@ def until_delivered(
     require_coin(hidden, periods, queries, n_max)
     budget, items = _budget(cls, shift, chunks, queries, delta)
     once, unseen = ((certified_unseen(hidden, chunks, n), ideal_unseen(hidden, chunks, n)) for n in (1, periods))
-    log_ratio, law = (math.inf, Fraction(0)) if budget <= 0 else certified_return(table, shift, budget, field_bias(cls))
-    second = math.inf if budget <= 0 else ideal_return(table.law, shift, float(budget))
-    if math.isinf(log_ratio):  # rightly: the ideal law has no end
-        second = math.inf
+    log_ratio, law = (math.inf, Fraction(0)) if budget <= 0 else certified_return(table, shift, budget)
+    # Where the table ends the ideal law does not: it is not asked, whatever the shift is.
+    second = math.inf if math.isinf(log_ratio) else ideal_return(table.law, shift, float(budget))
     returned = _times(chunks, log_ratio), chunks * second
     items["law"] = chunks * max(queries, 1) * law
     near = _infinite_mass(table, shift) * AGREEMENT_APPLIES >= budget
@@ -218,14 +215,13 @@ def largest_shift(
         PolicyError: numbers out of range.
     """
     if not target >= 0:
-        raise PolicyError(f"no shift has a return of {target}: give a target of at least 0")
+        raise PolicyError(f"no sensitivity has a return of {target}: give a target of at least 0")
     budget, _ = _budget(cls, 1, chunks, queries, delta)
-    eta = field_bias(cls)
     log_ratio = min(_BEYOND, math.floor(Fraction(min(target, 1e9)) * RESOLUTION / chunks))
 
     def fits(shift: int) -> bool:
         """The larger H(R), and the ideal R, the larger the shift: by T4."""
-        if _law_delta(table, shift, log_ratio, eta) > budget:
+        if _law_delta(table, shift, log_ratio) > budget:
             return False
         return chunks * ideal_return(table.law, shift, float(budget)) <= target
 
@@ -285,29 +281,26 @@ def fewest_hidden(target: float, *, chunks: int, periods: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def certified_return(table: NoiseTable, shift: int, budget: Fraction, eta: Fraction) -> tuple[float, Fraction]:
+def certified_return(table: NoiseTable, shift: int, budget: Fraction) -> tuple[float, Fraction]:
     """(R, delta) of one slot in one query: the least multiple R of 1 / RESOLUTION with delta(R) <= budget.
-
-    Args:
-        eta: how far, in log ratio, a slot's bits are from uniform given everything else.
 
     Returns:
         R is infinite, and delta 0, if the mass that the table without the shift cannot produce is above the budget.
     """
-    if _law_delta(table, shift, _BEYOND, eta) > budget:
+    if _law_delta(table, shift, _BEYOND) > budget:
         return math.inf, Fraction(0)
     low, high = -1, _BEYOND  # delta(R) does not grow in R
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _law_delta(table, shift, middle, eta) <= budget else (middle, high)
-    return _up(Fraction(high, RESOLUTION)), _law_delta(table, shift, high, eta)
+        low, high = (low, middle) if _law_delta(table, shift, middle) <= budget else (middle, high)
+    return _up(Fraction(high, RESOLUTION)), _law_delta(table, shift, high)
 
 
-def _law_delta(table: NoiseTable, shift: int, log_ratio: int, eta: Fraction) -> Fraction:
-    """An upper bound of e^eta H(R - 2 eta), R = log_ratio / RESOLUTION."""
-    ratio = _exp_down(Fraction(log_ratio, RESOLUTION) - 2 * eta)
+def _law_delta(table: NoiseTable, shift: int, log_ratio: int) -> Fraction:
+    """An upper bound of H(R), R = log_ratio / RESOLUTION."""
+    ratio = _exp_down(Fraction(log_ratio, RESOLUTION))
     over = sum(gain for raised, plain in _pairs(table, shift) if (gain := raised - ratio * plain) > 0)
-    return Fraction(over, table.total << _FIXED_BITS) * (1 + 2 * eta)
+    return Fraction(over, table.total << _FIXED_BITS)
 
 
 @lru_cache(maxsize=4)
@@ -323,9 +316,7 @@ def _infinite_mass(table: NoiseTable, shift: int) -> Fraction:
 
 
 def _exp_down(x: Fraction) -> int:
-    """A lower bound of e^x in units of 2^-256, within 2^-240 of it relatively, for |x| <= 100."""
-    if x < 0:
-        return max(0, _ONE + x.numerator * _ONE // x.denominator)  # e^x >= 1 + x; x is a multiple of eta here
+    """A lower bound of e^x in units of 2^-256, within 2^-240 of it relatively, for 0 <= x <= 100."""
     total, term, n = 0, _ONE, 1
     while term:
         total += term
@@ -338,16 +329,18 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
     """R of the ideal law of one slot in one query, in closed form: the least R with delta(R) <= budget.
 
     ``P(z >= t - shift) <= e^R P(z >= t) + budget`` for every t says R = max_t ln((P(z >= t - shift) - budget) /
-    P(z >= t)).  With r = e^(-1/b), b = 32 and of the ranked laws 16: one-sided, P(z >= t) = r^t for t >= 0, and the
+    P(z >= t)).  With r = e^(-1/b), b = 16: one-sided, P(z >= t) = r^t for t >= 0, and the
     best t is the shift.  Two-sided, P(z >= t) = r^t / (1 + r) for t >= 1, and the best t is the shift or below it.
 
     Raises:
         PolicyError: an unknown law, or numbers out of range.
     """
     if shift < 1 or not 0 < budget < 1:
-        raise PolicyError("a return is accounted for a shift of at least one table step and a delta between 0 and 1")
+        raise PolicyError(
+            "a return is accounted for a sensitivity of at least one table step and a delta between 0 and 1"
+        )
     b = scale_of(law)
-    if kind_of(law) == GAUSSIAN:
+    if law == RANKED_GAUSSIAN:
         return gaussian_epsilon(shift / b, budget)
     if one_sided(law):
         return max(0.0, shift / b + math.log1p(-budget))
@@ -367,9 +360,9 @@ def _budget(
 ) -> tuple[Fraction, dict[str, Fraction]]:
     """(what one slot in one query may take of delta, at most; the named failures of all queries)."""
     if shift < 1 or chunks < 1 or queries < 0 or not 0 < delta < 1:
-        raise PolicyError("accounting needs a shift and a slot of at least 1 and delta strictly between 0 and 1")
+        raise PolicyError("accounting needs a sensitivity and a slot of at least 1 and delta strictly between 0 and 1")
     found = failures.until_delivered(cls, chunks, queries)
-    items = {"overflow": found.overflow, "grid": found.grid, "places": found.places}
+    items = {"overflow": found.overflow, "grid": found.grid}
     return (delta - sum(items.values())) / (chunks * max(queries, 1)), items
 
 

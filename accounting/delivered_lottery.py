@@ -60,7 +60,7 @@ def lottery_delivered(
     if chunks < 1 or not 0 < delta < 1:
         raise PolicyError("accounting needs a slot of at least 1 and delta strictly between 0 and 1")
     found = failures.until_delivered(cls, chunks, queries)
-    items = {"overflow": found.overflow, "grid": found.grid, "places": found.places, "law": Fraction(0)}
+    items = {"overflow": found.overflow, "grid": found.grid, "law": Fraction(0)}
     returned = math.inf, math.inf
     if found.total <= delta:
         filled = min(chunks, cls.N)  # a document has no more slots than there are

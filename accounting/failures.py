@@ -6,7 +6,7 @@ why what stands here is enough and has no factor e^epsilon: a query is charged i
 worlds have in common might let a refusal depend on the others.  Where a document's slots can only raise scores (claim
 until-delivered) less has to be charged.
 
-Elements of coarse bits, and of a ranked class's fine bits, are tested before a score is looked at: they cost nothing.
+Elements of coarse bits, and of a noise class's fine bits, are tested before a score is looked at: they cost nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.overflow import few_exceed_bound, grid_size
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, PLACE_CANONICAL_BITS, CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import WholeIndex
+from ragseal.kernel.noise_class import NoiseClass, WholeIndex
+from ragseal.kernel.overflow import few_exceed_bound
+from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +29,14 @@ class Failures:
 
     overflow: Fraction  #: more slots could win than there are places
     grid: Fraction  #: the threshold below the grid of theta
-    places: Fraction  #: a place's hash outside the canonical decomposition; 0 of a ranked class and the lottery
 
     @property
     def total(self) -> Fraction:
-        return self.overflow + self.grid + self.places
+        return self.overflow + self.grid
 
 
 def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim every-list, for a document of so many slots: n (a^chunks 2^-64 + g), and n R 2^-71 for places.
+    """Under claim every-list, for a document of so many slots: n (a^chunks 2^-64 + g).
 
     Each probability is 1 at most; of a document of more slots than places nothing better is known.
 
@@ -49,32 +46,21 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     if isinstance(cls, LotteryClass):
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, under which no epsilon of every list follows")
     once = min(Fraction(1), cls.a**chunks / (1 << OVERFLOW_EXPONENT)) if chunks <= cls.R else Fraction(1)
-    return Failures(queries * once, queries * _outside_grid(cls, chunks), _places(cls, queries))
+    return Failures(queries * once, queries * _outside_grid(cls, chunks))
 
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim until-delivered: n 2^-64, and n 2^-80 (ranked: n g) and, of a dithered class, n R 2^-71."""
-    grid = _outside_grid(cls, chunks) if isinstance(cls, RankedClass) else Fraction(1, 1 << GRID_EXPONENT)
-    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid, _places(cls, queries))
-
-
-def _places(cls: AttestationClass, queries: int) -> Fraction:
-    if isinstance(cls, RankedClass | LotteryClass):
-        return Fraction(0)
-    return Fraction(queries * cls.R, 1 << (PLACE_CANONICAL_BITS - 1))
+    """Under claim until-delivered: n 2^-64, and n g, of the lottery n 2^-80."""
+    grid = _outside_grid(cls, chunks) if isinstance(cls, NoiseClass) else Fraction(1, 1 << GRID_EXPONENT)
+    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid)
 
 
 @lru_cache(maxsize=64)
-def _outside_grid(cls: CircuitClass | RankedClass, chunks: int) -> Fraction:
+def _outside_grid(cls: NoiseClass, chunks: int) -> Fraction:
     """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
     if isinstance(cls, WholeIndex):  # any shard alone may find no theta, and fewer slots find it less often
         return min(Fraction(1), cls.shards * _outside_grid(cls.shard, chunks))
     others = cls.N - chunks
     if others < cls.R:
         return Fraction(1)
-    if isinstance(cls, RankedClass):
-        return few_exceed_bound(others, cls.R, cls.grid, cls.m)
-    table = noise.build_table(cls.law)
-    quantiles = noise.coarse_quantiles(table, cls.m)
-    above = table.tail(quantiles[len(quantiles) - grid_size(cls, table)])
-    return few_exceed_bound(others, cls.K, above, table.bits)
+    return few_exceed_bound(others, cls.R, cls.grid, cls.m)

@@ -58,7 +58,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def _check(mu: float, delta: float) -> None:
     if not (mu > 0 and math.isfinite(mu) and 0 < delta < 1):
-        raise PolicyError("accounting needs a positive shift and a delta strictly between 0 and 1")
+        raise PolicyError("accounting needs a positive sensitivity and a delta strictly between 0 and 1")
 
 
 def _falling_root(function: Callable[[float], float], high: float) -> float:
@@ -91,7 +91,7 @@ class GeometricCurve:
 
     def __init__(self, shift: int, n: int, scale: int) -> None:
         if shift < 1 or n < 1 or scale < 1:
-            raise PolicyError("accounting needs a shift of at least one table step and at least one query")
+            raise PolicyError("accounting needs a sensitivity of at least one table step and at least one query")
         self.shift, self.n, self.scale = shift, n, scale
         self.span = 2.0 / scale
         self.top = n * shift / scale  #: the largest composed loss

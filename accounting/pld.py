@@ -105,7 +105,7 @@ def check_symmetric(table: NoiseTable) -> None:
 
 def _check(shift: int, n: int) -> None:
     if shift < 1 or n < 1:
-        raise PolicyError("accounting needs a shift of at least one table step and at least one query")
+        raise PolicyError("accounting needs a sensitivity of at least one table step and at least one query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def loss_atoms(table: NoiseTable, shift: int) -> LossAtoms:
     _check(shift, 1)
     values = range(-table.cut + shift, table.cut + 1)
     if not values:
-        raise PolicyError(f"a shift of {shift} steps exceeds the table's whole support: no epsilon exists")
+        raise PolicyError(f"a sensitivity of {shift} steps exceeds the table's whole support: no epsilon exists")
     logs = [math.log(p) for p in table.half]
     loss = np.array([logs[abs(x - shift)] - logs[abs(x)] for x in values]) + _LOSS_SLACK
     mass = np.array([table.mass(x - shift) / table.total for x in values]) * (1 + 4 * _U)

@@ -12,7 +12,7 @@ P(tau <= x) p(x - Delta).  A document may score higher under either index, query
 symmetric: the same curve mirrored below 0, which is the smallest one that covers both directions.
 
 Set (Theorem B; ids in slot order, nothing else).  Given the others, the release is one bit, {c + X >= theta}, with
-theta in [tau, tau + Delta + 1]: the K-th of the others scores at most tau + Delta, one more for ties and dither.  One
+theta in [tau, tau + Delta + 1]: the K-th of the others scores at most tau + Delta, one more for ties.  One
 query is dominated by the curve E_tau sup_theta max over directions of the bit's curve, which is composed like any
 other, and independently its Renyi moment is at most E_tau sup_theta max over directions.  (The recursion of Theorem B,
 which optimises theta against the whole remaining game, would be up to 4 % tighter at middling n; it is not built.)
@@ -226,7 +226,7 @@ class SetRenyi:
 
     def __init__(self, table: NoiseTable, shift: int, N: int, K: int) -> None:
         if not 1 <= shift <= 2 * table.cut:
-            raise PolicyError(f"a shift of {shift} steps is outside the table")
+            raise PolicyError(f"a sensitivity of {shift} steps is outside the table")
         C, total = table.cut, table.total
         below = threshold_law(table, N, K)
         error = 1 << (_FIXED_BITS - 900)
@@ -292,14 +292,13 @@ def topk_epsilon(table: NoiseTable, *, N: int, K: int, shift: int, n: int, delta
     Args:
         table: a table for which :func:`ragseal.kernel.noise.check_table` holds.
         shift: Delta_b, table steps.
-        delta: probability left for the noise.  The caller takes named failures and field bias from it; the bias of the
-            other slots' noise multiplies delta by at most exp(n (N - 1) eta), eta that of one slot.
+        delta: probability left for the noise.  The caller takes named failures from it.
 
     Raises:
         PolicyError: numbers out of range.
     """
     if not 0 < delta < 1 or n < 1 or shift < 1:
-        raise PolicyError("accounting needs a shift, at least one query and a delta strictly between 0 and 1")
+        raise PolicyError("accounting needs a sensitivity, at least one query and a delta strictly between 0 and 1")
     infinite = infinite_loss_mass(table, shift, n)
     if infinite >= delta:
         return TopKReport(math.inf, math.inf, math.inf, math.inf)

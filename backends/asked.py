@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import field
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, shards_at_most
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import MAX_SHARDS
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.noise_class import NoiseClass
 
-SCORE_LIMIT = 1 << 40  #: native/src/engine.rs: scores w, and H, stay below
+SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
 
 Scores = npt.NDArray[np.int64]
 
@@ -30,19 +28,15 @@ def check_asked(cls: AttestationClass, key: int, w: Scores, hmax: int, prizes: i
             an H that the class's comparisons do not hold; under the lottery, none of the prizes that the class takes.
     """
     field.to_bytes(key)
-    numbers = w.dtype.kind in "iu"
-    if isinstance(cls, ShardedClass):
-        if not numbers or not w.size or w.size % cls.N or w.size > MAX_SHARDS * cls.N:
-            raise AttestationError(f"{w.size} scores are no shards of {cls.N} slots, {MAX_SHARDS} at most")
+    numbers, most = w.dtype.kind in "iu", shards_at_most(cls)
+    if isinstance(cls, NoiseClass):
+        if not numbers or not w.size or w.size % cls.N or w.size > most * cls.N:
+            raise AttestationError(f"{w.size} scores are not those of 1 to {most} shards of {cls.N} slots")
     elif not numbers or w.shape != (cls.N,):
         raise AttestationError(f"{w.size} scores for a capacity of {cls.N}")
     if not (w > -SCORE_LIMIT).all() or not (w < SCORE_LIMIT).all():
         raise AttestationError("a score is out of range")
-    least, most = 0, SCORE_LIMIT - 1
-    if isinstance(cls, RankedClass):
-        most = 1 << cls.c
-    elif isinstance(cls, LotteryClass):
-        least, most = 1, (1 << 2 * cls.c) - (2 << cls.m)
+    least, most = (1, (1 << 2 * cls.c) - (2 << cls.m)) if isinstance(cls, LotteryClass) else (0, 1 << cls.c)
     if not least <= hmax <= most:
         raise AttestationError(f"H is out of range: {hmax}, where class {cls.name!r} holds {least} to {most}")
     if isinstance(cls, LotteryClass) and not 1 <= prizes <= cls.prizes:

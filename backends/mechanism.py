@@ -12,26 +12,22 @@ import numpy as np
 
 from ragseal.backends.asked import Scores, check_asked
 from ragseal.backends.native import available, native
-from ragseal.kernel import field, hints, mechanism, noise, statement
+from ragseal.kernel import field, noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_hints import ranked_hints
-from ragseal.kernel.ranked_mechanism import select_ranked
-from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_hints import sharded_hints
-from ragseal.kernel.sharded_mechanism import select_sharded
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_hints import noise_hints
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.statement import Returned
 
 
 class Engine(Protocol):
     """Noise over every slot on a fixed schedule, exact top-K, and the committed hints.
 
-    Scores are those of a whole index: N of a class that is one, N of every shard of a class for shards.
+    Scores are those of a whole index: N of every shard, one shard after the other.
     """
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> tuple[Returned, ...]:
@@ -54,7 +50,7 @@ class ShardHints(Sequence[bytes]):
         """
         Args:
             of: the vector of one shard.
-            threshold: (v*, i*); None of an index that is one, where it is among the hints.
+            threshold: (v*, i*); None of a class with one shard, where it is among the hints.
         """
         self._shards, self._of = range(shards), of
         self.threshold = threshold
@@ -75,52 +71,19 @@ class ShardHints(Sequence[bytes]):
         return f"ShardHints({len(self)})"
 
 
-class OneIndex(ABC):
-    """What engines of an index without shards have in common."""
+class OneShard(ABC):
+    """What engines of classes with one shard have in common."""
 
     @abstractmethod
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
         """The hint vector h, packed."""
 
     def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
-        """Those of the one index."""
+        """Those of the one shard."""
         return ShardHints(1, lambda _: self.hints(key, w, hmax, prizes))
 
 
-class ReferenceEngine(OneIndex):
-    """The kernel's plain integers: the fallback, and what the native engine is compared with."""
-
-    def __init__(self, cls: CircuitClass) -> None:
-        self._cls = cls
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return mechanism.select(self._cls, key, _integers(w), hmax).returned
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = _integers(w)
-        selection = mechanism.select(self._cls, key, scores, hmax)
-        return field.pack(hints.reference_hints(self._cls, selection, scores, hmax))
-
-
-class ReferenceRankedEngine(OneIndex):
-    """The same of a ranked class; ``hmax`` is H in steps."""
-
-    def __init__(self, cls: RankedClass) -> None:
-        self._cls = cls
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return select_ranked(self._cls, key, _integers(w), hmax).returned
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = _integers(w)
-        return field.pack(ranked_hints(self._cls, select_ranked(self._cls, key, scores, hmax), scores, hmax))
-
-
-class ReferenceLotteryEngine(OneIndex):
+class ReferenceLotteryEngine(OneShard):
     """The same of a lottery's class; ``hmax`` is H in units of w."""
 
     def __init__(self, cls: LotteryClass) -> None:
@@ -137,78 +100,7 @@ class ReferenceLotteryEngine(OneIndex):
         return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
 
 
-class NativeEngine(OneIndex):
-    """The native module's engine."""
-
-    def __init__(self, cls: CircuitClass | RankedClass) -> None:
-        self._cls = cls
-        self._engine: native.Engine | native.RankedEngine
-        if isinstance(cls, RankedClass):
-            self._engine = native.RankedEngine(*_ranked_parameters(cls))
-            return
-        table = noise.build_table(cls.law)
-        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
-        bounds = noise.coarse_bounds(table, cls.m, cls.s)
-        self._engine = native.Engine(
-            {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "s")},
-            list(bounds),
-            [f.to_bytes(17, "big") for f in cumulative],
-            statement.Layout(cls).grid,
-        )
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax))
-
-    def respond(
-        self,
-        key: int,
-        rows: native.ScoreMatrix,
-        columns: native.Committer,
-        embedding: bytes,
-        line: tuple[int, int],
-        hmax: int,
-        rho: int,
-    ) -> native.Response:
-        """As :func:`ragseal.backends.response.respond`."""
-        try:
-            return self._engine.respond(field.to_bytes(key), rows, columns, embedding, line, hmax, field.to_bytes(rho))
-        except native.NativeError as error:
-            raise _named(error) from None
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        try:
-            return self._engine.hints(field.to_bytes(key), _buffer(w), hmax)
-        except native.NativeError as error:
-            raise _named(error) from None
-
-
-class ReferenceShardedEngine:
-    """The kernel's plain integers for shards."""
-
-    def __init__(self, cls: ShardedClass) -> None:
-        self._cls = cls
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return select_sharded(self._cls, key, self._scores(w), hmax).returned
-
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = self._scores(w)
-        found = select_sharded(self._cls, key, scores, hmax)
-        return ShardHints(
-            len(scores),
-            lambda shard: field.pack(sharded_hints(self._cls, found, shard, scores[shard], hmax)),
-            (found.threshold, found.threshold_slot),
-        )
-
-    def _scores(self, w: Scores) -> list[list[int]]:
-        return [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
-
-
-class NativeLotteryEngine(OneIndex):
+class NativeLotteryEngine(OneShard):
     """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
 
     def __init__(self, cls: LotteryClass) -> None:
@@ -228,16 +120,61 @@ class NativeLotteryEngine(OneIndex):
             raise _named(error) from None
 
 
-class ShardedEngine:
-    """The native module's engine for shards; :mod:`ragseal.kernel.sharded_mechanism` is the reference."""
+class ReferenceNoiseEngine:
+    """The same of a noise class, over one shard or several; ``hmax`` is H in steps."""
 
-    def __init__(self, cls: ShardedClass) -> None:
-        sizes, bounds, cumulative, grid = _ranked_parameters(cls)
+    def __init__(self, cls: NoiseClass) -> None:
         self._cls = cls
-        self._engine = native.ShardedEngine({**sizes, "S": cls.S}, bounds, cumulative, grid)
+
+    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, hmax, prizes)
+        return select_noise(self._cls, key, self._scores(w), hmax).returned
+
+    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
+        check_asked(self._cls, key, w, hmax, prizes)
+        scores = self._scores(w)
+        found = select_noise(self._cls, key, scores, hmax)
+        return ShardHints(
+            len(scores),
+            lambda shard: field.pack(noise_hints(self._cls, found, shard, scores[shard], hmax)),
+            (found.threshold, found.threshold_slot),
+        )
+
+    def _scores(self, w: Scores) -> list[list[int]]:
+        return [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
+
+
+class NativeNoiseEngine:
+    """The native module's engine with noise; :mod:`ragseal.kernel.noise_mechanism` is the reference."""
+
+    def __init__(self, cls: NoiseClass) -> None:
+        table = noise.build_table(cls.law)
+        cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
+        sizes = {**{n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "S")}, "bits": table.bits}
+        self._cls = cls
+        self._engine = native.NoiseEngine(
+            sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
+        )
 
     def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
         return self.select(key, w, hmax).returned
+
+    def respond(
+        self,
+        key: int,
+        rows: native.ScoreMatrix,
+        columns: Sequence[native.Committer],
+        embedding: bytes,
+        line: tuple[int, int],
+        hmax: int,
+        rhos: Sequence[int],
+    ) -> native.Response:
+        """As :func:`ragseal.backends.response.respond`."""
+        blinders = [field.to_bytes(rho) for rho in rhos]
+        try:
+            return self._engine.respond(field.to_bytes(key), rows, list(columns), embedding, line, hmax, blinders)
+        except native.NativeError as error:
+            raise _named(error) from None
 
     def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
         found, shards = self.select(key, w, hmax), np.reshape(w, (-1, self._cls.N))
@@ -247,7 +184,7 @@ class ShardedEngine:
             (found.threshold, found.threshold_slot),
         )
 
-    def select(self, key: int, w: Scores, steps: int) -> ShardedAnswer:
+    def select(self, key: int, w: Scores, steps: int) -> NoiseAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
         check_asked(self._cls, key, w, steps, 0)
         try:
@@ -255,9 +192,9 @@ class ShardedEngine:
         except native.NativeError as error:
             raise _named(error) from None
         returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
-        return ShardedAnswer(returned, found["v"], found["i_star"])
+        return NoiseAnswer(returned, found["v"], found["i_star"])
 
-    def hints(self, key: int, w: Scores, steps: int, place: tuple[int, int], answer: ShardedAnswer) -> bytes:
+    def hints(self, key: int, w: Scores, steps: int, place: tuple[int, int], answer: NoiseAnswer) -> bytes:
         """The hint vector of one shard, packed: of its own scores and of what all shards have in common.
 
         ``place``: its number, and how many shards there are.
@@ -271,23 +208,15 @@ class ShardedEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardedAnswer:
-    """T of an index of shards, and its threshold, which stays secret: what one shard's prover needs of all."""
+class NoiseAnswer:
+    """T of an index, and its threshold, which stays secret: what one shard's prover needs of all."""
 
     returned: tuple[Returned, ...]
     threshold: int
     threshold_slot: int
 
     def __repr__(self) -> str:
-        return "ShardedAnswer(...)"
-
-
-def _ranked_parameters(cls: RankedClass) -> tuple[dict[str, int], list[int], list[bytes], int]:
-    """What the native ranked engines are made of."""
-    table = noise.build_table(cls.law)
-    cumulative = [before for before, _ in noise.folded_rows(table)] + [table.total]
-    sizes = {**{n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c")}, "bits": table.bits}
-    return sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
+        return "NoiseAnswer(...)"
 
 
 def _returned(answer: Callable[[], native.Selection]) -> tuple[Returned, ...]:
@@ -315,10 +244,6 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
 
 def open_engine(cls: AttestationClass) -> Engine:
     """The fastest engine there is on this machine."""
-    if isinstance(cls, ShardedClass):
-        return ShardedEngine(cls) if available() else ReferenceShardedEngine(cls)
     if isinstance(cls, LotteryClass):
         return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
-    if available():
-        return NativeEngine(cls)
-    return ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)
+    return NativeNoiseEngine(cls) if available() else ReferenceNoiseEngine(cls)

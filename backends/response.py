@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragseal.backends.group import NativeGroup
-from ragseal.backends.mechanism import Engine, NativeEngine
+from ragseal.backends.mechanism import Engine, NativeNoiseEngine
+from ragseal.backends.native import native
 from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_shards, committer
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
@@ -72,11 +73,13 @@ def respond(
     Raises:
         UnprovableError: a named completeness failure.
     """
-    rows, columns, bases = index.rows, index.columns, index.bases
-    if isinstance(engine, NativeEngine) and isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
-        (one,), (rho,) = columns, rhos
-        scale = line.lo, line.gain
-        found = engine.respond(key, rows.rows, committer(one, bases.b), embedding, scale, line.hmax, rho)
+    rows, columns, bases, scale = index.rows, index.columns, index.bases, (line.lo, line.gain)
+    found: native.Response | None = None
+    if isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
+        committers = [committer(one, bases.b) for one in columns]
+        if isinstance(engine, NativeNoiseEngine):
+            found = engine.respond(key, rows.rows, committers, embedding, scale, line.hmax, rhos)
+    if found is not None:
         returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
         return Response(returned, tuple(found["scores"]), found["c_y"])
     e = np.frombuffer(embedding, dtype=np.int8).tolist()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What attested answers are worth: keywords that the noise leaves, against those without noise, for an epsilon.
 
-``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class ranked-mini-one-10
+``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class noise-mini-one-10
 
 Of each question the documents that take part (SPEC A.14.3) are answered alone and give their keywords of the public
 vocabulary; the K with the largest counts are what an answer would have without noise.  For every gain the share of
@@ -32,14 +32,14 @@ from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import Embedder, load_embedder, quantise
 from ragseal.generators import SentenceGenerator
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, Policy
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from ragseal.prover.attestation.attested import Voting
 from ragseal.prover.attestation.retrieval import COUNT
 
-CLASS = "ranked-mini-one-10"
+CLASS = "noise-mini-one-10"
 CACHE = ROOT / "var" / "embeddings"
 GAINS = (1, 2, 3, 4, 6, 8, 12, 16)
 FILTERS = (1, 2, 3, 5, 8)  #: B, for the table of epsilons
@@ -50,9 +50,7 @@ DELTA = "1/1000000"
 Counts = npt.NDArray[np.int64]
 
 
-def make_policy(
-    cls: RankedClass, words: Vocabulary, gain: int, similarity: float, words_max: int, often: int
-) -> Policy:
+def make_policy(cls: NoiseClass, words: Vocabulary, gain: int, similarity: float, words_max: int, often: int) -> Policy:
     """A policy of the claim, of which only what answers depend on matters here."""
     return Policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=build_table(cls.law).digest(), dimension=384,
@@ -113,7 +111,7 @@ def kept(counts: Counts, gain: int, k: int, table: NoiseTable, rng: np.random.Ge
     return float(np.mean(hits)) / len(best)
 
 
-def costs(cls: RankedClass, policy: Policy) -> dict[str, Any]:
+def costs(cls: NoiseClass, policy: Policy) -> dict[str, Any]:
     """Epsilon of one answer, and of those that one document takes part in."""
     one = one_answer(cls, build_table(cls.law), policy.gain, policy.words_max)
     filtered = {}
@@ -138,7 +136,7 @@ def _delta() -> Fraction:
 def main(questions: int, similarity: float, words_max: int, seed: int) -> None:
     """Measure, print a table and write bench/results/answers.json."""
     found = load_classes()[CLASS]
-    assert isinstance(found, RankedClass)
+    assert isinstance(found, NoiseClass)
     cls, table, embedder = found, build_table(found.law), load_embedder()
     words = vocabulary(public_words(cls.N), cls.N)
     queries = list({query.text: query for query in demo_queries()}.values())

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The paper's noise levels and predictions, and this project's gain that comes closest to them.
+"""The paper's noise levels and predictions.
 
-The paper sets sigma from (epsilon_acc, delta_acc, n) by equation (3.4).  Here the noise law is fixed and the gain
-sets the ratio: a score gap of ``gap`` units moves v by gain * gap against a standard deviation of 256 * 2^s.
+The paper sets sigma from (epsilon_acc, delta_acc, n) by equation (3.4).
 """
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
-
-from bench.attacks.channels import ScoreChannel
 
 DELTA_ACC = 1e-6
 KS = (1, 2, 5, 10, 20)
@@ -26,8 +23,3 @@ def paper_sigma(epsilon_acc: float, n: int, gap: float = 1.0) -> float:
 def predicted_auc(shift: float, deviation: float, queries: int) -> float:
     """Equation (3.10): AUC of the pooled mean for a shift and standard deviation in one unit."""
     return NormalDist().cdf(shift * math.sqrt(queries) / (math.sqrt(2) * deviation))
-
-
-def shift_for(channel: ScoreChannel, sigma: float) -> int:
-    """The whole shift of v whose ratio to the noise is nearest to 1 / sigma."""
-    return max(1, round(channel.deviation / sigma))

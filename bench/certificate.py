@@ -22,7 +22,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from bench.classes import BASE
+from bench.classes import LARGE
 from bench.experiment import machine, save
 from ragseal.backends.group import default_group
 from ragseal.circuits.build import build
@@ -75,7 +75,7 @@ def vectors(count: int, copies: int) -> npt.NDArray[np.int8]:
 
 def policy(tau: int) -> Policy:
     """A policy with this tau; only theta, tau and the dimension matter here."""
-    cls = load_classes()[BASE]
+    cls = load_classes()[LARGE]
     return Policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=noise.build_table(cls.law).digest(),
         dimension=DIMENSION,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-QUICK = "ranked-tiny-two"  #: 126 slots: shows that everything is measured
-SMALL = "ranked-small-two-10"
-BASE = "ranked-base-two-10"
-LARGE = "ranked-large-two-10"
+QUICK = "noise-tiny-two"  #: 126 slots: shows that everything is measured
+SMALL = "noise-small-two-50"
+LARGE = "noise-large-one-50"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figure 2b: the hit count on returned ids against coalition size, through the provider's retrieval.  Paper, section
-4.4.
+"""Figure 2b: the hit count on returned ids against coalition size.  Paper, section 4.4.
 
 ``python -m bench.figure2b`` writes bench/results/figure2b.json and .png.  Where the paper scores cosines as they are,
-this mechanism clips them to [0, 1], and the decoy is orthogonal to the probe (score gap 1, as in the paper).
+scores are clipped here to [0, 1], and the decoy is orthogonal to the probe (score gap 1, as in the paper).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PAPER = {(16, 1): 0.598, (16, 20): 0.814, (4, 20): 0.611}
 
 
 def experiment(out: Path, trials: int, retrievals: int, seed: int = 1, n: int = 200) -> dict[str, Any]:
-    """All cells, and the exact chances confirmed on so many real retrievals a world and noise level."""
+    """All cells, and the exact chances confirmed on so many simulated retrievals a world and noise level."""
     setting = {"seed": seed, "n": n, "trials": trials, "retrievals": retrievals, "slots": topk_harness.SLOTS}
     found = run("Figure 2b", setting, topk_harness.cells(n, trials), topk_harness.measure, out)
     if "confirmed" not in found:
@@ -45,7 +44,7 @@ def report(found: dict[str, Any]) -> str:
     ]  # fmt: skip
     return (
         table(head, rows)
-        + "\n\nChance of a hit, exact, against real retrievals by the provider's engine:\n\n"
+        + "\n\nChance of a hit, exact, against simulated retrievals:\n\n"
         + table(("eps_acc", "target", "chance", "hits", "retrievals", "deviation in s.e."), checks)
     )
 

@@ -6,9 +6,9 @@ section 4.5.
 makes unit vectors at random, with a target (probe score 1) and a decoy at the paper's score gap.  The variance of their
 i-th coordinate falls as a power of i, as that of text embeddings does along its principal components (both spectra are
 measured and printed, :func:`spectrum`); uniform vectors would have no near neighbours.  ``--corpus beir:FOLDER`` embeds
-a real corpus.  HNSW (M 64, efConstruction 200, efSearch 128, by faiss) picks candidates by clean scores, noise is added
-to those only.  That is not noise-then-select, and not what ragseal certifies: the third panel is the same attack where
-every slot of the index gets noise.
+a real corpus.  HNSW (M 64, efConstruction 200, efSearch 128, by faiss) picks candidates by clean scores, and noise is
+added to those only: a simulation of the paper's law (:mod:`bench.attacks.channels`).  That is not noise-then-select,
+and not what ragseal certifies: the third panel is the same attack where every slot of the index gets noise.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.attacks.adversaries import Coalition, hit_count, pooled_mean
-from bench.attacks.channels import HitChannel, Integers, ScoreChannel, mechanism_class
+from bench.attacks.channels import HitChannel, ScoreChannel
 from bench.attacks.roc import delong
-from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc, shift_for
+from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.embedder import load_embedder, quantise
@@ -33,13 +33,13 @@ from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.runtime.terminal import progress_bars
 
 Vectors = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 DIMENSION, K, N, GAP = 384, 5, 200, 0.133
 FALL = 0.8  #: the variance of a synthetic coordinate i is proportional to i^-FALL
 NEIGHBOURS, BUILD_EF, SEARCH_EF = 64, 200, 128
 ROWS = 8192  #: vectors handled at a time
 EPSILONS = (4, 8, 16)
-CHUNK = 18
 SURFACES = ("released ids, HNSW", "noisy score of the slot", "released ids, noise over every slot")
 PAPER = {(SURFACES[0], 16, 1): 0.500, (SURFACES[0], 16, 20): 0.539,
          (SURFACES[1], 16, 1): 0.508, (SURFACES[1], 16, 20): 0.582}  # fmt: skip
@@ -107,21 +107,12 @@ def candidates(vectors: Vectors) -> tuple[Integers, float]:
 
 def chances(scores: Integers, epsilon: float) -> tuple[float, float]:
     """Hit chance with the target and with the decoy, where the slot competes with ``scores``."""
-    cls = mechanism_class_for(len(scores) + 1)
-    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.step_bits), paper_sigma(epsilon, N)) / FULL_SCALE))
-    padded = np.zeros(cls.N - 1 - len(scores), dtype=np.int64)  # empty slots score 0 and take part
-    out = []
-    for planted in (FULL_SCALE, round((1 - GAP) * FULL_SCALE)):
-        w = gain * np.concatenate([[planted], scores, padded])
-        out.append(HitChannel(cls, w, gain * FULL_SCALE, 0).probability(nodes=4))
-    return out[0], out[1]
-
-
-def mechanism_class_for(slots: int) -> Any:
-    """The smallest class of 16-slot elements that holds so many slots."""
-    q = 8
-    m = 8 if slots < 1 << 14 else 16
-    return mechanism_class(-(-slots // q) * q, K, m=m, c=CHUNK, s=CHUNK)
+    sigma, others = paper_sigma(epsilon, N) * FULL_SCALE, np.clip(scores, 0, FULL_SCALE)
+    inside, outside = (
+        HitChannel(np.concatenate([[planted], others]), K, sigma, 0).probability()
+        for planted in (FULL_SCALE, round((1 - GAP) * FULL_SCALE))
+    )
+    return inside, outside
 
 
 def experiment(
@@ -151,12 +142,9 @@ def experiment(
     def measure(cell: Cell, draws: np.random.Generator) -> dict[str, Any]:
         coalition = Coalition(cell["k"], N, trials)
         if cell["surface"] == SURFACES[1]:
-            channel = ScoreChannel("gaussian", CHUNK)
-            gain = max(1, round(shift_for(channel, paper_sigma(cell["epsilon"], N)) / FULL_SCALE))
-            shift = gain * round(GAP * FULL_SCALE)
-            one = delong(*pooled_mean(channel, coalition, shift, 0, draws))
-            return {"auc": one.auc, "se": one.se,
-                    "predicted": predicted_auc(shift, channel.deviation, coalition.queries)}  # fmt: skip
+            sigma = paper_sigma(cell["epsilon"], N)
+            one = delong(*pooled_mean(ScoreChannel(sigma), coalition, GAP, 0, draws))
+            return {"auc": one.auc, "se": one.se, "predicted": predicted_auc(GAP, sigma, coalition.queries)}
         inside, outside = hit(cell["surface"], cell["epsilon"])
         one = delong(*hit_count(inside, outside, coalition, draws))
         scores, about = rivals(cell["surface"])

@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from bench import answering, proofpath, sealing
-from bench.classes import BASE, QUICK
+from bench.classes import LARGE, QUICK
 from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
@@ -58,7 +58,7 @@ KEYS = (
 class Effort:
     """How much is measured."""
 
-    cls: str = BASE
+    cls: str = LARGE
     distinct: int = 8  #: proofs made
     repeat: int = 3
     records: int = 1000  #: of the verified batch

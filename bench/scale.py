@@ -24,18 +24,18 @@ from bench.answering import alternately, medians_ms, processor_ms
 from bench.experiment import RESULTS, ROOT, machine, save
 from bench.records import DIMENSION
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import ShardedAnswer, ShardedEngine
+from ragseal.backends.mechanism import NativeNoiseEngine, NoiseAnswer
 from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import NativeScores
 from ragseal.circuits.build import default_cache
-from ragseal.circuits.circuit import load_sharded_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
-from ragseal.kernel.sharded_class import ShardedClass
 
 #: Slots asked for, and the class whose shards hold them.
-SIZES = {10_000: "sharded-small-two-10", 100_000: "sharded-large-two-10", 1_000_000: "sharded-large-two-10"}
+SIZES = {10_000: "noise-small-two-50", 100_000: "noise-large-one-50", 1_000_000: "noise-large-one-50"}
 TARGETS = {10_000: 1.5, 100_000: 1.3, 1_000_000: 1.3}  #: of the medians' ratio
 MEMORY_MIB = 2048
 STEPS, LO = 96, 4839
@@ -57,7 +57,7 @@ def vectors(count: int) -> Rows:
 class Index:
     """Slots of several shards, and how a provider answers on them."""
 
-    def __init__(self, cls: ShardedClass, slots: int) -> None:
+    def __init__(self, cls: NoiseClass, slots: int) -> None:
         self.cls, self.shards = cls, -(-slots // cls.N)
         rows = vectors(self.shards * cls.N)
         rows[slots:] = 0
@@ -65,7 +65,7 @@ class Index:
         points = default_group().hash_to_curve(b"bench columns", DIMENSION + 1)
         # One shard's columns stand for all: a commitment's time does not depend on the points.
         self.committer = native.Committer(points[:-64], points[-64:])
-        self.engine = ShardedEngine(cls)
+        self.engine = NativeNoiseEngine(cls)
         self.signer = Ed25519PrivateKey.generate()
         self.gain = (STEPS << cls.c) // (11290 - LO)
         self.seed = secrets.randbits(128), secrets.randbits(128)
@@ -75,7 +75,7 @@ class Index:
         y = np.frombuffer(self.matrix.scores(e.tobytes()), dtype="<i4")
         return self.gain * (y.astype(np.int64) - LO)
 
-    def select(self, w: npt.NDArray[np.int64]) -> ShardedAnswer:
+    def select(self, w: npt.NDArray[np.int64]) -> NoiseAnswer:
         """Noise over every slot, and the top K."""
         return self.engine.select(noise_key(self.seed, 5, secrets.randbits(248)), w, STEPS)
 
@@ -84,15 +84,21 @@ class Index:
         given = e.tobytes()
         return [self.committer.commit(given, field.to_bytes(secrets.randbelow(R))) for _ in range(self.shards)]
 
-    def answer(self, e: Rows) -> ShardedAnswer:
+    def answer(self, e: Rows) -> NoiseAnswer:
         """All of an answer but its texts."""
         found = self.select(self.scores(e))
         self.signer.sign(b"".join(self.commit(e)))
         return found
 
 
+def _class_of(name: str) -> NoiseClass:
+    cls = load_classes()[name]
+    assert isinstance(cls, NoiseClass)
+    return cls
+
+
 def _memory(name: str, slots: int) -> float:
-    index, e = Index(load_sharded_classes()[name], slots), vectors(1)[0]
+    index, e = Index(_class_of(name), slots), vectors(1)[0]
     for _ in range(3):
         index.answer(e)
     return shardproofs.peak_mib()
@@ -107,7 +113,7 @@ def against_faiss(name: str, slots: int, rounds: int) -> dict[str, Any]:
     """Both paths on the same vectors, and the parts of ours."""
     import faiss  # an optional package
 
-    cls = load_sharded_classes()[name]
+    cls = _class_of(name)
     index, e = Index(cls, slots), vectors(1)[0]
     flat, rows = faiss.IndexFlatIP(DIMENSION), vectors(index.shards * cls.N)
     for at in range(0, slots, BLOCK):
@@ -161,7 +167,7 @@ def main(rounds: int, sizes: tuple[int, ...]) -> None:
             f"{one['median_ms']} ms, peak {one['peak_memory_mib']} MiB (target {MEMORY_MIB})"
         )
     if not sizes:
-        proven = shardproofs.proofs("sharded-large-two-10", default_cache(), ROOT / "var" / "bench" / "shards")
+        proven = shardproofs.proofs("noise-large-one-50", default_cache(), ROOT / "var" / "bench" / "shards")
         click.echo(json.dumps({name: value for name, value in proven.items() if name != "samples_s"}))
         save(RESULTS / "scale.json", {"machine": machine(), "sizes": found, "proofs": proven})
 

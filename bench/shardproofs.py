@@ -20,18 +20,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import ShardedEngine
+from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.backends.poseidon import noise_key
 from ragseal.circuits.build import build
-from ragseal.circuits.circuit import class_digest, load_sharded_classes
-from ragseal.groth16.assignments import ShardedAssignment
+from ragseal.circuits.circuit import class_digest, load_classes
+from ragseal.groth16.assignments import NoiseAssignment
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import NativeBackend
+from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field, statement
 from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
-from ragseal.kernel.sharded_statement import shard_statements
+from ragseal.kernel.record_proofs import shard_statements
 
 T = TypeVar("T")
 
@@ -47,15 +49,16 @@ def peak_mib() -> float:
 
 def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     """In a process of its own: its peak memory is a worker's."""
-    cls, group, rng = load_sharded_classes()[name], default_group(), np.random.default_rng(3)
+    cls, group, rng = load_classes()[name], default_group(), np.random.default_rng(3)
+    assert isinstance(cls, NoiseClass)
     built = build(cls, builds)
     w = rng.integers(-1000 << cls.c, 90 << cls.c, (shards, cls.N))
     seed, beacon, ctx, salt = (1, 2), 3, secrets.randbits(248), secrets.randbits(248)
-    engine, key = ShardedEngine(cls), noise_key(seed, beacon, ctx)
+    engine, key = NativeNoiseEngine(cls), noise_key(seed, beacon, ctx)
     found = engine.select(key, w, STEPS)
     backend = NativeBackend(cls, built.r1cs, zkey)
     view, rho_v = backend.key, secrets.randbelow(R)
-    c_v = view.thresholds.commit(group, found.threshold, found.threshold_slot, rho_v)
+    c_v = committed_threshold(group, view, (found.threshold, found.threshold_slot), rho_v)
     t_commit = statement.places_commitment(cls, salt, found.returned)
     common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
     proven, parts = [], []
@@ -71,7 +74,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
         alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        given = ShardedAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
+        given = NoiseAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
         proof = backend.prove(replace(given, blind=blind))
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])
@@ -99,7 +102,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
 
 def proofs(name: str, builds: Path, keys: Path, shards: int = 3) -> dict[str, Any]:
     """Figures of one class; ``builds`` holds compiled circuits, ``keys`` takes the key."""
-    cls = load_sharded_classes()[name]
+    cls = load_classes()[name]
     made = make_keys(build(cls, builds).r1cs, cls, class_digest(cls), keys)
     return apart(prove, name, builds, made.zkey, shards)
 

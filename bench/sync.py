@@ -28,7 +28,7 @@ import numpy.typing as npt
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.classes import BASE
+from bench.classes import LARGE
 from bench.experiment import machine, save
 from bench.scene import ROOT
 from ragseal.embedder import Embedder, load_embedder, quantise
@@ -157,7 +157,7 @@ def copied(uri: str, form: str) -> None:
 
 def new_state(folder: Path) -> State:
     keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
-    create(folder, Settings("ragseal.example/bench", BASE, "minilm"), *keys)
+    create(folder, Settings("ragseal.example/bench", LARGE, "minilm"), *keys)
     return State(folder)
 
 

@@ -28,19 +28,19 @@ import numpy as np
 from bench import shardproofs
 from bench.experiment import RESULTS, ROOT, Cell, pyplot, run, table
 from ragseal.circuits.build import _constants, build, compile_main, find_compiler, header
-from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, load_sharded_classes, sources
+from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, noise_sources
 from ragseal.circuits.search import count_rows
 from ragseal.groth16.keys import make_keys
 from ragseal.kernel.errors import ConfigurationError
 
 DIMENSION = 384
 OURS = {  # documents: (the smallest class for so many, its shards)
-    1_000: ("ranked-mini-two-10", 1),
-    10_000: ("ranked-base-two-10", 1),
-    100_000: ("sharded-large-two-10", 3),
-    1_000_000: ("sharded-large-two-10", 30),
+    1_000: ("noise-mini-one-10", 1),
+    10_000: ("noise-small-two-50", 2),
+    100_000: ("noise-large-one-50", 3),
+    1_000_000: ("noise-large-one-50", 30),
 }
-GAUSSIAN = "ranked-large-gaussian-50"  #: the largest class with the paper's noise
+GAUSSIAN = "noise-large-gaussian-50"  #: the largest class with the paper's noise
 NAIVE_SIZES = (32, 64, 128, 256)
 PACKED = 31  #: int8 entries in a field element
 PAPER = {  # documents: (constraints, seconds to prove) optimised, naive
@@ -107,7 +107,7 @@ def sharded(name: str, shards: int) -> dict[str, Any]:
     """Rows, key and the proofs of one record over so many shards."""
     import ragseal_native as native
 
-    cls = load_sharded_classes()[name]
+    cls = load_classes()[name]
     built = build(cls, ROOT / "var" / "build")
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
@@ -133,7 +133,7 @@ def naive(slots: int) -> dict[str, Any]:
     rng = np.random.default_rng(slots)
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
-        compile_main(text, at, find_compiler(), [*sources(), _constants()], "naive")
+        compile_main(text, at, find_compiler(), [*noise_sources(), _constants()], "naive")
         constraints, public = header(at / "naive.r1cs")
         began = time.perf_counter()
         native.setup(str(at / "naive.r1cs"), str(at / "key.zkey"))
@@ -279,7 +279,7 @@ def fully(out: Path) -> dict[str, Any]:
 
 def quickly(out: Path) -> dict[str, Any]:
     """The same path with the smallest circuits; its sizes are not the paper's."""
-    return experiment(out, {126: ("ranked-tiny-two", 1), 252: ("sharded-tiny-two", 2)}, "ranked-tiny-gaussian", (2, 4))
+    return experiment(out, {126: ("noise-tiny-two", 1), 252: ("noise-tiny-two", 2)}, "noise-tiny-gaussian", (2, 4))
 
 
 if __name__ == "__main__":

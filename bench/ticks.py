@@ -23,7 +23,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from bench.classes import BASE, LARGE
+from bench.classes import LARGE
 from bench.experiment import machine, save
 from bench.scene import ROOT
 from bench.sync import memory, new_state
@@ -42,7 +42,7 @@ from ragseal.prover.provider.backends import Environment
 
 RESULT = ROOT / "bench" / "results" / "ticks.json"
 DIMENSION = 384
-CLASSES = ("ranked-mini-one-50", "ranked-small-one-50", BASE, LARGE)
+CLASSES = ("noise-mini-one-10", "noise-small-one-50", LARGE)
 TEXT = "word " * 100
 SHARES = (0.0, 0.01, 0.1, 1.0)
 ROUNDS = 3

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The top-K harness of the paper's sections 4.4 and A.3 on this project's own retrieval.
+"""The top-K harness of the paper's sections 4.4 and A.3, on a simulation of the paper's law.
 
 50 background documents on the unit sphere and one slot that holds the target or its replacement; the coalition sends
 the target as its probe and counts how often that slot is among the released ids.  A query's chance of a hit is
-computed exactly and confirmed on real retrievals by the provider's engine; counts over a coalition's queries, which
-are independent, are then binomial.
+computed exactly and confirmed on simulated retrievals (:mod:`bench.attacks.channels`); counts over a coalition's
+queries, which are independent, are then binomial.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from bench.attacks.adversaries import Coalition, hit_count
-from bench.attacks.channels import HitChannel, ScoreChannel, mechanism_class, noise_keys
+from bench.attacks.channels import HitChannel
 from bench.attacks.roc import counts_auc, delong
-from bench.calibration import FULL_SCALE, KS, paper_sigma, shift_for
+from bench.calibration import FULL_SCALE, KS, paper_sigma
 from bench.experiment import Cell
 from ragseal.embedder import quantise
 
-SLOTS, K, DIMENSION, CHUNK = 51, 5, 32, 18
+SLOTS, K, DIMENSION = 51, 5, 32
 EPSILONS = (4, 8, 16)
 
 
@@ -40,11 +40,9 @@ def scores(scene: int, target_in: bool) -> tuple[int, ...]:
 
 def channels(scene: int, epsilon: float, n: int) -> tuple[HitChannel, HitChannel]:
     """(target in the index, replaced) at the paper's noise level, scores clipped to [0, 127^2]."""
-    cls = mechanism_class(SLOTS, K, c=CHUNK, s=CHUNK)
-    gain = max(1, round(shift_for(ScoreChannel(cls.law, cls.step_bits), paper_sigma(epsilon, n)) / FULL_SCALE))
-    hmax = gain * FULL_SCALE
-    both = [HitChannel(cls, gain * np.array(scores(scene, inside)), hmax, 0) for inside in (True, False)]
-    return both[0], both[1]
+    sigma = paper_sigma(epsilon, n) * FULL_SCALE
+    inside, outside = (HitChannel(np.clip(scores(scene, there), 0, FULL_SCALE), K, sigma, 0) for there in (True, False))
+    return inside, outside
 
 
 def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
@@ -64,11 +62,11 @@ def _binomial(n: int, p: float) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def confirm(scene: int, epsilon: float, n: int, retrievals: int, seed: int) -> list[dict[str, Any]]:
-    """Real retrievals in both worlds against the exact chance of a hit, in standard errors."""
+    """Simulated retrievals in both worlds against the exact chance of a hit, in standard errors."""
     out = []
     for world, channel in zip(("in", "out"), channels(scene, epsilon, n), strict=True):
         chance = channel.probability()
-        hits = sum(channel.retrievals(noise_keys(seed + (world == "out")), retrievals))
+        hits = sum(channel.retrievals(np.random.default_rng([seed, world == "out"]), retrievals))
         spread = math.sqrt(chance * (1 - chance) * retrievals)
         out.append({"world": world, "chance": chance, "hits": hits, "retrievals": retrievals,
                     "deviation": (hits - chance * retrievals) / spread})  # fmt: skip

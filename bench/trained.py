@@ -19,7 +19,7 @@ import numpy as np
 from bench.attacks.adversaries import Coalition, pooled_mean
 from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import delong, deviation
-from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc, shift_for
+from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.demo.corpus import demo_documents
@@ -28,7 +28,6 @@ from ragseal.embedder import load_embedder, quantise
 EPSILON, N, TEXTS, PAIRS = 4, 200, 50, 10
 WANTED = 0.40  #: score gap that the single pair should come closest to
 RANGE = (0.41, 0.49)  #: of the ten pairs
-CHANNEL = ScoreChannel("gaussian", 18)
 PAPER = {"single": {1: 0.516, 20: 0.575}, "ten": {1: 0.515, 20: 0.573}}
 
 
@@ -55,11 +54,10 @@ def pairs(gap: list[list[int]], seed: int) -> tuple[int, list[int]]:
 
 def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     """One (score gap, k)."""
-    gain = round(shift_for(CHANNEL, paper_sigma(EPSILON, N)) / FULL_SCALE)
-    shift = gain * cell["gap"]
+    channel, gap = ScoreChannel(paper_sigma(EPSILON, N)), cell["gap"] / FULL_SCALE
     coalition = Coalition(cell["k"], N, cell["trials"])
-    found = delong(*pooled_mean(CHANNEL, coalition, shift, 0, rng))
-    expected = predicted_auc(shift, CHANNEL.deviation, coalition.queries)
+    found = delong(*pooled_mean(channel, coalition, gap, 0, rng))
+    expected = predicted_auc(gap, channel.sigma, coalition.queries)
     return {"auc": found.auc, "se": found.se, "predicted": expected, "deviation": deviation(found, expected)}
 
 

@@ -16,7 +16,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.lottery_class import LOTTERY
-from ragseal.kernel.params import LAWS, RANKED_LAWS
+from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
 from ragseal.runtime.terminal import CONTEXT, Teaching
 
 
@@ -83,15 +83,15 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
 
 
 @main.command("search")
-@click.option("--law", type=click.Choice([*LAWS, *RANKED_LAWS, LOTTERY]), default="gaussian", show_default=True)
+@click.option("--law", type=click.Choice([*RANKED_LAWS, LOTTERY]), default=RANKED_ONE_SIDED, show_default=True)
 @click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
 @click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
 @click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")
 @click.option("-c", "c", type=int, default=12, show_default=True, help="Bits of a range-checked chunk.")
-@click.option("-s", "s", type=int, default=10, show_default=True, help="Dither bits; only of a dithered law.")
+@click.option("-S", "shards", type=int, default=60, show_default=True, help="Shards of an index at most.")
 @click.option("--prizes", type=int, default=1, show_default=True, help="Of the lottery: the most prizes in 2^m values.")
 @click.option("-N", "capacity", type=int, help="Capacity, rounded up to a multiple of q.")
-@click.option("--domain", type=int, help="Instead of a capacity: exponent of the domain to fill, in whole blocks.")
+@click.option("--domain", type=int, help="Instead of a capacity: exponent of the domain to fill.")
 @click.option("--name", default="new", show_default=True)
 def search_(
     law: str,
@@ -99,7 +99,7 @@ def search_(
     m: int,
     q: int | None,
     c: int,
-    s: int,
+    shards: int,
     prizes: int,
     capacity: int | None,
     domain: int | None,
@@ -116,17 +116,11 @@ def search_(
         else:
             assert domain is not None
             cls = shapes.fill_lottery(name, k, m, c, prizes, 1 << domain)
-    elif law in RANKED_LAWS:
-        if capacity is not None:
-            cls = shapes.complete_ranked(name, law, -(-capacity // per) * per, k, m, per, c)
-        else:
-            assert domain is not None
-            cls = shapes.fill_ranked(name, law, k, m, c, 1 << domain)
     elif capacity is not None:
-        cls = shapes.complete(name, law, -(-capacity // per) * per, k, m, per, c, s)
+        cls = shapes.complete_noise(name, law, -(-capacity // per) * per, k, m, per, c, shards)
     else:
         assert domain is not None
-        cls = shapes.fill(name, law, k, m, per, c, s, 1 << domain)
+        cls = shapes.fill_noise(name, law, k, m, c, shards, 1 << domain)
     values = cls.to_mapping()
     click.echo(f"[{values.pop('name')}]")
     for key, value in values.items():

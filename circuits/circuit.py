@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-The attestation's, the ranked one, the lottery's, and the sharded one for a part of a larger index prove that a list is
-what the mechanism gives; a policy names one of them by its class.  An auditor chooses a size of the estimate's by the
-key that it asks for proofs under.  The size of the thinning's is the capacity of the policy's class.
-Builds, keys and proofs follow from a :class:`Circuit`.
+The one with noise and the lottery's prove that a list is what the mechanism gives; a policy names one of them by its
+class.  An auditor chooses a size of the estimate's by the key that it asks for proofs under.  The size of the
+thinning's is the capacity of the policy's class.  Builds, keys and proofs follow from a :class:`Circuit`.
 """
 
 from __future__ import annotations
@@ -15,52 +14,42 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
-from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
-from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
-from ragseal.kernel.statement import CLEAR_NAMES, Layout
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
+from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
+from ragseal.kernel.scaled_layout import ScaledLayout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.runtime import texts
 from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
-CLASSES_FILE = HERE / "classes.toml"
-RANKED_CLASSES_FILE = HERE / "ranked_classes.toml"
-SHARDED_CLASSES_FILE = HERE / "sharded_classes.toml"
+NOISE_CLASSES_FILE = HERE / "noise_classes.toml"
 LOTTERY_CLASSES_FILE = HERE / "lottery_classes.toml"
-ATTESTATION, RANKED, ESTIMATE, THINNING = "attestation", "ranked", "estimate", "thinning"
-SHARDED, LOTTERY = "sharded", "lottery"
-CLASS_TAG = b"ragseal.circuit-class.v1"
-RANKED_TAG = b"ragseal.ranked-class.v1"
-SHARDED_TAG = b"ragseal.sharded-class.v1"
+NOISE, LOTTERY = "noise", "lottery"
+ESTIMATE, THINNING = "estimate", "thinning"
+NOISE_TAG = b"ragseal.noise-class.v1"
 LOTTERY_TAG = b"ragseal.lottery-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
 _THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
-_RANKED_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
+_PLACES_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
 
 Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
-def layout_of(cls: AttestationClass) -> Layout | ScaledLayout:
+def layout_of(cls: AttestationClass) -> ScaledLayout:
     """The public inputs of an attestation's circuit, in order."""
-    if isinstance(cls, ShardedClass):
-        return ShardedLayout(cls)
     if isinstance(cls, LotteryClass):
         return LotteryLayout(cls)
-    return RankedLayout(cls) if isinstance(cls, RankedClass) else Layout(cls)
+    return NoiseLayout(cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: ATTESTATION, RANKED, SHARDED, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
+    noun: str  #: NOISE, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -93,7 +82,7 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    if isinstance(cls, CircuitClass | RankedClass | LotteryClass):
+    if isinstance(cls, NoiseClass | LotteryClass):
         return cls.to_mapping()
     return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
@@ -105,12 +94,8 @@ def circuit_of(cls: Shape) -> Circuit:
     Raises:
         ConfigurationError: circuit sources are missing.
     """
-    if isinstance(cls, CircuitClass):
-        return _attestation(cls)
-    if isinstance(cls, ShardedClass):
-        return _sharded(cls)
-    if isinstance(cls, RankedClass):
-        return _ranked(cls)
+    if isinstance(cls, NoiseClass):
+        return _noise(cls)
     if isinstance(cls, LotteryClass):
         return _lottery(cls)
     return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
@@ -121,84 +106,48 @@ def class_digest(cls: Shape) -> bytes:
     return circuit_of(cls).digest
 
 
-def sources() -> list[Path]:
-    """The attestation's own .circom files, in a fixed order."""
-    return [HERE / "attestation.circom", *sorted((HERE / "lib").glob("*.circom"))]
-
-
-def _attestation(cls: CircuitClass) -> Circuit:
-    files, main = sources(), _attestation_main(cls)
-    parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
-    parts.append(library_integrity().encode())
-    for path in files:
-        parts += [path.name.encode(), read_source(path)]
-    layout = Layout(cls)
-    relations = _wires(layout.scores_at, cls.N), _wires(layout.hints_at, layout.size)
-    digest = hash_parts(parts).digest()
-    return Circuit(cls, ATTESTATION, tuple(files), True, main, layout.public, layout.clear, relations, digest)
-
-
 def _wires(at: int, count: int) -> range:
     """Wires of ``count`` public inputs from ``at`` on; wire 0 is the constant."""
     return range(1 + at, 1 + at + count)
 
 
-def _attestation_main(cls: CircuitClass) -> str:
-    """Constant tables, public signals, parameters."""
-    table = noise.build_table(cls.law)
-    bounds = ", ".join(map(str, noise.coarse_bounds(table, cls.m, cls.s)))
-    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    layout = Layout(cls)
-    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups)]
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.s, layout.grid, table.cut)
-    return (
-        f"// Generated for circuit class {cls.name}.\npragma circom 2.1.6;\n\n"
-        'include "attestation.circom";\n\n'
-        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
-        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"function ONE_SIDED() {{\n    return {int(table.one_sided)};\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Attestation({', '.join(map(str, sizes))});\n"
-    )
+def noise_sources() -> list[Path]:
+    """The .circom files of the circuit with noise, in a fixed order."""
+    shared = [HERE / "lib" / name for name in _PLACES_LIBRARY]
+    return [HERE / "noise.circom", *sorted((HERE / "lib" / "noise").glob("*.circom")), *shared]
 
 
-def ranked_sources() -> list[Path]:
-    """The ranked circuit's own .circom files, in a fixed order."""
-    shared = [HERE / "lib" / name for name in _RANKED_LIBRARY]
-    return [HERE / "ranked.circom", *sorted((HERE / "lib" / "ranked").glob("*.circom")), *shared]
-
-
-def _ranked(cls: RankedClass) -> Circuit:
-    layout = RankedLayout(cls)
-    public = [*CLEAR_NAMES, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
-    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
-    return _of_places(cls, RANKED, RANKED_TAG, ranked_sources(), layout, _ranked_main(cls, RANKED, (), public), groups)
-
-
-def sharded_sources() -> list[Path]:
-    """The sharded circuit's own .circom files, in a fixed order."""
-    lib = HERE / "lib"
-    places = [path for path in sorted((lib / "ranked").glob("*.circom")) if path.name != "wide_elements.circom"]
-    shared = [lib / name for name in _RANKED_LIBRARY]
-    return [HERE / "sharded.circom", *sorted((lib / "sharded").glob("*.circom")), *places, *shared]
-
-
-def _sharded(cls: ShardedClass) -> Circuit:
-    layout = ShardedLayout(cls)
-    public = [*SHARDED_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound", *THRESHOLD]
+def _noise(cls: NoiseClass) -> Circuit:
+    layout = NoiseLayout(cls)
+    public = [*NOISE_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound", *THRESHOLD]
     groups = (
         (layout.scores_at, cls.N),
         (layout.hints_at, layout.size),
         (layout.scaled_at, cls.N),
         (layout.threshold_at, len(THRESHOLD)),
     )
-    main = _ranked_main(cls, SHARDED, (cls.L,), public)
-    return _of_places(cls, SHARDED, SHARDED_TAG, sharded_sources(), layout, main, groups)
+    return _of_places(cls, NOISE, NOISE_TAG, noise_sources(), layout, _noise_main(cls, public), groups)
+
+
+def _noise_main(cls: NoiseClass, public: list[str]) -> str:
+    """Constant tables, public signals, parameters."""
+    table = cls.table
+    bounds = ", ".join(map(str, cls.bounds))
+    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.L, cls.sides, table.bits, cls.grid, table.cut)
+    return (
+        f"// Generated for noise class {cls.name}.\npragma circom 2.1.6;\n\n"
+        'include "noise.circom";\n\n'
+        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
+        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
+        f"component main {{public [{', '.join(public)}]}} = Noise({', '.join(map(str, sizes))});\n"
+    )
 
 
 def lottery_sources() -> list[Path]:
     """The lottery's own .circom files, in a fixed order."""
     lib = HERE / "lib"
-    shared = [lib / "ranked" / "wide_elements.circom", *(lib / name for name in _RANKED_LIBRARY)]
+    shared = [lib / name for name in _PLACES_LIBRARY]
     return [HERE / "lottery.circom", *sorted((lib / "lottery").glob("*.circom")), *shared]
 
 
@@ -218,7 +167,7 @@ def _lottery(cls: LotteryClass) -> Circuit:
 
 
 def _of_places(
-    cls: RankedClass | LotteryClass,
+    cls: NoiseClass | LotteryClass,
     noun: str,
     tag: bytes,
     files: list[Path],
@@ -234,21 +183,6 @@ def _of_places(
     relations = tuple(_wires(at, count) for at, count in groups)
     digest = hash_parts(parts).digest()
     return Circuit(cls, noun, tuple(files), True, main, layout.public, layout.clear, relations, digest)
-
-
-def _ranked_main(cls: RankedClass, noun: str, own: tuple[int, ...], public: list[str]) -> str:
-    """Constant tables, public signals, parameters."""
-    table = cls.table
-    bounds = ", ".join(map(str, cls.bounds))
-    cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, *own, cls.sides, table.bits, cls.grid, table.cut)
-    return (
-        f"// Generated for {noun} class {cls.name}.\npragma circom 2.1.6;\n\n"
-        f'include "{noun}.circom";\n\n'
-        f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
-        f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = {noun.title()}({', '.join(map(str, sizes))});\n"
-    )
 
 
 def _estimate(cls: EstimateClass) -> Circuit:
@@ -285,20 +219,10 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    files = CLASSES_FILE, RANKED_CLASSES_FILE, LOTTERY_CLASSES_FILE, SHARDED_CLASSES_FILE
+    files = NOISE_CLASSES_FILE, LOTTERY_CLASSES_FILE
     for source in [path] if path else files:
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
-
-
-def one_index_classes() -> dict[str, AttestationClass]:
-    """Those of the classes that are one index, by name: what a plan chooses among.  Raises as :func:`load_classes`."""
-    return {name: cls for name, cls in load_classes().items() if not isinstance(cls, ShardedClass)}
-
-
-def load_sharded_classes() -> dict[str, ShardedClass]:
-    """Those of the classes that are for shards, by name.  Raises as :func:`load_classes`."""
-    return {name: cls for name, cls in load_classes().items() if isinstance(cls, ShardedClass)}
 
 
 def _tables(source: Path) -> dict[str, dict[str, object]]:

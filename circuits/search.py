@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.circuits.bound import find_bound
-from ragseal.circuits.circuit import Shape, layout_of
+from ragseal.circuits.circuit import Shape
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
@@ -18,21 +18,19 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.lottery_class import DISTANCE_CHUNKS, LOTTERY, LotteryClass, smallest_places
 from ragseal.kernel.lottery_statement import LotteryLayout
+from ragseal.kernel.noise_class import PLACES_PER_ELEMENT, NoiseClass
+from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import (
     COARSE_CANONICAL_BITS,
     COIN_BITS,
     ELEMENTS_PER_BLOCK,
     MODULUS_BITS,
-    CircuitClass,
 )
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
-from ragseal.kernel.ranked_class import PLACES_PER_ELEMENT, RankedClass
-from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import ThinningClass
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
-COARSE_BITS_MAX = 208  #: q * m at most (params.CircuitClass)
+COARSE_BITS_MAX = 208  #: q * m at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +75,8 @@ def _poseidon(inputs: int) -> int:
 
 def count_rows(cls: Shape) -> Rows:
     """Constraints and public inputs of a class's circuit."""
-    if isinstance(cls, CircuitClass):
-        return _attestation_rows(cls)
-    if isinstance(cls, RankedClass):
-        return _ranked_rows(cls)
+    if isinstance(cls, NoiseClass):
+        return _noise_rows(cls)
     if isinstance(cls, LotteryClass):
         return _lottery_rows(cls)
     return _estimate_rows(cls) if isinstance(cls, EstimateClass) else _thinning_rows(cls)
@@ -103,47 +99,6 @@ def _estimate_rows(cls: EstimateClass) -> Rows:
     return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.public - cls.clear, cls.clear, 0)
 
 
-def _attestation_rows(cls: CircuitClass) -> Rows:
-    """Of an attestation.
-
-    Scaling rows are those of slots, coarse elements and blocks: the six constraints of a slot, range checks of an
-    element, permutations, and the partial sums over slots.  Everything else,
-    the places included, is fixed for given K, R, m, c, s.
-    """
-    layout = Layout(cls)
-    n, r, c = cls.N, cls.R, cls.c
-    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
-    slots = 6 * n + 2 * _total(n) + _total(2 * n)
-    blocks = cls.blocks * (_permute(17) + 1)
-
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
-    keys = 3 + 3  # the key's first S-boxes, for blocks and places
-    last = cls.fine_last_bits < c
-    fine = 3 + _permute(3) + cls.fine_chunks + last + 1 + (cls.s < c) + cls.place_filler + 2 * cls.place_top
-    noise_rows = 6 + 2 * cls.uniform_chunks  # sign, fold, sign times z, two products with beta, row
-    clip = 4 + 4
-    compare = cls.compare_chunks + cls.count_chunks + 2 * 3  # bit, fold, the compared value
-    place = fine + noise_rows + clip + compare
-    place += 2 + 5 + 1 + 1  # coarse row; e, inverse, opening, chunks of X; winner; the sum of range checks
-    ids = cls.id_chunks
-    order = _increasing(r + 1, cls.id_chunks) + _increasing(cls.K - 1, cls.returned_chunks)
-    grid = layout.grid
-    threshold = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
-    exact = ids + (cls.L % c != 0)
-    exact += exact > 1  # their sum; a single fraction is its own
-    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, layout.by_name["mz"].count))
-    closing = 1 + cls.K + 1 + 1 + 5  # beta^2; T's fractions; winners' and counted places; identities
-    fixed = secrets + keys + r * place + order + threshold + exact + tables + closing
-    scaling = elements + slots + blocks
-    return Rows(
-        constraints=fixed + scaling,
-        public=layout.public,
-        hidden=layout.public - layout.clear,
-        clear=layout.clear,
-        scaling=scaling,
-    )
-
-
 def _exact_range(bits: int, c: int) -> int:
     """Look-ups of a value in [0, 2^bits) and their sum; a single fraction is its own."""
     rows = -(-bits // c) + (bits % c != 0)
@@ -155,13 +110,12 @@ def _packing(cls: AttestationClass) -> int:
     return cls.packed_elements - (cls.K % cls.ids_per_element == 1)
 
 
-def _ranked_rows(cls: RankedClass) -> Rows:
-    """Of the ranked circuit and the sharded one.
+def _noise_rows(cls: NoiseClass) -> Rows:
+    """Of the circuit with noise.
 
     Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
     """
-    sharded = isinstance(cls, ShardedClass)
-    layout = layout_of(cls)
+    layout = NoiseLayout(cls)
     n, r, c = cls.N, cls.R, cls.c
     slots = 5 * n + 2 * _total(n) + _total(2 * n)
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
@@ -176,21 +130,21 @@ def _ranked_rows(cls: RankedClass) -> Rows:
     place += cls.fine_chunks + (cls.fine_last_bits < c) + 2 * cls.uniform_chunks + cls.compare_chunks + 4  # look-ups
     place += 1  # their sum
     order = _increasing(r + 1, cls.returned_chunks) + (r - 1) + 1
-    increasing = _increasing(cls.K + 1 if sharded else cls.K - 1, cls.returned_chunks)
-    if sharded:  # of an id: its bits and folds, chunks, their sum; the shard's first S-box, i* as the shard counts
-        increasing += cls.K * (4 + 2 * cls.returned_chunks + 1) + 3 + 1
+    inside = cls.K * (4 + 2 * cls.returned_chunks + 1)  # of an id: its bits and folds, chunks, their sum
+    increasing = _increasing(cls.K + 1, cls.returned_chunks)
     grid = cls.grid
     limits = grid + (grid - 1) + 1 + 2 + 3  # choice, products, one choice; theta and reach; range
     tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c, cls.table.cut + 1))
-    closing = 3 + 1 + cls.K + 1 + 1 + 5  # the key's first S-box; beta^2; T's fractions; winners', counted; identities
-    closing -= sharded  # nothing counts a shard's winners
-    fixed = secrets + fine + r * place + order + increasing + limits + _exact_range(cls.L, c) + tables + closing
+    closing = 3 + 3 + 1  # first S-boxes of the key and the shard; i* as the shard counts slots
+    closing += 1 + cls.K + 1 + 5  # beta^2; T's fractions; counted; identities
+    fixed = secrets + fine + r * place + order + increasing + inside + limits + _exact_range(cls.L, c) + tables
+    fixed += closing
     scaling = slots + elements + blocks
     return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
 
 
 def _lottery_rows(cls: LotteryClass) -> Rows:
-    """Of the lottery's circuit; scaling rows as :func:`_ranked_rows`."""
+    """Of the lottery's circuit; scaling rows as :func:`_noise_rows`."""
     layout = LotteryLayout(cls)
     n, r, c = cls.N, cls.R, cls.c
     slots = 5 * n + 2 * _total(n) + _total(2 * n)
@@ -217,59 +171,15 @@ def largest_q(m: int, c: int) -> int:
     return min(COARSE_BITS_MAX, MODULUS_BITS - COARSE_CANONICAL_BITS) // m
 
 
-def complete(name: str, law: str, N: int, K: int, m: int, q: int, c: int, s: int) -> CircuitClass:
-    """The class with the smallest proven R, and the rationals that prove it.
-
-    Raises:
-        PolicyError: no R is enough, or the shape is not a class.
-    """
-    R, a, b = find_bound(N, K, m, noise.build_table(law))
-    return CircuitClass(name, law, N, K, R, m, q, c, s, a, b)
-
-
-def fill(name: str, law: str, K: int, m: int, q: int, c: int, s: int, domain: int) -> CircuitClass:
-    """The largest class of this shape, in whole Poseidon blocks, whose rows fit a domain.
-
-    Raises:
-        PolicyError: not even one block fits.
-    """
-    block = 16 * q
-    low, high = 0, domain // (6 * block) + 1  # a slot costs more than six rows
-    best: CircuitClass | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            cls = complete(name, law, middle * block, K, m, q, c, s)
-            fits = count_rows(cls).rows <= domain
-        except PolicyError:
-            # Few slots for K: larger ones may do.  A class too large for its bound does not exist.
-            low = middle
-            continue
-        if fits:
-            low, best = middle, cls
-        else:
-            high = middle
-    if best is None:
-        raise PolicyError(f"no class of m={m}, c={c}, s={s}, K={K} fits a domain of {domain} rows")
-    return best
-
-
-def complete_ranked(name: str, law: str, N: int, K: int, m: int, q: int, c: int) -> RankedClass:
-    """The ranked class with the fewest places that are proven enough, and the rationals that prove it.
+def complete_noise(name: str, law: str, N: int, K: int, m: int, q: int, c: int, S: int) -> NoiseClass:
+    """The noise class with the fewest places that are proven enough for S shards, and the rationals that prove it.
 
     Raises:
         PolicyError: no number of places is enough, or the shape is not a class.
     """
-    flagged, a, b = find_bound(N, K, m, noise.build_table(law))
-    R = flagged + 1  # the places that reach the entry are R - 1
-    return RankedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b)
-
-
-def complete_sharded(name: str, law: str, N: int, K: int, m: int, q: int, c: int, S: int) -> ShardedClass:
-    """As :func:`complete_ranked`, for at most S shards of N slots."""
     flagged, a, b = find_bound(N, K, m, noise.build_table(law), S * S)
-    R = flagged + 1
-    return ShardedClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b, S)
+    R = flagged + 1  # the places that reach the entry are R - 1
+    return NoiseClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b, S)
 
 
 def complete_lottery(name: str, N: int, K: int, m: int, q: int, c: int, prizes: int) -> LotteryClass:
@@ -303,23 +213,19 @@ def fill_lottery(name: str, K: int, m: int, c: int, prizes: int, domain: int) ->
     return best
 
 
-def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int, S: int = 0) -> RankedClass:
-    """The largest ranked class of this shape, in whole Poseidon blocks, whose rows fit a domain.
-
-    ``S``: a sharded class, for so many shards at most.
+def fill_noise(name: str, law: str, K: int, m: int, c: int, S: int, domain: int) -> NoiseClass:
+    """The largest noise class of this shape, in whole coarse elements, whose rows fit a domain.
 
     Raises:
-        PolicyError: not even one block fits.
+        PolicyError: not even one element fits.
     """
     q = largest_q(m, c)
-    block = ELEMENTS_PER_BLOCK * q
-    low, high = 0, domain // (6 * block) + 1  # a slot costs more than six rows
-    best: RankedClass | None = None
+    low, high = 0, domain // (6 * q) + 1  # a slot costs more than six rows
+    best: NoiseClass | None = None
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            sizes = name, law, middle * block, K, m, q, c
-            cls = complete_sharded(*sizes, S) if S else complete_ranked(*sizes)
+            cls = complete_noise(name, law, middle * q, K, m, q, c, S)
             fits = count_rows(cls).rows <= domain
         except PolicyError:
             low = middle  # few slots for K: larger ones may do
@@ -329,5 +235,5 @@ def fill_ranked(name: str, law: str, K: int, m: int, c: int, domain: int, S: int
         else:
             high = middle
     if best is None:
-        raise PolicyError(f"no ranked class of m={m}, c={c}, K={K} fits a domain of {domain} rows")
+        raise PolicyError(f"no noise class of m={m}, c={c}, K={K} fits a domain of {domain} rows")
     return best

@@ -95,16 +95,23 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, whe
     """Ask one question; print ids, texts and metadata, best first, after every check."""
     if not text.strip():
         raise ConfigurationError("there is no question in this text, and asking would cost one of your queries")
+    fetched: Sequence[Result] = ()
     try:
         with connected(where) as client:
-            result = patiently(
-                lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True)
-            )
+            try:
+                result = patiently(
+                    lambda: client.ask(text, answer=wants_answer), wait, lambda said: click.echo(said, err=True)
+                )
+            finally:
+                fetched = client.fetched
     except AuditError:
+        _tell_fetched(fetched)
         with suppress(AuditError):  # what was met first is told
             _tell_owed(where.directory, "a query of window {} is signed and may be paid; its answer is owed")
         raise
-    show(result, as_json, _hidden(where.directory, result), top)  # before anything else can fail: it is paid
+    # before anything else can fail: it is paid
+    show(result, as_json, _hidden(where.directory, result), top, fetched)
+    _tell_fetched(fetched)
     for window in result.unanswered:
         click.echo(
             f"window {window} ended on this question, so it was asked again in the next one; the provider says that "
@@ -119,16 +126,20 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, whe
 
 @main.command(short_help="Fetch answers that are still owed")
 @click.option("--again", is_flag=True, help="Ask for answers that were given up, too.")
+@click.option("--window", default="", metavar="NAME", help="Of this window too, which an older copy need not know.")
 @connection
-def resume(again: bool, as_json: bool, where: Where) -> None:
+def resume(again: bool, window: str, as_json: bool, where: Where) -> None:
     """Fetch and print answers that are still owed, in every window.
+
+    Those that were paid for and are not here belong to them: the folder may be an older copy, or a second one may have
+    asked. The provider gives them until it retires the window, without their questions, which it does not keep.
 
     Ends with status 1 if a request stays without an answer.
     A request that the provider refuses after the end of its window is given up: the provider has no record of it, or
     says so. Ask the question again in a later window; the signed request is kept.
     """
     with connected(where) as client:
-        found = client.resume(again=again)
+        found = client.resume(again=again, window=window)
     for result in found.results:
         show(result, as_json, _hidden(where.directory, result))
     for owed in found.owed:
@@ -146,6 +157,23 @@ def _tell_owed(directory: Path, text: str, told: Sequence[str] = ()) -> None:
     for one in windows_of(directory):
         if one.owes and one.manifest.window not in told:
             click.echo(f"{text.format(one.manifest.window)}: `ragseal-client resume` fetches it", err=True)
+
+
+def _tell_fetched(found: Sequence[Result]) -> None:
+    """Say which answers came because this folder lacked them."""
+    windows: dict[str, list[int]] = {}
+    for one in found:
+        request = one.record.signed.request
+        windows.setdefault(request.window, []).append(request.ctr)
+    for window, numbers in windows.items():
+        first, last = numbers[0], numbers[-1]
+        which = f"query {first}" if first == last else f"queries {first} to {last}"
+        click.echo(
+            f"{counted(len(numbers), 'answer')} that this folder lacked came: {which} of window {window}. The folder "
+            "is an older copy, or a second one has asked. "
+            f"`ragseal-client receipts show {window} {first}` prints {'it' if first == last else 'the first'}",
+            err=True,
+        )
 
 
 def _hidden(directory: Path, result: Result) -> float:
@@ -171,8 +199,8 @@ def _show_owed(owed: Owed, as_json: bool) -> None:
         text += f"\n-- this could not be kept, so that the next `resume` asks again: {facts['trouble']}"
     if owed.given_up:
         text += (
-            f"\n-- its window is over: ask again, which costs a query of the present window; the signed request stays "
-            f"in {owed.folder}, and `resume --again` asks for its answer once more"
+            "\n-- its window is over: ask again, which costs a query of the present window; what is signed and kept of "
+            f"it stays in {owed.folder}, and `resume --again` asks for its answer once more"
         )
     if as_json:
         tell_result(True, facts, text)

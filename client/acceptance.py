@@ -66,7 +66,9 @@ class Acceptance:
         pinned = self._state.provider_key()
         check_manifest(signed, log=self._log, provider_key=pinned, auditor_key=self._auditor_key)
         if self._embedder is not None and self._embedder.identity().digest() != signed.manifest.embedder:
-            raise CommitmentError("the window commits to another embedder than this client's: its e would mean nothing")
+            raise CommitmentError(
+                "the window commits to a different embedder than this client's: its e would mean nothing"
+            )
         digest = signed.manifest.digest()
         if all(known.digest != digest for known in self._state.windows()):
             self._find_manifest(announced, evidence)
@@ -82,8 +84,9 @@ class Acceptance:
         memory = self._state.window(signed, window.account)
         self._state.pin_provider(window.manifest.provider_key)
         stage = announced.stage
-        if stage == "open" and not memory.opened:
-            stage = self._find_opening(announced, window, memory, evidence)
+        if stage != "preparing" and not memory.opened:
+            found = self._find_opening(announced, window, memory, evidence)
+            stage = found if stage == "open" else stage
         if stage == "open" and self.witnesses is not None:
             self.witnesses.check(memory, evidence)
         return window, memory, stage
@@ -154,6 +157,6 @@ class Acceptance:
         if left < 0 or stop < size:
             raise CommitmentError(
                 f"more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes lie between the window's manifest and its "
-                "opening: nobody reads that much for a query; ask again in the next window"
+                "opening: that is too much to read for a query; ask again in the next window"
             )
         return None

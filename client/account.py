@@ -7,7 +7,7 @@ One folder, mode 0700, for one account::
     log.vkey, provider.pub      pinned on first contact or by hand; another one later is refused
     log.turns, *.turn-proof     turns of the log's key that are known, and what each was believed by
     checkpoint                  the newest verified checkpoint of the log
-    windows/<manifest digest>/  manifest, account; pending, refused; 00000001.exchange, 00000001.answer, ...
+    windows/<manifest digest>/  manifest, account; pending, refused, settled; 00000001.exchange, 00000001.answer, ...
     evidence/                   bundles of failed checks
 
 A file is there completely or not at all (:mod:`ragseal.runtime.durable`).

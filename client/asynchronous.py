@@ -219,12 +219,12 @@ class AsyncClient:
         for text in texts:
             yield await self.ask(text, timeout, answer=answer)
 
-    async def resume(self, *, again: bool = False) -> Resumed:
+    async def resume(self, *, again: bool = False, window: str = "") -> Resumed:
         """As :meth:`ragseal.client.client.Client.resume`, after the question under way."""
 
         def resume() -> Resumed:
             with self._client.turn:
-                return self._client.resume(again=again)
+                return self._client.resume(again=again, window=window)
 
         return await self._run(resume)
 

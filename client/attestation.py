@@ -167,6 +167,35 @@ def build_request(
     )
 
 
+def check_own(window: Window, public_key: bytes, ctr: int, last_receipt: bytes, signed: SignedRequest) -> None:
+    """A request that the provider shows is one that this account's key signed, and the one behind its last receipt.
+
+    Args:
+        public_key: this account's.
+        ctr: the number that was asked for.
+        last_receipt: digest of the last receipt that is kept of the window, NO_RECEIPT before the first.
+
+    Raises:
+        AttestationError: another's request, of another window or number, or one that continues another history.
+    """
+    request, manifest = signed.request, window.manifest
+    try:
+        signed.verify(public_key)
+    except AttestationError:
+        raise AttestationError("the provider shows a request as this account's that its key has not signed") from None
+    shown = request.origin, request.window, request.manifest, request.account, request.ctr
+    if shown != (manifest.origin, manifest.window, window.digest, window.account.pseudonym, ctr):
+        raise AttestationError(
+            f"the provider was asked for request {ctr} of window {manifest.window!r} and shows request {request.ctr} "
+            f"of window {request.window!r}"
+        )
+    if request.last_receipt != last_receipt:
+        raise AttestationError(
+            f"request {ctr} of this account acknowledges a receipt different from the one that is kept here: the "
+            "provider has signed two for one number. `ragseal-client receipts export` gives the kept one to an auditor"
+        )
+
+
 def check_record(group: Group, policy: Policy, mine: SignedRequest, record: Record) -> None:
     """The record carries exactly the signed request (and a decoded record is of its request's window).
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, removed
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import Policy
 
@@ -20,7 +20,8 @@ def known_class(policy: Policy) -> AttestationClass:
     cls = load_classes().get(policy.class_name)
     if cls is None:
         raise PolicyError(
-            f"the window uses the circuit class {policy.class_name!r}, which this installation lacks: {_WAY_OUT}"
+            f"the window uses the circuit class {policy.class_name!r}, which this installation lacks: "
+            f"{_WAY_OUT}{removed(policy.class_name)}"
         )
     if class_digest(cls) != policy.class_digest:
         raise PolicyError(

@@ -19,30 +19,31 @@ the evidence and returns nothing; the signed request then stays pending, and the
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from ragseal.client.acceptance import Acceptance
 from ragseal.client.account import AccountState
 from ragseal.client.attestation import Window
 from ragseal.client.connecting import links
 from ragseal.client.evidence import Evidence
-from ragseal.client.exchanges import Exchanges, PolicySeconds
+from ragseal.client.exchanges import BehindError, Exchanges, PolicySeconds
 from ragseal.client.history import History
 from ragseal.client.link import LedgerLink, ProviderLink, RefusedError, Stage
+from ragseal.client.paid_answers import PaidAnswers
 from ragseal.client.result import Owed, Ranked, Result, Resumed
 from ragseal.client.settings import Calls, Environment, Trust
 from ragseal.client.window import WindowState
 from ragseal.client.witnesses import Witnesses
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.errors import AttestationError, AuditError, ConfigurationError
+from ragseal.kernel.errors import AttestationError, BudgetError, ConfigurationError, TransportError
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.tracing import retrieval
 
 ANY, PLAINLY = Trust(), Calls()
+ROUNDS = 4  #: of fetching what another copy of the folder asks meanwhile
 AGAIN = 2  #: windows into which a question is taken along when the provider goes on to the next one
 
 __all__ = ["Calls", "Client", "Owed", "Ranked", "Result", "Resumed", "Trust"]
@@ -109,6 +110,7 @@ class Client:
                 environment.entropy,
                 trust.accept_unchecked,
             )
+            self._paid = PaidAnswers(self._exchanges, environment)
             self._acceptance = Acceptance(
                 self.state,
                 self._log,
@@ -245,17 +247,41 @@ class Client:
             )
 
     def _ask(self, window: Window, memory: WindowState, text: str) -> Result:
-        pending = memory.pending()
-        if pending is not None:
-            result = self._exchanges.finish(window, memory, pending)
-            if pending.prepare.query == text:
+        for _ in range(ROUNDS):
+            pending = memory.pending()
+            if pending is not None:
+                result = self._paid.finish(window, memory, pending)
+                if result is not None and pending.prepare.query == text:
+                    return result
+            try:
+                exchange = self._exchanges.begin(window, memory, self._stage, text)
+            except BehindError as behind:
+                list(self._paid.catch_up(window, memory, behind.answered))
+                continue
+            except RefusedError as refusal:
+                if isinstance(refusal.reason, BudgetError) and refusal.reason.retry_after_ms is None:
+                    with suppress(RefusedError):
+                        list(self._paid.catch_up(window, memory))  # all is asked, and this folder may lack some of it
+                raise
+            memory.begin(exchange)
+            result = self._paid.finish(window, memory, exchange)
+            if result is not None:
                 return result
-        exchange = self._exchanges.begin(window, memory, self._stage, text)
-        memory.begin(exchange)
-        return self._exchanges.finish(window, memory, exchange)
+        raise TransportError(
+            f"another copy of {self.state.directory} asks at the same time: nothing was signed that could get an "
+            "answer; use one copy alone"
+        )
 
-    def resume(self, *, again: bool = False) -> Resumed:
-        """Complete what is pending in every window, closed ones too, oldest first.
+    @property
+    def fetched(self) -> tuple[Result, ...]:
+        """Answers that this folder lacked, since it is an older copy or has a second one, and that came by now."""
+        return tuple(self._paid.fetched)
+
+    def resume(self, *, again: bool = False, window: str = "") -> Resumed:
+        """Fetch what is owed in every window, closed ones too, oldest first.
+
+        That is the answer to a request that is pending, and those that this folder lacks although they were paid for:
+        it may be an older copy, or a second one may have asked.
 
         What one window's request meets stops no other's: it is told in ``owed`` instead of raised, whatever
         :meth:`ask` would raise for it.
@@ -264,15 +290,19 @@ class Client:
         denies it.  The question may be asked anew, in a later window.  The signed request stays where it is.
 
         Args:
-            again: ask for the answers that were given up, too.
+            again: ask for the answers that were given up, too, and whether a window that is over has more.
+            window: of this window too, which the folder need not know.
 
         Raises:
             ConfigurationError: the client is closed, or its folder damaged so that its windows cannot be told.
+            AuditError: ``window`` is unknown to the provider, or does not hold.
         """
         with self._mutex:
             self._check_open()
+            if window and window not in [one.manifest.window for one in self.state.windows()]:
+                self._accepted(window)
             windows = self.state.windows()
-            found = [self._resume(memory, windows, again) for memory in windows]
+            found = [one for memory in windows for one in self._paid.of(memory, windows, again)]
             return Resumed(
                 results=tuple(one for one in found if isinstance(one, Result)),
                 owed=tuple(one for one in found if isinstance(one, Owed)),
@@ -290,64 +320,22 @@ class Client:
             self._check_open()
             return [one.manifest.window for one in self.state.windows() if one.owes]
 
-    def _resume(
-        self, memory: WindowState, windows: Sequence[WindowState], again: bool
-    ) -> Result | Owed | Literal["given up"] | None:
-        """None: nothing is pending."""
-        pending, lost, trouble = None, False, None
-        try:
-            pending = memory.pending()  # first: it may find that an answer is kept already
-            if pending is None:
-                return None
-            if not again and memory.given_up is not None:
-                return "given up"
-            try:
-                return self._exchanges.finish(self._remembered(memory), memory, pending)
-            except RefusedError as refusal:
-                reason = refusal.reason
-            if self._lost(memory, windows, reason):
-                try:
-                    if memory.given_up is None:
-                        memory.give_up(str(reason))
-                    lost = True
-                except AuditError as error:  # of the disk: it is asked again next time
-                    trouble = error
-        except AuditError as error:
-            reason = error
-        ctr = None if pending is None else pending.signed.request.ctr
-        return Owed(memory.manifest.window, ctr, reason, lost, memory.folder, trouble)
-
-    def _remembered(self, memory: WindowState) -> Window:
-        """A window as it was accepted before."""
-        manifest, account = memory.manifest, memory.account
-        index, cls = manifest.index_of(account.tenant), self._class_of(manifest.policy)
-        return Window(manifest, memory.digest, account, index, cls)
-
-    def _lost(self, memory: WindowState, windows: Sequence[WindowState], reason: AuditError) -> bool:
-        """Whether a refused request can get no record any more, so that nothing but a provider's lie is left to find.
-
-        A record needs an open window: this one is past its end, or the log has shown the opening of a later one.  A
-        provider refuses answers that it owes only for a while, and then for another reason (too many, too often).
-        """
-        own = memory.manifest
-        over = self._clock() >= memory.closes or any(
-            one.manifest.origin == own.origin and one.opened_at > memory.opened_at for one in windows
-        )
-        return over and isinstance(reason, AttestationError)
-
     # --- phase A ---
 
     def _window(self, renew: bool = False) -> tuple[Window, WindowState]:
         if self._current is None or renew or self._clock() >= self._current[1].closes:
-            evidence = self._evidence()
-            announced = self._provider.announced()
-            try:
-                with evidence.on_failure():
-                    window, memory, self._stage = self._acceptance.accept(announced, evidence)
-            except RefusedError as refusal:
-                raise refusal.reason from None
+            window, memory, self._stage = self._accepted()
             self._current = window, memory
         return self._current
+
+    def _accepted(self, name: str = "") -> tuple[Window, WindowState, Stage]:
+        evidence = self._evidence()
+        announced = self._provider.announced(name)
+        try:
+            with evidence.on_failure():
+                return self._acceptance.accept(announced, evidence)
+        except RefusedError as refusal:
+            raise refusal.reason from None
 
     # --- parts ---
 

@@ -53,8 +53,8 @@ def check_manifest(
         )
     if manifest.log != log_digest(log.vkey()):
         raise CommitmentError(
-            f"the manifest belongs to a log {log.name!r} with another key than the one that this account has pinned: "
-            "compare the log key with the provider's by other means"
+            f"the manifest belongs to a log {log.name!r} with a different key than the one that this account has "
+            "pinned: compare the log key with the provider's by other means"
         )
     if auditor_key is not None and manifest.auditor_of(auditor_key) is None:
         named = ", ".join(f"{one.owner} {one.public_key.hex()}" for one in manifest.auditors)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from ragseal.client.attestation import (
     build_request,
     check_answer,
     check_budget,
+    check_own,
     check_prepared,
     check_time,
     encode_embedding,
@@ -21,15 +23,26 @@ from ragseal.client.attestation import (
 from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.link import ProviderLink, RefusedError, Retrieved, Stage, refusable
-from ragseal.client.result import Result, make_result
+from ragseal.client.result import Result, kept_result, make_result
 from ragseal.client.versions import Versions
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, quantise
-from ragseal.kernel.attestation import Prepare, Prepared, SealedAnswer, SignedRequest, open_answer
+from ragseal.kernel.attestation import (
+    Answer,
+    AnswerAsk,
+    Prepare,
+    Prepared,
+    SealedAnswer,
+    SignedRequest,
+    open_answer,
+    open_resealed,
+)
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import generators
-from ragseal.kernel.errors import AttestationError, AuditError, TransportError
+from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, EncodingError, TransportError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
+
+TRIES, MOST_WAIT_MS = 4, 5000  #: of fetching one of many answers, and the longest wait between two
 
 
 @dataclass(slots=True)
@@ -47,6 +60,27 @@ class PolicySeconds:
             yield
         finally:
             self.ended += seconds
+
+
+def _paced(call: Callable[[], Retrieved]) -> Retrieved:
+    """A call that may be one of many: where the provider names a short wait, it is waited for."""
+    for left in reversed(range(TRIES)):
+        try:
+            return call()
+        except BudgetError as error:
+            if not left or error.retry_after_ms is None or error.retry_after_ms > MOST_WAIT_MS:
+                raise
+            time.sleep(error.retry_after_ms / 1000)
+    raise AssertionError  # the last try returns or raises
+
+
+class BehindError(Exception):
+    """The provider has more records of this account than this folder has answers: nothing was signed."""
+
+    def __init__(self, answered: int) -> None:
+        """``answered``: records, as the provider says."""
+        super().__init__(str(answered))
+        self.answered = answered
 
 
 class Exchanges:
@@ -79,6 +113,7 @@ class Exchanges:
         """Prepare a question and sign its request; it is to be kept before anything else is sent.
 
         Raises:
+            BehindError: the provider has records of this account that this folder lacks: nothing was signed.
             RefusedError: the provider refuses the Prepare, or the window's budget is used up.
             AttestationError, EncodingError, CommitmentError: the window is closed, or a check failed.
             TransportError: the provider cannot be reached, or the window is not open yet.
@@ -103,11 +138,14 @@ class Exchanges:
         evidence = self._evidence(memory)
         evidence.add("sent-prepare", body)
         evidence.add("sent-prepare-signature", signature)
-        received = evidence.add("received-prepared", refusable(lambda: self._provider.prepare(body, signature)))
+        reply = refusable(lambda: self._provider.prepare(body, signature))
+        if reply.answered is not None and reply.answered > memory.answered:
+            raise BehindError(reply.answered)
+        received = evidence.add("received-prepared", reply.canonical)
         with evidence.on_failure():
             prepared = Prepared.decode(received)
             bases = self._bases(window.manifest.policy.dimension)
-            window = self._versions.prepared(window, memory, prepared, evidence)
+            window = self._versions.of(window, memory, prepared.index_digest, prepared.update, evidence)
             checked = check_prepared(self._group, bases, window, prepare, prepared, own)
             if own is not None and not checked and not self._accept_unchecked:
                 raise AttestationError(
@@ -142,18 +180,72 @@ class Exchanges:
         sent = evidence.add("sent-request", mine.encode())
         received = self._retrieve(window, exchange, sent, evidence)
         evidence.add("received-answer", received.answer)
-        last = memory.last()
         with evidence.on_failure():
             answer = open_answer(SealedAnswer.decode(received.answer), exchange.seal_secret)
-            previous = None if last is None else last.receipt
             self._history.learn(answer.receipt.body.checkpoint, evidence)
             window = self._versions.signed(window, memory, mine.request.index_digest)
-            checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
-            check_time(window.manifest.policy, memory.opening_time, answer.record)
-            newest = self._history.agrees(checkpoint, evidence, received.consistency)
-        self._history.remember(Shown(answer.receipt.body.checkpoint, checkpoint, newest))
+            shown = self._checked(window, memory, mine, answer, received, evidence)
+        self._history.remember(shown)
         memory.complete(answer)
         return make_result(exchange, answer, self._embedder, window.manifest.policy.answers)
+
+    def fetch(self, window: Window, memory: WindowState) -> Result | None:
+        """The answer behind the newest one that is kept, checked and kept; None where no request has that number.
+
+        An account lacks it whose folder is an older copy, or whose second copy has asked.  The question that it answers
+        is not known here.  SPEC B.4.11.
+
+        Raises:
+            RefusedError: the provider does not give it.
+            AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed.
+            TransportError: the provider or its ledger cannot be reached.
+        """
+        ctr, private = memory.answered + 1, self._entropy(SEAL_KEY_BYTES)  # kept nowhere: another ask has another key
+        if ctr > window.manifest.policy.n_max:
+            return None
+        ask = AnswerAsk(window.digest, window.account.pseudonym, ctr, public_of(private))
+        evidence = self._evidence(memory)
+        sent = evidence.add("sent-answer-ask", ask.encode())
+        proof, size = self._state.key.sign("retrieve", sent), self._history.size
+        after = window.manifest.policy.answered_by  # of a request that the other copy has under way
+        try:
+            received = refusable(lambda: _paced(lambda: self._provider.retrieve(sent, proof, size, after)))
+        except RefusedError as refusal:
+            if isinstance(refusal.reason, EncodingError):  # a provider of release 0.3.0 takes no such ask
+                return None
+            raise
+        if not received.answer:
+            return None
+        evidence.add("received-answer", received.answer)
+        with evidence.on_failure():
+            sealed = SealedAnswer.decode(received.answer)
+            mine = sealed.record.signed
+            check_own(window, self._state.key.public, ctr, memory.acknowledgement(), mine)
+            answer = open_resealed(ask, sealed, private)
+            evidence.add("received-openings", answer.openings.encode())
+            self._history.learn(answer.receipt.body.checkpoint, evidence)
+            window = self._versions.of(window, memory, mine.request.index_digest, received.update, evidence)
+            shown = self._checked(window, memory, mine, answer, received, evidence)
+        self._history.remember(shown)
+        memory.keep(answer)
+        return kept_result(answer, window.manifest.policy.answers)
+
+    def _checked(
+        self,
+        window: Window,
+        memory: WindowState,
+        mine: SignedRequest,
+        answer: Answer,
+        received: Retrieved,
+        evidence: Evidence,
+    ) -> Shown:
+        """All that is checked of an opened answer; gives its checkpoint, of the remembered history."""
+        last = memory.last()
+        previous = None if last is None else last.receipt
+        checkpoint = check_answer(self._group, window, self._history.log, mine, answer, previous)
+        check_time(window.manifest.policy, memory.opening_time, answer.record)
+        newest = self._history.agrees(checkpoint, evidence, received.consistency)
+        return Shown(answer.receipt.body.checkpoint, checkpoint, newest)
 
     def _retrieve(self, window: Window, exchange: Exchange, sent: bytes, evidence: Evidence) -> Retrieved:
         """The sealed answer.  A provider forgets a Prepare after a while; the same Prepare brings it back."""
@@ -168,7 +260,7 @@ class Exchanges:
             refusal = RefusedError(reason)
         again = refusable(
             lambda: self._provider.prepare(exchange.prepare.encode(), exchange.prepare_signature), refusal
-        )
+        ).canonical
         evidence.add("received-prepared-again", again)
         with evidence.on_failure():
             same = Prepared.decode(again)

@@ -90,8 +90,8 @@ class History:
             verify_consistency(old.size, new.size, path, old.root, new.root)
         except LedgerError as error:
             raise LedgerError(
-                f"the turn of the log's key that is shown is of another history than {self._log.name} of {old.size} "
-                f"and {new.size} entries: it is not believed ({error})"
+                f"the turn of the log's key that is shown is of a different history than {self._log.name} of "
+                f"{old.size} and {new.size} entries: it is not believed ({error})"
             ) from None
 
     @property

@@ -29,30 +29,39 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
-    """What comes for a signed request."""
+class PreparedReply:
+    """What comes for a Prepare."""
 
-    answer: bytes  #: SealedAnswer, the same bytes whenever the same request is sent again
+    canonical: bytes  #: Prepared
+    answered: int | None  #: records that the window has of this account, as the provider says; None: it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What comes for a signed request, or for an AnswerAsk."""
+
+    answer: bytes  #: SealedAnswer, the same bytes whenever the same is sent again; empty: no record has that number
     consistency: tuple[bytes, ...]  #: RFC 9162 path between the size that was named and the receipt's checkpoint
+    update: int = 0  #: of an AnswerAsk: ledger index of the update of the version that the record names
 
 
 class ProviderLink(Protocol):
     """The provider's half of phases A and B."""
 
-    def announced(self) -> Announced:
-        """The newest window."""
+    def announced(self, window: str = "") -> Announced:
+        """The window of this name; without one the window that is open, else the newest."""
         ...
 
     def account(self, canonical: bytes, signature: bytes) -> bytes:
         """AccountAsk and the account's signature over it; gives a Membership."""
         ...
 
-    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
-        """Prepare and the account's signature over it; gives a Prepared."""
+    def prepare(self, canonical: bytes, signature: bytes) -> PreparedReply:
+        """Prepare and the account's signature over it."""
         ...
 
     def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
-        """SignedRequest, the account's signature that fetches its answer, and the size of its newest checkpoint.
+        """SignedRequest or AnswerAsk, the account's signature that fetches, and the size of its newest checkpoint.
 
         ``after``: seconds that lie between request and answer by the window's policy, and count for no time-out.
         """

@@ -120,7 +120,9 @@ class Opening:
             )
         others = seal.owners[1 : -len(there)]
         if not all(map(is_observer, others)) or len(set(others)) < len(others):
-            raise CommitmentError("the window's beacon has somebody between provider and auditors who is no observer")
+            raise CommitmentError(
+                "the window's beacon names a participant between provider and auditors that is not an observer"
+            )
         try:
             signature.verify(manifest.window_key, "beacon-seal", seal.body(), seal.signature)
             for one in there:
@@ -130,7 +132,7 @@ class Opening:
                 "the window's beacon is not sealed by the provider over nonces of its auditors"
             ) from None
         if any(commits[one.owner].public_key != one.public_key for one in there):
-            raise CommitmentError("the window's beacon ends with somebody who is no auditor that the manifest names")
+            raise CommitmentError("the window's beacon ends with a participant that is not an auditor of the manifest")
         if self._wanted is not None and self._wanted not in {one.public_key for one in there}:
             raise CommitmentError("the auditor that this account wants had no part in the window's beacon")
         self._opened(seal, opened)
@@ -145,7 +147,9 @@ class Opening:
                 raise CommitmentError(f"the window was opened although {owner} has not opened what it committed to")
         order = [owner for owner in self._order if owner in seal.owners]
         if any(map(is_auditor, order[: -sum(map(is_auditor, seal.owners))])):
-            raise CommitmentError("an auditor of the window did not open last: whoever did could choose the beacon")
+            raise CommitmentError(
+                "an auditor of the window did not open last: the party that did could choose the beacon"
+            )
         if opened.beacon != beacon_value(self._digest, [(owner, self._openings[owner]) for owner in seal.owners]):
             raise CommitmentError("the window was opened with a beacon different from what its nonces give")
 

@@ -44,7 +44,10 @@ class KeptReceipt:
 
     @property
     def question(self) -> str | None:
-        """What was asked; None where a crash left the exchange under another name, which the next query puts right."""
+        """What was asked; None where the answer was fetched by its number, since the provider keeps no question.
+
+        Likewise where a crash left the exchange under another name, which the next query puts right.
+        """
         try:
             return self.window.exchange(self.ctr).prepare.query
         except ConfigurationError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragseal.client.link import Announced, Retrieved, Stage
+from ragseal.client.link import Announced, PreparedReply, Retrieved, Stage
 from ragseal.ledger.remote import Connection, RemoteLedger
 from ragseal.runtime.rpc import call
 from ragseal.runtime.tls import ClientTls
@@ -29,22 +29,24 @@ class ProviderOverGrpc:
         connection = self._connection
         return connection.run(call(method, request, connection.peer, connection.timeout + after))
 
-    def announced(self) -> Announced:
-        answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest())
+    def announced(self, window: str = "") -> Announced:
+        answer = self._call(self._stub.GetManifest, provider_pb2.GetManifestRequest(window=window))
         return Announced(bytes(answer.canonical), int(answer.ledger_index), _STAGES.get(answer.state, "preparing"))
 
     def account(self, canonical: bytes, signature: bytes) -> bytes:
         request = provider_pb2.GetAccountRequest(canonical=canonical, signature=signature)
         return bytes(self._call(self._stub.GetAccount, request).canonical)
 
-    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
+    def prepare(self, canonical: bytes, signature: bytes) -> PreparedReply:
         request = provider_pb2.PrepareRequest(canonical=canonical, signature=signature)
-        return bytes(self._call(self._stub.Prepare, request).canonical)
+        answer = self._call(self._stub.Prepare, request)
+        return PreparedReply(bytes(answer.canonical), answer.answered if answer.HasField("answered") else None)
 
     def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         request = provider_pb2.RetrieveRequest(canonical=canonical, signature=signature, known_size=known_size)
         answer = self._call(self._stub.Retrieve, request, after)
-        return Retrieved(bytes(answer.canonical), tuple(bytes(node) for node in answer.consistency))
+        path = tuple(bytes(node) for node in answer.consistency)
+        return Retrieved(bytes(answer.canonical), path, int(answer.update))
 
     def close(self) -> None:
         self._connection.close()

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 EVERYTHING = 1 << 30  #: texts
 
 
-def show(result: Result, as_json: bool, hidden: float = 0.0, top: int = excerpts.TOP) -> None:
+def show(
+    result: Result, as_json: bool, hidden: float = 0.0, top: int = excerpts.TOP, fetched: Sequence[Result] = ()
+) -> None:
     """An answer: ids, texts and metadata, best first where it is ranked.
 
     Args:
         hidden: the share of documents that the window's coins hide.
         top: texts that are printed whole.
+        fetched: what came beside it, because the folder lacked it.
     """
     request, body = result.record.signed.request, result.receipt.body
     order: Sequence[Opened] = result.opened if result.ranked is None else result.ranked
@@ -44,6 +47,7 @@ def show(result: Result, as_json: bool, hidden: float = 0.0, top: int = excerpts
         "checked": result.checked,
         "window": request.window,
         "unanswered": list(result.unanswered),
+        "fetched": [{"window": one.window, "ctr": one.ctr} for one in (two.record.signed.request for two in fetched)],
         "ctr": request.ctr,
         "seq": body.seq,
         "ledger_index": body.index,

@@ -14,7 +14,6 @@ from ragseal.client.attestation import Window
 from ragseal.client.evidence import Evidence
 from ragseal.client.history import History
 from ragseal.client.window import WindowState
-from ragseal.kernel.attestation import Prepared
 from ragseal.kernel.errors import CommitmentError, LedgerError
 from ragseal.kernel.versions import IndexUpdate
 
@@ -37,8 +36,11 @@ class Versions:
     def __init__(self, history: History) -> None:
         self._history = history
 
-    def prepared(self, window: Window, memory: WindowState, prepared: Prepared, evidence: Evidence) -> Window:
-        """The window with the version that the provider has prepared, which may be signed over.
+    def of(self, window: Window, memory: WindowState, digest: bytes, update: int, evidence: Evidence) -> Window:
+        """The window with the version of this digest, which may be signed over.
+
+        Args:
+            update: index of the log's entry that names it, as the provider says; 0: the manifest does.
 
         Raises:
             CommitmentError: an entry of another window, of another version or tenant, or older than one used before.
@@ -47,14 +49,14 @@ class Versions:
             TransportError: the ledger is out of reach, or does not show it yet.
         """
         if not window.manifest.policy.version_every:
-            if prepared.update:
+            if update:
                 raise CommitmentError("the provider names an update of an index that stays as it is in this window")
             return window
         newest = memory.newest_version()
-        known = memory.version(prepared.index_digest)
+        known = memory.version(digest)
         if known is None:
-            known = self._fetched(window, memory, prepared, evidence)
-        made = _over(window, known, prepared.index_digest)
+            known = self._fetched(memory, update, evidence)
+        made = _over(window, known, digest)
         if newest is not None and known.number < newest.number:
             raise CommitmentError(
                 f"the provider goes back to version {known.number} of the index, this account has used version "
@@ -62,7 +64,7 @@ class Versions:
             )
         if newest is not None and known.number == newest.number and known != newest:
             raise CommitmentError(f"the provider shows two versions {known.number} of this window's indices")
-        memory.remember_version(prepared.index_digest, known)
+        memory.remember_version(digest, known)
         return made
 
     def signed(self, window: Window, memory: WindowState, digest: bytes) -> Window:
@@ -78,11 +80,11 @@ class Versions:
             raise CommitmentError(f"{memory.folder} holds no version of the index that the signed request names")
         return _over(window, known, digest)
 
-    def _fetched(self, window: Window, memory: WindowState, prepared: Prepared, evidence: Evidence) -> IndexUpdate:
+    def _fetched(self, memory: WindowState, update: int, evidence: Evidence) -> IndexUpdate:
         """The entry that the provider points to, proven to stand there."""
-        if prepared.update <= memory.opened_at:
+        if update <= memory.opened_at:
             raise LedgerError("the provider names a version of the index from before the window's opening")
-        return self._history.update(prepared.update, evidence)
+        return self._history.update(update, evidence)
 
 
 def _over(window: Window, update: IndexUpdate, digest: bytes) -> Window:
@@ -95,7 +97,7 @@ def _over(window: Window, update: IndexUpdate, digest: bytes) -> Window:
         raise CommitmentError("the version of the index that the provider names belongs to another window")
     tenant = window.account.tenant
     if update.index_digest(tenant) != digest:
-        raise CommitmentError("the entry that the provider points to is of another version of this tenant's index")
+        raise CommitmentError("the entry that the provider points to is of a different version of this tenant's index")
     if bool(update.index_of(tenant).proof_digests) != bool(window.manifest.coins):
         raise CommitmentError("the version of the index says nothing of the slots that coins hide, or has none to hide")
     return replace(window, index=PinnedVersion(digest, update.index_of(tenant).text_root))

@@ -6,7 +6,8 @@ could disagree with them.  ``pending`` holds a request from before it is sent un
 after a crash exactly the same bytes are sent again, since two signed requests with one counter would let a provider
 choose between two noises.  ``refused`` beside it: its window is over and the provider says that it has no record of the
 request, so nobody asks again of its own accord.  The request stays: it is what the account could show if the provider
-lied, and it alone opens the answer, should one come after all.
+lied, and it alone opens the answer, should one come after all.  An answer without an exchange was fetched by its
+number: another copy of the folder asked.  ``00000001.superseded`` is a signed request whose number that copy had used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ragseal.client.folder import intact, need, read, text, write
 from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, SignedRequest
 from ragseal.kernel.commitment import Account, Manifest, SignedManifest, WindowOpen
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
-from ragseal.kernel.errors import ConfigurationError, EncodingError
+from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
@@ -192,11 +193,15 @@ class WindowState:
 
     @property
     def owes(self) -> bool:
-        """Whether an answer is to be fetched, as far as file names tell."""
-        if not (self.folder / "pending").exists() or self.given_up is not None:
+        """Whether the answer to a pending request is to be fetched."""
+        data = read(self.folder / "pending")
+        if data is None or self.given_up is not None:
             return False
-        answers, put_away = (len(list(self.folder.glob(f"*.{kind}"))) for kind in ("answer", "exchange"))
-        return answers == put_away  # one more: the answer is kept, and its request not put away yet
+        try:
+            ctr = Exchange.decode(data).signed.request.ctr
+        except AuditError:  # told where it is asked for
+            return True
+        return ctr == len(list(self.folder.glob("*.answer"))) + 1  # else it is kept, and its request not put away yet
 
     def begin(self, exchange: Exchange) -> None:
         """Keep a signed request durably, before it is sent.  Raises ConfigurationError: another one is pending."""
@@ -225,10 +230,38 @@ class WindowState:
         write(self.folder / f"{ctr:08d}.answer", answer.encode())
         self._retire(ctr)
 
-    def _retire(self, ctr: int) -> None:
+    def keep(self, answer: Answer) -> None:
+        """Keep the checked answer to the next number; this copy of the folder need not have signed its request.
+
+        Another request that is pending under that number gets none any more: it is put away first.
+
+        Raises:
+            ConfigurationError: it is of another number or window, or the disk refuses.
+        """
+        pending, signed = self.pending(), answer.record.signed
+        if pending is not None and pending.signed == signed:
+            return self.complete(answer)
+        ctr = signed.request.ctr
+        if ctr != self.answered + 1 or answer.record.manifest != self.digest:
+            raise ConfigurationError(f"{self.folder}: the next answer has number {self.answered + 1}")
+        if pending is not None:
+            self._retire(ctr, "superseded")
+        write(self.folder / f"{ctr:08d}.answer", answer.encode())
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the window was over when the provider said that no further record in it is this account's."""
+        return (self.folder / "settled").exists()
+
+    def settle(self) -> None:
+        """Keep that nothing more can come of this window."""
+        write(self.folder / "settled", b"")
+
+    def _retire(self, ctr: int, kind: str = "exchange") -> None:
         try:
             (self.folder / "refused").unlink(missing_ok=True)  # it was answered after all
-            os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.exchange")
+            os.replace(self.folder / "pending", self.folder / f"{ctr:08d}.{kind}")
             sync_directory(self.folder)
         except OSError as error:
             raise ConfigurationError(

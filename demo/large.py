@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragseal.circuits.circuit import load_sharded_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.scenario import Scenario, first_questions, stdlib_scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.prover.administration.documents import shape_of
@@ -22,7 +22,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.storage.state import State
 
-CLASS = "sharded-small-two-10"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
+CLASS = "noise-small-one-50"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
 SLOTS = 100_000  #: at least
 TENANT = "data"
 ASKED = 2  #: questions of each of the tenant's accounts
@@ -34,7 +34,7 @@ def large_scenario(folder: Path) -> Scenario:
     plan = stdlib_scenario(folder, CLASS)
     queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
-    shards = -(-SLOTS // load_sharded_classes()[CLASS].N)
+    shards = -(-SLOTS // load_classes()[CLASS].N)
     return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards)
 
 

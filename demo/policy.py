@@ -22,9 +22,9 @@ from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.noise_class import NoiseClass, whole_index
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, MAX_DIMENSION, UNTIL_DELIVERED
-from ragseal.kernel.sharded_class import ShardedClass, whole_index
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
 
@@ -100,7 +100,7 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     cls = load_classes()[plan.class_name]
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    whole = whole_index(cls, plan.shards) if isinstance(cls, ShardedClass) else cls
+    whole = whole_index(cls, plan.shards) if isinstance(cls, NoiseClass) else cls
     # An empty slot is listed in K of shards N cases, a document e^R times as often at most.
     allowed = RETURN + math.log(plan.shards)
     gain = max(1, gain_of_return(whole, lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))

@@ -8,23 +8,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragseal.circuits.circuit import load_classes, one_index_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import ONE_SIDED, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
-LAWS_BY_ANSWERS = ((RANKED_ONE_SIDED, ONE_SIDED), (RANKED_GEOMETRIC, "geometric"), ("gaussian",))
+LAWS_BY_ANSWERS = (RANKED_ONE_SIDED, RANKED_GEOMETRIC, RANKED_GAUSSIAN)
 LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
 
-ANSWERS_CLASS = "ranked-mini-one-10"  #: of answers in words: few keywords, since each of them costs
+ANSWERS_CLASS = "noise-mini-one-10"  #: of answers in words: few keywords, since each of them costs
 ANSWERED = 2  #: questions of an account that are answered in words
 
 
@@ -73,12 +73,12 @@ def smallest_class(documents: int) -> str:
     Raises:
         ConfigurationError: no class does.
     """
-    classes = one_index_classes().values()
-    for laws in LAWS_BY_ANSWERS:
-        fitting = [c for c in classes if c.law in laws and documents <= c.N and c.K >= LEAST_RETURNED]
+    classes = load_classes().values()
+    for law in LAWS_BY_ANSWERS:
+        fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:
             return min(fitting, key=lambda c: (count_rows(c).domain, -c.K, c.N)).name
-    raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/classes.toml")
+    raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/noise_classes.toml")
 
 
 def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from ragseal.client.link import Announced, Retrieved
+from ragseal.client.link import Announced, PreparedReply, Retrieved
 from ragseal.kernel.inquiry import Ask
 from ragseal.ledger.published import PublicLog
 from ragseal.prover.commitment.window_secrets import thinned_index, window_index
@@ -71,20 +71,21 @@ class ProviderForAccounts:
     def __init__(self, running: Running) -> None:
         self._call, self._serving = running.call, running.serving
 
-    def announced(self) -> Announced:
-        window = self._serving.journal.shown("")
-        is_open = window.stage is Stage.OPEN
-        return Announced(window.signed.encode(), window.index, "open" if is_open else "preparing")
+    def announced(self, window: str = "") -> Announced:
+        shown = self._serving.journal.shown(window)
+        is_open = shown.stage is Stage.OPEN
+        return Announced(shown.signed.encode(), shown.index, "open" if is_open else "preparing")
 
     def account(self, canonical: bytes, signature: bytes) -> bytes:
         return self._call(self._serving.own_lines.line(canonical, signature))
 
-    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
-        return self._call(self._serving.attestation.prepare(canonical, signature))
+    def prepare(self, canonical: bytes, signature: bytes) -> PreparedReply:
+        reply = self._call(self._serving.attestation.prepare(canonical, signature))
+        return PreparedReply(reply.canonical, reply.answered)
 
     def retrieve(self, canonical: bytes, signature: bytes, known_size: int, after: float = 0.0) -> Retrieved:
         answer = self._call(self._serving.attestation.retrieve(canonical, signature))
-        return Retrieved(answer.canonical, tuple(self._serving.consistency(known_size, answer.size)))
+        return Retrieved(answer.canonical, tuple(self._serving.consistency(known_size, answer.size)), answer.update)
 
     def close(self) -> None:
         pass

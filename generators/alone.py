@@ -2,7 +2,7 @@
 """A served model in two places: one is asked about documents, the other without any.
 
 Calls about documents of some requests can then not hold up the call without documents of another one, whose lateness
-its account sees (SPEC A.14.7.3): no document reaches the second place.
+its account sees (SPEC A.14.7.3): no document reaches the second server.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ class ChatGenerator:
             ConfigurationError: a URL, model, key or number that cannot be used.
         """
         if not _MODEL.fullmatch(model):
-            raise ConfigurationError(f"{model[:200]!r} is no name of a model: at most 128 characters without spaces")
+            raise ConfigurationError(
+                f"{model[:200]!r} is not the name of a model: at most 128 characters without spaces"
+            )
         if max_tokens < 1 or patience.attempts < 1 or not 0 < patience.seconds <= 3600:
             raise ConfigurationError("max_tokens and attempts are at least 1, seconds above 0 and at most 3600")
         self._model = model

@@ -33,7 +33,7 @@ class ExtractiveGenerator:
             ConfigurationError: fewer than one sentence.
         """
         if sentences < 1:
-            raise ConfigurationError(f"{sentences} sentences are no answer: take at least one")
+            raise ConfigurationError(f"{sentences} sentences are not an answer: take at least one")
         self._embedder = embedder
         self._sentences = sentences
 

@@ -23,7 +23,7 @@ def named_generator(
     Args:
         name: "extractive", the best sentence of each text, or "chat:MODEL@URL", a served model.
         key_variable: the environment variable that holds a served model's key.
-        alone: a second place of a served model, named likewise, which no document reaches; it gets the same key.
+        alone: a second server of a served model, named likewise, which no document reaches; it gets the same key.
         quotes: its errors may quote its server, which may quote what it was asked.
 
     Raises:
@@ -31,7 +31,7 @@ def named_generator(
     """
     if alone is not None:
         if EXTRACTIVE in (name, alone):
-            raise ConfigurationError(f"a second place is one of a served model: {EXTRACTIVE!r} asks nobody")
+            raise ConfigurationError(f"only a served model has a second server: {EXTRACTIVE!r} asks nobody")
         first, second = (named_generator(one, key_variable, quotes=quotes) for one in (name, alone))
         return AloneGenerator(first, second)
     if name == EXTRACTIVE:
@@ -39,7 +39,7 @@ def named_generator(
     model, at, url = name.removeprefix(_CHAT).partition("@")
     if not name.startswith(_CHAT) or not at:
         raise ConfigurationError(
-            f'{name[:200]!r} is no generator: write "{EXTRACTIVE}", or chat:MODEL@URL such as '
+            f'{name[:200]!r} is not a generator: write "{EXTRACTIVE}", or chat:MODEL@URL such as '
             "chat:llama3@http://localhost:8000/v1"
         )
     return ChatGenerator(url, model, key_variable=key_variable, patience=replace(PATIENT, quotes=quotes))

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answers that are a sentence of the text given, chosen by shared letters: no model, no queue, nothing sent anywhere.
 
-:class:`Sentences` reads many texts once, before any question.  A question is then compared with all of them in one
-pass, so the work of a question does not depend on the texts that are answered from.  SPEC A.14.7.5.
+:class:`Sentences` reads many texts before any question.  A question is then compared with all of them, so the work of
+a question does not depend on the texts that are answered from.  SPEC A.14.7.5.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -23,7 +25,7 @@ NAME = "sentences"
 DAMPING = 100  #: trigrams: those of a sentence of common length
 
 _NO_TRIGRAM = 0  #: in every sentence and in no question
-_BLOCK = 512  #: texts that are read at once
+_BLOCK = 512  #: texts that are read, or compared with a question, at once: memory does not grow with their number
 _SHORT = 3  #: letters of words that say little of what a question is about
 _GAP = re.compile(r"[\W_]+")
 
@@ -44,64 +46,98 @@ class SentenceGenerator:
         text = "\n".join(text[:MAX_READ] for text in contexts)
         if not (found := sentences_of(text)):
             return ", ".join(keywords) if keywords else NOTHING
-        [chosen] = Sentences([text], len(text)).chosen(" ".join([question, *keywords]))
+        [chosen] = Sentences([text], most=len(text)).chosen(" ".join([question, *keywords]))
         return found[chosen]
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class ReadText:
+    """A text that was read: each sentence as the set of its trigrams, runs of three characters by 16 bits of a hash."""
+
+    codes: Codes  #: of its sentences, one after the other
+    sizes: Codes  #: how many each sentence has, one at least
+
+
+Known = MutableMapping[bytes, ReadText]  #: texts that were read, by their digests
+
+
 class Sentences:
-    """The sentences of many texts, each as the set of its trigrams: runs of three characters, by 16 bits of a hash.
+    """The sentences of many texts, which are read before any question.
 
     A sentence's score is shared^2 / (size + DAMPING): a cosine's square up to a factor, in which short sentences gain
     less by being short.  Nothing about one text enters what is chosen of another.
     """
 
-    def __init__(self, texts: Iterable[str], most: int = MAX_READ) -> None:
+    def __init__(self, texts: Iterable[str], known: Known | None = None, most: int = MAX_READ) -> None:
         """
         Args:
             texts: read one after the other; none is kept.
+            known: what was read before, which is not read again; what is read now is added.
             most: characters that are read of one text.
         """
-        self._count = 0
-        codes: list[Codes] = [np.zeros(0, np.uint16)]
-        sizes, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        self._texts: list[ReadText] = []
         source = iter(texts)
-        while block := list(islice(source, _BLOCK)):
-            found = [sentences_of(text[:most]) for text in block]
-            own, size = _trigrams([sentence for sentences in found for sentence in sentences])
-            codes.append(own)
-            sizes.append(size)
-            owners.append(np.repeat(np.arange(len(block)) + self._count, [len(sentences) for sentences in found]))
-            self._count += len(block)
-        self._codes, self._sizes, self._owners = np.concatenate(codes), np.concatenate(sizes), np.concatenate(owners)
-        self._starts = np.cumsum(self._sizes) - self._sizes
-        self._read, self._first, self._each = np.unique(self._owners, return_index=True, return_counts=True)
+        while block := [text[:most] for text in islice(source, _BLOCK)]:
+            self._texts += _read(block) if known is None else _read_once(block, known)
 
     def __len__(self) -> int:
         """Of the texts."""
-        return self._count
+        return len(self._texts)
 
     def chosen(self, question: str) -> list[int]:
         """The number of each text's best sentence, counted from 0, the earlier among equals; -1: it has no sentence.
 
         The same work whichever of the texts the caller then answers from.
         """
-        best = np.full(self._count, -1, dtype=np.int64)
-        if len(self._read):
-            asked = np.zeros(1 << 16, dtype=np.uint8)
-            asked[_trigrams([_about(question)])[0]] = 1
-            asked[_NO_TRIGRAM] = 0
-            shared = np.add.reduceat(asked.take(self._codes), self._starts, dtype=np.int64)
-            scores = shared * shared / (self._sizes + DAMPING)  # one rounding: the same on every machine
-            most = np.repeat(np.maximum.reduceat(scores, self._first), self._each)
-            at = np.flatnonzero(scores == most)
-            _, earliest = np.unique(self._owners[at], return_index=True)
-            best[self._read] = at[earliest] - self._first
-        return best.tolist()
+        asked = np.zeros(1 << 16, dtype=np.uint8)
+        asked[_trigrams([_about(question)])[0]] = 1
+        asked[_NO_TRIGRAM] = 0
+        best: list[int] = []
+        for start in range(0, len(self._texts), _BLOCK):
+            best += _best(self._texts[start : start + _BLOCK], asked)
+        return best
 
 
 def chosen_sentence(text: str, chosen: int) -> str:
     """A sentence of a text that :class:`Sentences` read, by its number; "" where it has none."""
     return sentences_of(text[:MAX_READ])[chosen] if chosen >= 0 else ""
+
+
+def _read_once(texts: Sequence[str], known: Known) -> Iterator[ReadText]:
+    names = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    found = [known.get(name) for name in names]  # held from here on: they may be known weakly
+    fresh = _read([text for text, one in zip(texts, found, strict=True) if one is None])
+    for name, one in zip(names, found, strict=True):
+        if one is None:
+            one = known[name] = next(fresh)
+        yield one
+
+
+def _read(texts: Sequence[str]) -> Iterator[ReadText]:
+    found = [sentences_of(text) for text in texts]
+    codes, sizes = _trigrams([sentence for sentences in found for sentence in sentences])
+    each = np.cumsum([len(sentences) for sentences in found], dtype=np.int64)[:-1]
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])[each]
+    for own, size in zip(np.split(codes, ends), np.split(sizes, each), strict=True):
+        yield ReadText(own.copy(), size.astype(np.uint16))  # a part would hold the others in memory
+
+
+def _best(texts: Sequence[ReadText], asked: npt.NDArray[np.uint8]) -> list[int]:
+    """The number of each text's best sentence; -1: it has none.  ``asked``: 1 at the trigrams of the question."""
+    each = np.array([len(text.sizes) for text in texts])
+    best = np.full(len(texts), -1, dtype=np.int64)
+    if each.any():
+        there = np.flatnonzero(each)
+        sizes = np.concatenate([text.sizes for text in texts], dtype=np.int64)
+        codes = np.concatenate([text.codes for text in texts])
+        shared = np.add.reduceat(asked.take(codes), np.cumsum(sizes) - sizes, dtype=np.int64)
+        scores = shared * shared / (sizes + DAMPING)  # one rounding: the same on every machine
+        first = (np.cumsum(each) - each)[there]
+        most = np.repeat(np.maximum.reduceat(scores, first), each[there])
+        at = np.flatnonzero(scores == most)
+        _, earliest = np.unique(np.repeat(there, each[there])[at], return_index=True)
+        best[there] = at[earliest] - first
+    return best.tolist()
 
 
 def _about(question: str) -> str:

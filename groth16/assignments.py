@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, blinder, scores, hints, then the private seed limbs and salt; of a ranked one, beta
-times the bounds stand before the private ones, and of a shard the threshold behind those.  Of a thinning:
-clear, blinder, placed and thinned scores, then the private seed limbs and bits.
+Wire order of an attestation: clear, blinder, scores, hints, beta times the bounds, of a noise class the
+threshold, then the private seed limbs and salt.  Of a thinning: clear, blinder, placed and thinned scores, then the
+private seed limbs and bits.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.hint_opening import packed_bounds
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
+from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.ranked_statement import RankedLayout, ScaledLayout
-from ragseal.kernel.sharded_class import ShardedClass
-from ragseal.kernel.sharded_statement import CLEAR_NAMES as SHARDED_CLEAR
-from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout
-from ragseal.kernel.statement import CLEAR_NAMES, Layout, canonical_limit
+from ragseal.kernel.scaled_layout import ScaledLayout
+from ragseal.kernel.statement import canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
 
@@ -39,7 +37,7 @@ from ragseal.kernel.thinning import ThinningClass
 class Assignment:
     """All inputs of an attestation's circuit."""
 
-    clear: tuple[int, ...]  #: seven, with alpha and beta; nine of a shard, eight of the lottery
+    clear: tuple[int, ...]  #: with alpha and beta as the last two
     w: tuple[int, ...]  #: signed
     h: bytes  #: packed hints
     blind: int
@@ -58,17 +56,22 @@ class Assignment:
             )
         )
 
+    def bounds(self) -> list[int]:
+        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
+        return list(field.unpack(packed_bounds(self.h, len(self.w))))
+
     def named(self, cls: Any) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        return self._named(Layout(cls))
+        raise NotImplementedError
 
     def _scaled(self) -> Sequence[int]:
-        return ()
+        """The bounds times beta, which follow from the hints."""
+        return [self.clear[-1] * b % R for b in self.bounds()]
 
     def _threshold(self) -> Sequence[int]:
         return ()
 
-    def _named(self, layout: Layout | ScaledLayout, names: Sequence[str] = CLEAR_NAMES) -> dict[str, Any]:
+    def _named(self, layout: ScaledLayout, names: Sequence[str]) -> dict[str, Any]:
         values = [str(v) for v in field.unpack(self.h)]
         out: dict[str, Any] = dict(zip(names, map(str, self.clear), strict=True))
         out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
@@ -85,23 +88,8 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedAssignment(Assignment):
-    """All inputs of the ranked circuit; the bounds times beta follow from the hints."""
-
-    def bounds(self) -> list[int]:
-        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
-        return list(field.unpack(packed_bounds(self.h, len(self.w))))
-
-    def _scaled(self) -> Sequence[int]:
-        return [self.clear[-1] * b % R for b in self.bounds()]
-
-    def named(self, cls: Any) -> dict[str, Any]:
-        return {**self._named(RankedLayout(cls)), "scaledBound": [str(x) for x in self._scaled()]}
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedAssignment(RankedAssignment):
-    """All inputs of the sharded circuit for one shard."""
+class NoiseAssignment(Assignment):
+    """All inputs of the circuit with noise for one shard."""
 
     threshold: tuple[int, int]  #: v*, signed, and i*
 
@@ -109,13 +97,13 @@ class ShardedAssignment(RankedAssignment):
         return self.threshold
 
     def named(self, cls: Any) -> dict[str, Any]:
-        out = self._named(ShardedLayout(cls), SHARDED_CLEAR)
+        out = self._named(NoiseLayout(cls), NOISE_CLEAR)
         threshold = dict(zip(THRESHOLD, (str(x % R) for x in self.threshold), strict=True))
         return {**out, "scaledBound": [str(x) for x in self._scaled()], **threshold}
 
 
 @dataclass(frozen=True, slots=True)
-class LotteryAssignment(RankedAssignment):
+class LotteryAssignment(Assignment):
     """All inputs of the lottery's circuit."""
 
     def named(self, cls: Any) -> dict[str, Any]:
@@ -138,18 +126,16 @@ def assign_attestation(
     """What a prover of this class puts in.
 
     Args:
-        threshold: (v*, i*) of a class for shards, else None.
+        threshold: (v*, i*) of a noise class, else None.
 
     Raises:
         ProofError: a threshold where none belongs, or none where one does.
     """
-    if isinstance(cls, ShardedClass) != (threshold is not None):
+    if isinstance(cls, NoiseClass) != (threshold is not None):
         raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
     if threshold is not None:
-        return ShardedAssignment(clear, w, h, blind, seed, t_salt, threshold)
-    kinds = {LotteryClass: LotteryAssignment, RankedClass: RankedAssignment}
-    kind = next((made for of, made in kinds.items() if isinstance(cls, of)), Assignment)
-    return kind(clear, w, h, blind, seed, t_salt)
+        return NoiseAssignment(clear, w, h, blind, seed, t_salt, threshold)
+    return LotteryAssignment(clear, w, h, blind, seed, t_salt)
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

@@ -233,8 +233,8 @@ def check_chain(chain: Chain, circuit_hash: bytes) -> None:
     """
     if chain.circuit_hash != circuit_hash:
         raise ProofError(
-            "the key has the circuit hash of another beginning: of other powers, another circuit or another ceremony, "
-            "or one in which hidden inputs are still private"
+            "the key's circuit hash is that of a different beginning: of other powers, a different circuit or "
+            "ceremony, or one in which hidden inputs are still private"
         )
     before: Point = G1_GENERATOR
     accumulated = hashlib.blake2b(circuit_hash)

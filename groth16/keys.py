@@ -25,13 +25,11 @@ from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import EstimateView as EstimateView
 from ragseal.groth16.views import KeyView as KeyView
-from ragseal.groth16.views import ShardedView as ShardedView
 from ragseal.groth16.views import ThinningView as ThinningView
 from ragseal.groth16.views import VerifyingKeyData
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.runtime.edges.filesystem import why
 
@@ -59,8 +57,6 @@ class KeyPaths:
 
 
 @overload
-def view_of(cls: ShardedClass, vk: VerifyingKeyData) -> ShardedView: ...
-@overload
 def view_of(cls: AttestationClass, vk: VerifyingKeyData) -> KeyView: ...
 @overload
 def view_of(cls: EstimateClass, vk: VerifyingKeyData) -> EstimateView: ...
@@ -70,8 +66,6 @@ def view_of(cls: Shape, vk: VerifyingKeyData) -> AnyView:
     """A verifying key as its class reads it.  ProofError: it has another number of public inputs."""
     if isinstance(cls, EstimateClass):
         return EstimateView(cls, vk)
-    if isinstance(cls, ShardedClass):
-        return ShardedView(cls, vk)
     return ThinningView(cls, vk) if isinstance(cls, ThinningClass) else KeyView(cls, vk)
 
 

@@ -85,7 +85,7 @@ def _moved(key: Container, public: int) -> dict[int, bytes | memoryview]:
     listed = key.section(_CONTRIBUTIONS)
     if header[_GAMMA : _GAMMA + G2_BYTES] != header[_DELTA_2:] or bytes(listed[_CIRCUIT_HASH:]) != bytes(4):
         raise ProofError(
-            "it has contributions, so that the points of C and of IC are no longer of one kind: move them in the key "
+            "it has contributions, so the points of C and of IC are no longer of one kind: move them in the key "
             "that `snarkjs groth16 setup` wrote, before anybody contributes"
         )
     ic = key.array(_IC, declared + 1, POINT_BYTES)

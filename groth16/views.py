@@ -22,9 +22,9 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.ranked_statement import ScaledLayout
-from ragseal.kernel.sharded_statement import THRESHOLD, ShardedLayout, ThresholdBases
+from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.threshold_opening import ThresholdBases
 
 
 class VerifyingKeyData(Protocol):
@@ -137,7 +137,7 @@ class KeyView(View):
     def hint_bases(self) -> HintBases:
         """What a proof's hints are committed over."""
         layout = self.layout
-        scaled = self.bases(layout.scaled_at, self.cls.N) if isinstance(layout, ScaledLayout) else b""
+        scaled = self.bases(layout.scaled_at, self.cls.N)
         return HintBases(self.bases(layout.hints_at, layout.size), self.scores.b, scaled)
 
     @cached_property
@@ -145,26 +145,30 @@ class KeyView(View):
         """sum_i Y_i."""
         return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
 
-    @property
+    @cached_property
     def thresholds(self) -> ThresholdBases | None:
-        """Over which C_v commits to a record's threshold, where the class is for shards."""
-        return None
+        """V*, I* and B, over which C_v commits to a record's threshold; None where it is among the hints."""
+        if not isinstance(self.layout, NoiseLayout):
+            return None
+        return ThresholdBases(self.bases(self.layout.threshold_at, len(THRESHOLD)) + self.scores.b)
 
     def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
-        """What C_w, C_h and of a ranked class C_1 are added to vk_x with: 1, 1, beta.
+        """What C_w, C_h, C_1 and C_v are added to vk_x with: 1, 1, beta, 1; without those that the class has not.
 
         Raises:
             ProofError: another number of points or of clear inputs.
         """
         self._check(clear)
-        return [1, 1, *(clear[-1] for _ in self.hint_bases.split(c_h)[1:])]
+        last = [1] if self.thresholds else []
+        hints = c_h[: len(c_h) - POINT_BYTES * len(last)]
+        return [1, 1, *(clear[-1] for _ in self.hint_bases.split(hints)[1:]), *last]
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
         """The pairing check of one proof with its commitments; ProofError if it does not hold.
 
         Args:
             clear: with alpha and beta as the last two.
-            c_h: C_h, of a ranked class C_1 behind it, and of a shard C_v behind that.
+            c_h: C_h, behind it C_1, and behind that C_v, where the class has them.
         """
         points, scales = split_points(c_w + c_h), self._scales(clear, c_h)
         added = [
@@ -179,25 +183,6 @@ class KeyView(View):
         )
 
 
-class ShardedView(KeyView):
-    """The key of the sharded circuit, under which a record has one proof a shard."""
-
-    layout: ShardedLayout
-
-    @cached_property
-    def thresholds(self) -> ThresholdBases:
-        """V*, I* and B, over which C_v commits to a record's threshold."""
-        return ThresholdBases(self.bases(self.layout.threshold_at, len(THRESHOLD)) + self.scores.b)
-
-    def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
-        """As of a ranked class, and 1 for C_v.
-
-        Raises:
-            ProofError: another number of points or of clear inputs.
-        """
-        return [*super()._scales(clear, c_h[:-POINT_BYTES]), 1]
-
-
 def committed_threshold(group: Group, key: KeyView, threshold: tuple[int, int] | None, blinder: int) -> bytes:
     """C_v of a record, nothing where the class has none.
 
@@ -206,7 +191,7 @@ def committed_threshold(group: Group, key: KeyView, threshold: tuple[int, int] |
     """
     bases = key.thresholds
     if (bases is None) != (threshold is None):
-        raise ProofError("a threshold and a key for shards go together")
+        raise ProofError("a threshold and a key with bases for one go together")
     return b"" if bases is None or threshold is None else bases.commit(group, *threshold, blinder)
 
 

@@ -172,7 +172,7 @@ def _parse(file: Container) -> VerifyingKey:
 
 
 def verifying_key(path: Path) -> VerifyingKey:
-    """Check a .zkey and take its verifying key.  Seconds for class tiny, a minute for large ones.
+    """Check a .zkey and take its verifying key.  Seconds for a tiny class, a minute for large ones.
 
     Raises:
         ConfigurationError: the file cannot be read.

@@ -149,6 +149,30 @@ class SignedRequest(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerAsk(Message):
+    """An account asks for an answer that it paid for and lacks; signed with purpose "retrieve".  SPEC B.4.11."""
+
+    TAG: ClassVar[str] = "answer-ask"
+    CODECS: ClassVar[Sequence[Codec]] = (HASH, NAME, U32, Fixed(SEAL_KEY_BYTES))
+
+    manifest: bytes  #: digest of the window's manifest, which names log and window
+    account: str  #: its pseudonym in this window
+    ctr: int  #: number of the request that was answered
+    seal_key: bytes  #: fresh X25519 key to which the answer is sealed for this ask alone
+
+    def verify(self, public_key: bytes, proof: bytes) -> None:
+        """Raises AttestationError unless ``proof`` is the account's signature."""
+        signature.verify(public_key, "retrieve", self.encode(), proof)
+
+    def about(self, record_digest: bytes) -> bytes:
+        """What both sides agree that the sealed text is: the answer of this record, for this ask."""
+        return tagged_hash("reseal-info", self.encode(), record_digest)
+
+    def validate(self) -> None:
+        check_seal_key(self.seal_key)
+
+
+@dataclass(frozen=True, slots=True)
 class Record(Message):
     """The ledger's entry of one answered query.  SPEC B.3."""
 
@@ -316,14 +340,14 @@ class Receipt(Message):
 
 @dataclass(frozen=True, slots=True)
 class SealedAnswer(Message):
-    """What the provider sends for a signed request; the same bytes whenever it is asked again."""
+    """What the provider sends for a signed request or an answer-ask; the same bytes whenever that comes again."""
 
     TAG: ClassVar[str] = "sealed-answer"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(Record), Blob(MAX_OPENINGS_BYTES + OVERHEAD), Nested(Receipt))
 
     record: Record  #: the ledger's entry
     sealed: bytes  #: the openings under HPKE, SPEC B.4.1: encapsulated key, then ciphertext with its tag
-    receipt: Receipt  #: signed over record and sealed bytes
+    receipt: Receipt  #: signed over the record, the openings, and their first sealing: that to the request's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +359,7 @@ class Answer(Message):
 
     record: Record  #: the ledger's entry
     openings: Openings  #: what was sealed
-    receipt: Receipt  #: signed over record and sealed bytes
+    receipt: Receipt  #: signed over the record, the openings, and their first sealing
 
 
 def sealed_digest(sealed: bytes) -> bytes:
@@ -363,6 +387,18 @@ def seal_openings(record: Record, openings: Openings, secret: bytes) -> bytes:
     return seal(record.signed.request.seal_key, ephemeral, _about(digest), plain)
 
 
+def reseal_openings(ask: AnswerAsk, record: Record, openings: Openings, secret: bytes) -> bytes:
+    """The openings once more, for an account that has lost the private half of its request's key.
+
+    The ephemeral key follows from the ask with its key, too: it never serves two keys or two texts.
+
+    Args:
+        secret: as of :func:`seal_openings`.
+    """
+    about, plain = ask.about(record.digest()), openings.encode()
+    return seal(ask.seal_key, tagged_hash("reseal-ephemeral", secret, about, plain), about, plain)
+
+
 def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
     """The answer as its account keeps it.
 
@@ -376,6 +412,20 @@ def open_answer(sealed: SealedAnswer, private: bytes) -> Answer:
     if sealed.receipt.body.sealed_digest != sealed_digest(sealed.sealed):
         raise AttestationError("the receipt is for other sealed openings than the ones delivered with it")
     openings = Openings.decode(unseal(private, _about(sealed.record.digest()), sealed.sealed))
+    return Answer(sealed.record, openings, sealed.receipt)
+
+
+def open_resealed(ask: AnswerAsk, sealed: SealedAnswer, private: bytes) -> Answer:
+    """The answer to an ask as its account keeps it; the receipt's digest of the openings is still to be compared.
+
+    Args:
+        private: the private half of the ask's ``seal_key``, 32 bytes.
+
+    Raises:
+        AttestationError: the sealed openings do not open.
+        EncodingError: what was sealed are no openings.
+    """
+    openings = Openings.decode(unseal(private, ask.about(sealed.record.digest()), sealed.sealed))
     return Answer(sealed.record, openings, sealed.receipt)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The classes that a policy may name: of the statement with a dither, of the ranked one, and of the lottery.  SPEC M.9.
+"""The classes that a policy may name: with noise, and of the lottery.  SPEC M.9.
 
 What all have in common: ``name``, ``law``, ``N``, ``K``, ``R``, ``m``, ``q``, ``c``, ``L``, ``step_bits``,
 ``window_of``, ``shift_of``, and how T is packed.
@@ -7,18 +7,33 @@ What all have in common: ``name``, ``law``, ``N``, ``K``, ``R``, ``m``, ``q``, `
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ragseal.kernel import lottery_class, overflow, ranked_class, sharded_class
+from ragseal.kernel import lottery_class, noise_class
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, PrizeTable, lottery_class_from_mapping
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.params import RANKED_LAWS, CircuitClass, class_from_mapping
-from ragseal.kernel.ranked_class import RankedClass, ranked_class_from_mapping
-from ragseal.kernel.sharded_class import ShardedClass, sharded_class_from_mapping
+from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
 
-AttestationClass = CircuitClass | RankedClass | LotteryClass
+AttestationClass = NoiseClass | LotteryClass
 Table = NoiseTable | PrizeTable  #: of a law
+
+#: Names of classes that no release after 0.3.0 has: how two families' begin, and the third's, whose noise was finer
+#: than a step of its table.
+_STARTS = ("ranked-", "sharded-")
+_OTHERS = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50|lottery-small-50")
+
+
+def last_release_of(name: str) -> str:
+    """The last release that had a class of this name; nothing where this one has it, or none had it."""
+    return "0.3.0" if name.startswith(_STARTS) or _OTHERS.fullmatch(name) else ""
+
+
+def removed(name: str) -> str:
+    """What to do about a class of an older release, as the end of a refusal; nothing of any other name."""
+    last = last_release_of(name)
+    return f"; ragseal {last} was the last that had it: close and audit its windows with that release" * bool(last)
 
 
 def attestation_class(values: dict[str, Any]) -> AttestationClass:
@@ -27,11 +42,14 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     Raises:
         PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
-    if "S" in values:
-        return sharded_class_from_mapping(values)
     if values.get("law") == LOTTERY:
         return lottery_class_from_mapping(values)
-    return ranked_class_from_mapping(values) if values.get("law") in RANKED_LAWS else class_from_mapping(values)
+    return noise_class_from_mapping(values)
+
+
+def shards_at_most(cls: AttestationClass) -> int:
+    """Shards that an index of a class has at most."""
+    return cls.S if isinstance(cls, NoiseClass) else 1
 
 
 def tables_of(cls: AttestationClass) -> tuple[Table, ...]:
@@ -65,13 +83,8 @@ def places_suffice(cls: AttestationClass, table: Table) -> bool:
     Raises:
         PolicyError: the table's law is not the class's.
     """
-    if isinstance(cls, CircuitClass) and isinstance(table, NoiseTable):
-        return overflow.overflow_bound_holds(cls, table)
     if table.law != cls.law:
         raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    if isinstance(cls, ShardedClass):
-        return sharded_class.shards_overflow_bound_holds(cls)
     if isinstance(cls, LotteryClass):
         return lottery_class.overflow_bound_holds(cls)
-    assert isinstance(cls, RankedClass)
-    return ranked_class.overflow_bound_holds(cls)
+    return noise_class.overflow_bound_holds(cls)

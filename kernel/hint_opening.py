@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commitments to the hints of a proof, and what their batched opening proves.  SPEC B.5, B.7.
 
-C_h holds the hints.  Of a ranked class and the lottery a second commitment, C_1, holds the bounds b_i where the
-circuit's wire is beta b_i: a verifier multiplies it by beta.  The bounds are hints as well, and nothing in the circuit
-ties the two; one witness for both relations does.  A slot's four hints stand together in it, so that bounds are spread
+C_h holds the hints.  A second commitment, C_1, holds the bounds b_i where the circuit's wire is beta b_i: a verifier
+multiplies it by beta.  The bounds are hints as well, and nothing in the circuit ties the two; one witness for both
+relations does.  A slot's four hints stand together in it, so that bounds are spread
 over its whole first part: were they all in one half, a round of folding would have the identity to send, which is
 refused.
 
@@ -20,7 +20,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Relation
 from ragseal.kernel.params import R
-from ragseal.kernel.ranked_statement import BOUND, SLOT_HINTS
+from ragseal.kernel.scaled_layout import BOUND, SLOT_HINTS
 
 MAX_COMMITMENTS = 2  #: C_h and C_1
 
@@ -31,11 +31,11 @@ class HintBases:
 
     hints: bytes  #: W_0, W_1, ...
     blinder: bytes  #: B
-    scaled: bytes = b""  #: G^b_0 .. G^b_(N-1) of a ranked class or the lottery, the points of beta b_i; else none
+    scaled: bytes = b""  #: G^b_0 .. G^b_(N-1), the points of beta b_i; none where a statement has C_h alone
 
     @property
     def count(self) -> int:
-        """Commitments of a proof, and blinders of its hints: C_h, and of a ranked class C_1."""
+        """Commitments of a proof, and blinders of its hints: C_h, and C_1."""
         return 2 if self.scaled else 1
 
     @property
@@ -67,7 +67,7 @@ class HintBases:
         return tuple(committed[at : at + POINT_BYTES] for at in range(0, len(committed), POINT_BYTES))
 
     def relations(self, committed: Sequence[bytes]) -> tuple[Relation, ...]:
-        """C_h over {W_j, B} and nothing else; of a ranked class C_1 over {G^b_i, B} too, the bounds in common.
+        """C_h over {W_j, B} and nothing else; C_1 over {G^b_i, B} too, the bounds in common.
 
         Raises:
             ProofError: another number of commitments than the class has.
@@ -87,7 +87,7 @@ class HintBases:
 
 
 def packed_bounds(h: bytes, slots: int) -> bytes:
-    """b_0 .. b_(N-1) out of packed hints of a ranked class."""
+    """b_0 .. b_(N-1) out of packed hints that begin with slots."""
     size = field.FIELD_BYTES
     return b"".join(h[at : at + size] for at in range(BOUND * size, SLOT_HINTS * slots * size, SLOT_HINTS * size))
 

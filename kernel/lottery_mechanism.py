@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE
-from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, canonical_limit
 
 
@@ -93,7 +93,7 @@ def select_lottery(cls: LotteryClass, key: int, w: Sequence[int], width: int, pr
             f"{prizes} prizes in {1 << cls.m}: class {cls.name!r} takes 1 to {cls.prizes}; "
             f"choose from them, or a class with more places"
         )
-    elements = wide_elements(key, TAG_COARSE, cls.elements)
+    elements = wide_elements(key, TAG_COARSE, cls.elements, 0)
     limit = canonical_limit(cls.coarse_top_position)
     if any(element >> cls.coarse_top_position >= limit for element in elements):
         raise UnprovableError("an element is outside the canonical decomposition; the record cannot be proven")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the lottery's circuit states: its public inputs in their order, and the three commitments among them.
 
-As :mod:`ragseal.kernel.ranked_statement`, but for this.  Clear inputs gain ``prizes``, the policy's j; ``hmax`` is H in
-units of w.  The bound of a slot is b = u, or u + H + 2^m of a prize.
+As :mod:`ragseal.kernel.noise_statement`, but for this.  An index has one shard: clear inputs have ``prizes``, the
+policy's j, where those have the shards, and the threshold is among the hints.  ``hmax`` is H in units of w.  The bound
+of a slot is b = u, or u + H + 2^m of a prize.
 
 Legend of the hints, in units of w unless stated:
 
 slot[i]             low chunk of the distance X, coarse bits u, bound b, high chunk of X, of slot i
-coarseFiller, coarseTop, coarseRoom     of a coarse element, as in a ranked class
+coarseFiller, coarseTop, coarseRoom     of a coarse element, as in a noise class
 coarseCount, rangeCount     multiplicities of the two tables
 placeSlot, placeScore, placeCoarse, placeBound      i, w (not clipped), u and b of a place
 placeDistance       its distance X, one chunk
@@ -25,7 +26,7 @@ returned, returnedGap       2 id + flag of T's slots, increasing, and chunks of 
 from __future__ import annotations
 
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.ranked_statement import SLOT_HINTS, ScaledLayout
+from ragseal.kernel.scaled_layout import SLOT_HINTS, ScaledLayout
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "prizes", "alpha", "beta")
 

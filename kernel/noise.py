@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The noise table: an integer law of total mass 2^128 or 2^112, its rules and its inverse CDF.  SPEC M.4.
+"""The noise table: an integer law of total mass 2^112, its rules and its inverse CDF.  SPEC M.4.
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 
-A table stores ``h(0..C)``.  Of the laws "gaussian", "geometric", "geometric-16" and "gaussian-128" that is the
-non-negative half of a symmetric mass function p(x) = p(-x) on [-C, C]; of "one-sided" and "one-sided-16" it is the
-whole of one on [0, C].  Masses are out of 2^n: n = 128, and 112 of the laws whose names end in a number, their scale in
-steps.  The rules that every party checks (:func:`check_table`):
+A table stores ``h(0..C)``.  Of the laws "geometric-16" and "gaussian-128" that is the non-negative half of a symmetric
+mass function p(x) = p(-x) on [-C, C]; of "one-sided-16" it is the whole of one on [0, C].  Masses are out of 2^n,
+n = 112.  A law's name ends in its scale in steps.  The rules that every party checks (:func:`check_table`):
 
 T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;
 T2  the masses sum to exactly 2^n;
@@ -29,33 +28,25 @@ from itertools import accumulate
 
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import (
-    LAWS,
-    ONE_SIDED,
     PROTOCOL_VERSION,
     RANKED_GAUSSIAN,
     RANKED_GEOMETRIC,
     RANKED_LAWS,
     RANKED_ONE_SIDED,
     RANKED_UNIFORM_BITS,
-    UNIFORM_BITS,
 )
 
-GAUSSIAN = "gaussian"  #: the shape of both Gaussian laws (:func:`kind_of`)
-TOTAL = 1 << UNIFORM_BITS  #: sum of all masses of a law in LAWS, and number of its uniforms
-KNOWN_LAWS = (*LAWS, *RANKED_LAWS)
+TOTAL = 1 << RANKED_UNIFORM_BITS  #: sum of all masses, and number of uniforms
 TABLE_TAG = b"ragseal.noise-table"
 
-GAUSSIAN_SIGMA = 256  #: standard deviation of the Gaussian table, in table steps
-GAUSSIAN_CUT = 3008  #: 11.75 sigma: up to here plain rounding to 2^-128 keeps T3 and T4
-GEOMETRIC_SCALE = 32  #: b of the geometric and the one-sided table: p(x) proportional to exp(-|x| / b)
-RANKED_SCALE = 16  #: b of "geometric-16" and "one-sided-16"
+RANKED_SCALE = 16  #: b of "geometric-16" and "one-sided-16": p(x) proportional to exp(-|x| / b)
 RANKED_SIGMA = 128  #: standard deviation of "gaussian-128"
 RANKED_GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
-# 3008^2-th power of it (relative error below 2^-360) and truncate a few thousand products at 2^-400, and no weight that
-# matters is below 2^-135: every relative error is below 2^-250.  Rounding to a mass is decided at 2^-128 of the total.
+# 1408^2-th power of it (relative error below 2^-360) and truncate a few thousand products at 2^-400, and no weight that
+# matters is below 2^-119: every relative error is below 2^-250.  Rounding to a mass is decided at 2^-112 of the total.
 _FIXED_BITS = 400
 _ONE = 1 << _FIXED_BITS
 
@@ -82,12 +73,12 @@ class NoiseTable:
     @property
     def bits(self) -> int:
         """n: bits of the uniform that a value is drawn from."""
-        return uniform_bits(self.law)
+        return RANKED_UNIFORM_BITS
 
     @property
     def total(self) -> int:
         """2^n: what the masses sum to (T2)."""
-        return 1 << self.bits
+        return TOTAL
 
     @property
     def cut(self) -> int:
@@ -143,24 +134,9 @@ class NoiseTable:
         return hashlib.sha256(self.canonical_bytes()).digest()
 
 
-def uniform_bits(law: str) -> int:
-    """n of a law: its masses are out of 2^n, and its values are drawn from uniforms of n bits."""
-    return RANKED_UNIFORM_BITS if law in RANKED_LAWS else UNIFORM_BITS
-
-
 def one_sided(law: str) -> bool:
     """Whether no value of a law is below 0."""
-    return law in (ONE_SIDED, RANKED_ONE_SIDED)
-
-
-def dithered(law: str) -> bool:
-    """Whether the classes of a law add a dither below a table step; scores of the others are whole steps."""
-    return law not in RANKED_LAWS
-
-
-def kind_of(law: str) -> str:
-    """The law of the same shape among LAWS: "gaussian", "geometric" or "one-sided", however fine its steps are."""
-    return {RANKED_GEOMETRIC: "geometric", RANKED_ONE_SIDED: ONE_SIDED, RANKED_GAUSSIAN: GAUSSIAN}.get(law, law)
+    return law == RANKED_ONE_SIDED
 
 
 def scale_of(law: str) -> int:
@@ -169,13 +145,9 @@ def scale_of(law: str) -> int:
     Raises:
         PolicyError: the law is unknown.
     """
-    if law not in KNOWN_LAWS:
-        raise PolicyError(f"noise law must be one of {KNOWN_LAWS}, not {law!r}")
-    if law == GAUSSIAN:
-        return GAUSSIAN_SIGMA
-    if law == RANKED_GAUSSIAN:
-        return RANKED_SIGMA
-    return RANKED_SCALE if law in RANKED_LAWS else GEOMETRIC_SCALE
+    if law not in RANKED_LAWS:
+        raise PolicyError(f"noise law must be one of {RANKED_LAWS}, not {law!r}")
+    return RANKED_SIGMA if law == RANKED_GAUSSIAN else RANKED_SCALE
 
 
 def check_table(table: NoiseTable) -> None:
@@ -188,8 +160,8 @@ def check_table(table: NoiseTable) -> None:
     def refuse(why: str) -> None:
         raise PolicyError(f"noise table {table.law!r}: {why}; use the table of the canonical builder")
 
-    if table.law not in KNOWN_LAWS:
-        refuse(f"law must be one of {KNOWN_LAWS}")
+    if table.law not in RANKED_LAWS:
+        refuse(f"law must be one of {RANKED_LAWS}")
     h = table.half
     if not 3 <= len(h) <= LARGEST_CUT:
         refuse(f"needs between 3 and {LARGEST_CUT} entries, has {len(h)}")
@@ -205,32 +177,24 @@ def check_table(table: NoiseTable) -> None:
             refuse(f"T4: not log-concave at {x}")
 
 
-@lru_cache(maxsize=len(KNOWN_LAWS))
+@lru_cache(maxsize=len(RANKED_LAWS))
 def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
-    "gaussian": sigma = 256 table steps, cut at 3008.  "geometric": p(x) proportional to exp(-|x|/32), cut where the
-    recursion below ends (C = 2519).  "one-sided": p(x) proportional to exp(-x/32) for x >= 0, made alike (C = 2539).
-    "geometric-16" and "one-sided-16": the same with 16 for 32, and masses out of 2^112 (C = 1115 and 1125).
-    "gaussian-128": sigma = 128, cut at 1408, masses out of 2^112.
+    "geometric-16": p(x) proportional to exp(-|x|/16), cut where the recursion below ends (C = 1115).  "one-sided-16":
+    p(x) proportional to exp(-x/16) for x >= 0, made alike (C = 1125).  "gaussian-128": sigma = 128, cut at 1408.
 
     Raises:
         PolicyError: the law is unknown.
     """
-    if law == GAUSSIAN:
-        table = NoiseTable(law, _gaussian_masses(GAUSSIAN_SIGMA, GAUSSIAN_CUT, UNIFORM_BITS))
-    elif law == RANKED_GAUSSIAN:
+    if law == RANKED_GAUSSIAN:
         table = NoiseTable(law, _gaussian_masses(RANKED_SIGMA, RANKED_GAUSSIAN_CUT, RANKED_UNIFORM_BITS))
-    elif law == "geometric":
-        table = NoiseTable(law, _geometric_masses(2, GEOMETRIC_SCALE, UNIFORM_BITS))
-    elif law == ONE_SIDED:
-        table = NoiseTable(law, _geometric_masses(1, GEOMETRIC_SCALE, UNIFORM_BITS))
     elif law == RANKED_GEOMETRIC:
         table = NoiseTable(law, _geometric_masses(2, RANKED_SCALE, RANKED_UNIFORM_BITS))
     elif law == RANKED_ONE_SIDED:
         table = NoiseTable(law, _geometric_masses(1, RANKED_SCALE, RANKED_UNIFORM_BITS))
     else:
-        raise PolicyError(f"noise law must be one of {KNOWN_LAWS}, not {law!r}")
+        raise PolicyError(f"noise law must be one of {RANKED_LAWS}, not {law!r}")
     check_table(table)
     return table
 
@@ -339,8 +303,3 @@ def coarse_quantiles(table: NoiseTable, m: int) -> tuple[int, ...]:
         raise PolicyError(f"coarse bits must be in 1..24, not {m}")
     shift = table.bits - m
     return tuple(table.inverse(((k + 1) << shift) - 1) for k in range(1 << m))
-
-
-def coarse_bounds(table: NoiseTable, m: int, s: int) -> tuple[int, ...]:
-    """B(k) = 2^s Q(k) + 2^s - 1: the largest noise, dither included, of a slot with coarse bits k."""
-    return tuple((q << s) + (1 << s) - 1 for q in coarse_quantiles(table, m))

@@ -24,7 +24,6 @@ from functools import lru_cache
 
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, coarse_quantiles
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, CircuitClass
 
 _FRACTION_BITS = 320  # of the upward-rounded powers
 _UNIT = 1 << _FRACTION_BITS
@@ -76,18 +75,6 @@ def overflow_bound(N: int, K: int, R: int, m: int, a: Fraction, b: Fraction, tab
     return N * moment / (a ** (R - K + 1) * b ** (K - 1))  # exact: fractions
 
 
-def overflow_bound_holds(cls: CircuitClass, table: NoiseTable) -> bool:
-    """Whether the class's R, a, b prove P(overflow) <= 2^-64 a query for this table.  Exact, no floats.
-
-    Raises:
-        PolicyError: the table's law is not the class's.
-    """
-    if table.law != cls.law:
-        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    bound = overflow_bound(cls.N, cls.K, cls.R, cls.m, cls.a, cls.b, table)
-    return bound <= Fraction(1, 1 << OVERFLOW_EXPONENT)
-
-
 @lru_cache(maxsize=1024)  # a class's grid is asked for with every layout of it
 def few_exceed_bound(N: int, K: int, mass: int, out_of: int) -> Fraction:
     """An upper bound of P(Bin(N, mass / 2^out_of) <= K - 1), within 2^-300, for 0 <= mass <= 2^out_of."""
@@ -111,25 +98,3 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def grid_size(cls: CircuitClass, table: NoiseTable) -> int:
-    """G: the smallest G with P(Bin(N, P(z_b > Q(2^m - G))) <= K - 1) <= 2^-80; theta takes 2^m - G + 1 .. 2^m.
-
-    Probabilities are rounded upwards, so the inequality is certain.
-
-    Raises:
-        PolicyError: even the whole coarse table does not give it, or the table's law is not the class's.
-    """
-    if table.law != cls.law:
-        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, the table {table.law!r}")
-    quantiles = coarse_quantiles(table, cls.m)
-    limit = Fraction(1, 1 << GRID_EXPONENT)
-
-    def enough(G: int) -> bool:
-        return few_exceed_bound(cls.N, cls.K, table.tail(quantiles[len(quantiles) - G]), table.bits) <= limit
-
-    found = least(0, len(quantiles), enough)  # the probability falls as G grows
-    if found is None:
-        raise PolicyError(f"class {cls.name!r}: no threshold grid gives 2^-{GRID_EXPONENT}; K is too close to N")
-    return found

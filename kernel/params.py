@@ -7,7 +7,7 @@ decompositions and the noise law.  Everything a policy may choose freely (score 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,6 @@ R = 2188824287183927522224640574525727508854836440041603434369820418657580849561
 P = 21888242871839275222246405745257275088696311157297823662689037894645226208583
 
 MODULUS_BITS = 254
-UNIFORM_BITS = 128  #: bits of the uniform that one noise value is drawn from
 COIN_BITS = 8  #: bits of the coin that decides whether a slot is hidden
 SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
 
@@ -31,7 +30,6 @@ TAG_COIN_SEED, TAG_COIN_KEY, TAG_COINS = 6, 7, 8
 
 #: Completeness and privacy margins of SPEC M.7 and M.8.
 COARSE_CANONICAL_BITS = 44
-PLACE_CANONICAL_BITS = 72
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
@@ -39,20 +37,16 @@ MAX_SHARDS = 64  #: of one index, whatever its class
 PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
-ONE_SIDED = "one-sided"  #: the law without negative values
-SYMMETRIC_LAWS = ("gaussian", "geometric")
-LAWS = (*SYMMETRIC_LAWS, ONE_SIDED)
-
-# Laws of the classes that give fine bits by rank: coarser steps and fewer bits, since neither needs more there.
+# Laws of noise: the number is their scale in steps.
 RANKED_GEOMETRIC = "geometric-16"
-RANKED_ONE_SIDED = "one-sided-16"
-RANKED_GAUSSIAN = "gaussian-128"
+RANKED_ONE_SIDED = "one-sided-16"  #: the law without negative values
+RANKED_GAUSSIAN = "gaussian-128"  #: the paper's
 RANKED_LAWS = (RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_GAUSSIAN)
-RANKED_UNIFORM_BITS = 112  #: bits of the uniform that one of their noise values is drawn from
+RANKED_UNIFORM_BITS = 112  #: bits of the uniform that one noise value is drawn from
 
 
 class ClassSizes:
-    """What follows alike from the parameters of either kind of class."""
+    """What follows alike from the parameters of every kind of class."""
 
     __slots__ = ()
 
@@ -128,92 +122,6 @@ class ClassSizes:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitClass(ClassSizes):
-    """One circuit class (SPEC M.9).  ``a`` and ``b`` are the free rationals of the overflow bound."""
-
-    name: str
-    law: str  #: one of LAWS
-    N: int  #: capacity in slots, a multiple of q
-    K: int  #: slots returned
-    R: int  #: open places
-    m: int  #: coarse bits a slot
-    q: int  #: slots a coarse element
-    c: int  #: bits of a range-checked chunk
-    s: int  #: dither bits
-    a: Fraction
-    b: Fraction
-
-    def __post_init__(self) -> None:
-        def need(ok: bool, why: str) -> None:
-            if not ok:
-                raise PolicyError(f"circuit class {self.name!r}: {why}")
-
-        need(self.law in LAWS, f"law must be one of {LAWS}, not {self.law!r}")
-        need(1 <= self.K < self.R <= self.N, "needs 1 <= K < R <= N")
-        need(self.N < 1 << 31, "capacity must be below 2^31 slots")
-        need(self.q >= 1 and self.q * self.m <= 208, "q * m must not exceed 208 bits of a field element")
-        need(self.N % self.q == 0, f"capacity {self.N} must be a multiple of q = {self.q}")
-        need(2 <= self.m <= 20 and 4 <= self.c <= 18 and 1 <= self.s <= self.c, "needs 2<=m<=20, 4<=c<=18, 1<=s<=c")
-        need(self.a > 1 and 0 < self.b < 1, "overflow bound needs a > 1 and 0 < b < 1")
-        need(self.L + self.m + 2 * self.c < 200, "look-up keys would not fit a field element")
-
-    @property
-    def step_bits(self) -> int:
-        """A step of the noise table is 2^step_bits units of a score."""
-        return self.s
-
-    def window_of(self, width: int) -> int:
-        """H as a statement has it, for a score window of ``width`` units: the same."""
-        return width
-
-    def shift_of(self, width: int) -> int:
-        """Delta_b: the worst shift of one query in table steps, rounded up for the dither."""
-        return -(-width >> self.s)
-
-    def widest(self, shift: int) -> int:
-        """The largest width whose shift is at most ``shift`` table steps."""
-        return shift << self.s
-
-    @property
-    def fine_bits(self) -> int:
-        return UNIFORM_BITS - self.m
-
-    @property
-    def fine_chunks(self) -> int:
-        return -(-self.fine_bits // self.c)
-
-    @property
-    def fine_last_bits(self) -> int:
-        """Width of the highest fine chunk."""
-        return self.fine_bits - self.c * (self.fine_chunks - 1)
-
-    @property
-    def place_filler(self) -> int:
-        return max(0, (MODULUS_BITS - self.fine_bits - self.s - PLACE_CANONICAL_BITS) // self.c)
-
-    @property
-    def place_top_position(self) -> int:
-        return self.fine_bits + self.s + self.place_filler * self.c
-
-    @property
-    def place_top(self) -> int:
-        return -(-(MODULUS_BITS - self.place_top_position) // self.c)
-
-    @property
-    def uniform_chunks(self) -> int:
-        return -(-UNIFORM_BITS // self.c)
-
-    @property
-    def compare_chunks(self) -> int:
-        """Chunks of the comparison v 2^L - i against v* 2^L - i*."""
-        return -(-(2 * self.c + 1 + self.L) // self.c)
-
-    @property
-    def count_chunks(self) -> int:
-        return -(-self.m // self.c)
-
-
 def class_values(kind: type, values: dict[str, Any], noun: str) -> dict[str, Any]:
     """What a kind of class is made of, out of a parameter file's table.
 
@@ -236,8 +144,3 @@ def class_values(kind: type, values: dict[str, Any], noun: str) -> dict[str, Any
         else:
             checked[key] = value
     return checked
-
-
-def class_from_mapping(values: dict[str, Any]) -> CircuitClass:
-    """Build a class with a dither.  PolicyError as :func:`class_values`, or contradictory parameters."""
-    return CircuitClass(**class_values(CircuitClass, values, "circuit class"))

@@ -18,15 +18,14 @@ from ragseal.kernel.claims import ANSWERS as ANSWERS
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
 from ragseal.kernel.claims import FORMS, Form, form_of
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
-from ragseal.kernel.classes import AttestationClass, table_of
+from ragseal.kernel.classes import AttestationClass, shards_at_most, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
-from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, SCORE_UNIT, CircuitClass
-from ragseal.kernel.ranked_class import RankedClass, check_scores
-from ragseal.kernel.sharded_class import ShardedClass, WholeIndex, whole_index
+from ragseal.kernel.noise_class import NoiseClass, WholeIndex, check_scores, whole_index
+from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, RANKED_GAUSSIAN, SCORE_UNIT
 
 MAX_DIMENSION = 4096
 NO_VOCABULARY = bytes(32)  #: of a claim without one
@@ -134,7 +133,7 @@ class Policy(Message):
         return self.gain * (self.hi - self.lo)
 
     def hmax(self, cls: AttestationClass) -> int:
-        """H as the statement has it: the width, or of a ranked class its whole steps; of answers one step more."""
+        """H as the statement has it: the width, or of a noise class its whole steps; of answers one step more."""
         return 1 + self.width if self.answers else cls.window_of(self.width)
 
     def capacity(self, cls: AttestationClass) -> int:
@@ -145,13 +144,15 @@ class Policy(Message):
         """The class as an accountant sees it: of all the slots among which a query's list is chosen.
 
         Raises:
-            PolicyError: several shards of a class that is not for shards.
+            PolicyError: more shards than the class has.
         """
-        if self.shards == 1 or isinstance(cls, WholeIndex):
+        if isinstance(cls, WholeIndex):
             return cls
-        if not isinstance(cls, ShardedClass):
-            raise PolicyError(f"class {cls.name!r} is one index: shards must be 1, not {self.shards}")
-        return whole_index(cls, self.shards)
+        if isinstance(cls, NoiseClass):
+            return whole_index(cls, self.shards)
+        if self.shards != 1:
+            raise PolicyError(f"class {cls.name!r} has one shard: shards must be 1, not {self.shards}")
+        return cls
 
     def prizes(self, cls: AttestationClass) -> int:
         """How many coarse values win a prize under the lottery; 0 of another law.
@@ -187,7 +188,7 @@ class Policy(Message):
         return self.form.words
 
     def shift(self, cls: AttestationClass) -> int:
-        """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a ranked class.
+        """Delta_b: the worst shift of one query, in table steps: ceil(width / 2^s), or H of a noise class.
 
         Of answers: what one document adds to one count.
         """
@@ -404,13 +405,13 @@ def require_shards(cls: AttestationClass, shards: int) -> None:
     """An index has as many shards as its class proves one threshold for.
 
     Raises:
-        PolicyError: too many, none, or several of a class that is one index.
+        PolicyError: too many, or none.
     """
-    most = cls.S if isinstance(cls, ShardedClass) else 1
+    most = shards_at_most(cls)
     if not 1 <= shards <= most:
         raise PolicyError(
-            f"class {cls.name!r} is for {'one index' if most == 1 else f'at most {most} shards'}, not for "
-            f"{shards} shards: the nearest is shards = {max(1, min(shards, most))}"
+            f"an index of class {cls.name!r} has 1 to {most} shards, not {shards}: the nearest is shards = "
+            f"{max(1, min(shards, most))}"
         )
 
 
@@ -418,24 +419,24 @@ def check_shards(policy: Policy, cls: AttestationClass) -> None:
     """A policy's shards are its class's and its claim's.
 
     Raises:
-        PolicyError: as :func:`require_shards`, or a claim whose histograms are one index.
+        PolicyError: as :func:`require_shards`, or a claim whose histograms have one shard.
     """
     require_shards(cls, policy.shards)
-    if policy.answers and isinstance(cls, ShardedClass):
-        raise PolicyError(f"the claim {ANSWERS} counts the keywords of one index: name a class that is not for shards")
+    if policy.answers and policy.shards != 1:
+        raise PolicyError(
+            f"the claim {ANSWERS} counts keywords in one shard: let shards be 1, not {policy.shards}, in a class that "
+            "has a slot for every keyword"
+        )
 
 
 def check_counts(policy: Policy, cls: AttestationClass) -> None:
     """Counts of the claim answers fit their class, however many documents take part.
 
     Raises:
-        PolicyError: the class is none that counts in whole steps, or the clipped counts overflow it.
+        PolicyError: Gaussian noise, a similarity that nothing has, or clipped counts that overflow the class.
     """
-    if not isinstance(cls, RankedClass):
-        raise PolicyError(
-            f"the claim {ANSWERS} needs a class that counts in whole steps: one whose name begins ranked-"
-        )
-    if noise.kind_of(cls.law) == noise.GAUSSIAN:
+    assert isinstance(cls, NoiseClass)  # a class of the lottery goes with another claim
+    if cls.law == RANKED_GAUSSIAN:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
             f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
@@ -472,9 +473,6 @@ def listed(ways: Sequence[str]) -> str:
 
 def _misfit(policy: Policy, cls: AttestationClass) -> str:
     """Why not every query of the policy can be proven in the class (completeness only); nothing if all can."""
-    if isinstance(cls, CircuitClass):
-        need, room = comparison_need(policy, cls), comparison_room(cls)
-        return f"needs comparisons up to {need}, class {cls.name!r} has {room}" if need > room else ""
     try:
         if isinstance(cls, LotteryClass):
             check_window(cls, policy.hmax(cls), *extreme_scores(policy))
@@ -491,34 +489,14 @@ def extreme_scores(policy: Policy) -> tuple[int, int]:
     return policy.gain * (-limit - policy.lo), policy.gain * (limit - policy.lo)
 
 
-def extreme_digits(policy: Policy, cls: RankedClass) -> tuple[int, int]:
+def extreme_digits(policy: Policy, cls: NoiseClass) -> tuple[int, int]:
     """The same in whole steps."""
     least, most = extreme_scores(policy)
     return least >> cls.c, most >> cls.c
 
 
-def comparison_room(cls: CircuitClass) -> int:
-    """What the class can compare: 2c bits."""
-    return 1 << (2 * cls.c)
-
-
-def comparison_need(policy: Policy, cls: CircuitClass) -> int:
-    """Upper bound of every value that the circuit compares in 2c bits (SPEC A.10, completeness only)."""
-    table = noise.build_table(cls.law)
-    limit = score_limit(policy.dimension)
-    noise_max = ((table.cut + 1) << cls.s) - 1
-    lowest = policy.gain * (limit + policy.lo)  # largest -w: an opposite vector
-    highest = policy.gain * (limit - policy.lo)
-    return policy.width + 2 * noise_max + max(lowest, highest) + 2
-
-
 def max_gain(policy: Policy, cls: AttestationClass) -> int:
     """Largest gain that the class can compare for this score window, 0 if none."""
-    limit = score_limit(policy.dimension)
-    if isinstance(cls, CircuitClass):
-        noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
-        room = comparison_room(cls) - 2 * noise_max - 2
-        return max(0, room // (policy.hi - policy.lo + limit + policy.lo))
     # What check_scores and check_window compare grows with the gain: the largest that they take is found by halving.
     least = -(-(1 << cls.step_bits) // (policy.hi - policy.lo))
     if _misfit(replace(policy, gain=least), cls):

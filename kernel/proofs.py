@@ -75,7 +75,7 @@ class ProofEntry(Message):
     record_digest: bytes  #: H("record", record)
     c_h: bytes  #: of every shard C_h, and of a class that has it C_1 behind it
     proof: bytes  #: Groth16 of every shard, 256 bytes each: A (64), B (128), C (64)
-    c_v: tuple[bytes, ...] = ()  #: of a class for shards one, C_v; else none
+    c_v: tuple[bytes, ...] = ()  #: of a noise class one, C_v; else none
 
     def validate(self) -> None:
         if not self.proof or len(self.proof) % PROOF_BYTES:
@@ -112,7 +112,7 @@ class ProofBatch(Message):
     entries: tuple[ProofEntry, ...]  #: by increasing seq
     links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant and number
     hints: Opening  #: of all C_h, and of all C_1 where there are any, SPEC B.7
-    thresholds: tuple[Opening, ...] = ()  #: of a class for shards one, of all C_v; else none
+    thresholds: tuple[Opening, ...] = ()  #: of a noise class one, of all C_v; else none
 
 
 def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
@@ -201,8 +201,8 @@ def link_relations(
 ) -> tuple[Relation, Relation]:
     """C_e over {H_0..H_d} and C_y over {C_0..C_(d-1), B} with one e (SPEC B.7).
 
-    The witness is (e_0 .. e_(d-1), r, rho).  Of an index of shards C_y, columns and rho are those of all shards, added
-    up by powers of :func:`shard_weight`: docs/proofs/shards.md, section 6.
+    The witness is (e_0 .. e_(d-1), r, rho).  Of several shards C_y, columns and rho are those of all shards, added
+    up by powers of :func:`shard_weight`: docs/proofs/noise.md, section 9.
 
     Raises:
         ProofError: columns of another number of shards than records have C_y.
@@ -293,7 +293,7 @@ def total_blinder(factor: int, e: Sequence[int], column_blinders: Sequence[int],
 
     ``factor``: the policy's, gain where scores come of columns; a histogram has no column and no e.
 
-    ``rho_hint``: rho', what the commitments to hints have of B, that of a ranked class with beta
+    ``rho_hint``: rho', what the commitments to hints have of B, that of C_1 with beta
     (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
     """
     inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho

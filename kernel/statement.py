@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the attestation circuit states: its public inputs in their order, and the commitments among them.  SPEC B.
+"""What circuits of an attestation state alike: public inputs in their order, and the commitments among them.  SPEC B.
 
-:class:`Layout` lists every committed hint in the order of the circuit's public signals; the circuit, the native engine
-and the verifier's slices of the key all follow it.
+A :class:`HintLayout` lists every committed hint in the order of its circuit's public signals; the circuit, the native
+engine and the verifier's slices of the key all follow it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ragseal.kernel import noise, overflow
-from ragseal.kernel.params import TAG_PLACES, TAG_SEED, CircuitClass, ClassSizes, R
+from ragseal.kernel.params import TAG_PLACES, TAG_SEED, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "alpha", "beta")
@@ -77,35 +76,6 @@ class HintLayout:
     @property
     def hints_at(self) -> int:
         return self.scores_at + self._slots
-
-
-class Layout(HintLayout):
-    """The hint vector h of a class with a dither."""
-
-    def __init__(self, cls: CircuitClass) -> None:
-        self.cls = cls
-        table = noise.build_table(cls.law)
-        self.grid = overflow.grid_size(cls, table)
-        n, r, k = cls.N, cls.R, cls.K
-        ids = cls.id_chunks - 1
-        shapes: list[tuple[str, tuple[int, ...]]] = [
-            ("u", (n,)), ("b", (n,)), ("x0", (n,)), ("x1", (n,)),
-            ("cf", (cls.elements, cls.coarse_filler)),
-            ("ct", (cls.elements, cls.coarse_top - 1)),
-            ("cd", (cls.elements, cls.coarse_top - 1)),
-            ("mc", (1 << cls.m,)), ("mr", (1 << cls.c,)), ("mz", (table.cut + 1,)),
-            ("pi", (r,)), ("pw", (r,)), ("pu", (r,)), ("pb", (r,)), ("px0", (r,)), ("px1", (r,)),
-            ("pcl", (r,)), ("pch", (r,)), ("pa1", (r,)), ("pa2", (r,)),
-            ("pf", (r, cls.fine_chunks)), ("pd", (r,)),
-            ("pff", (r, cls.place_filler)), ("pft", (r, cls.place_top - 1)), ("pfd", (r, cls.place_top - 1)),
-            ("psg", (r,)), ("pz", (r,)), ("plo", (r,)), ("phi", (r,)),
-            ("pd1", (r, cls.uniform_chunks - 1)), ("pd2", (r, cls.uniform_chunks - 1)),
-            ("pwin", (r,)), ("pcnt", (r,)), ("pcm", (r, cls.compare_chunks - 1)), ("pth", (r, cls.count_chunks - 1)),
-            ("pid", (r + 1, ids)),
-            ("vs", (1,)), ("is", (1,)), ("isc", (ids,)), ("sel", (self.grid,)), ("vt", (1,)),
-            ("t", (k,)), ("tdc", (k - 1, cls.returned_chunks - 1)),
-        ]  # fmt: skip
-        super().__init__(n, shapes)
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:

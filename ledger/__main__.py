@@ -80,7 +80,7 @@ def main() -> None:
 def keygen(name: str, state: Path, as_json: bool) -> None:
     """Make this observer's key (once).
 
-    Prints the public key. Give it to whoever shall rely on your cosignatures.
+    Prints the public key. Give it to everybody who is to rely on your cosignatures.
     """
     check_name(name)
     try:

@@ -81,7 +81,7 @@ def refuse_unknown_turn(log: NoteVerifier, index: int, entry: bytes) -> None:
     if is_turn(entry) and index not in [turn.index for turn in LogKey.of(log).turns]:
         raise UnprovenError(
             f"{log.name} turns its key at entry {index}, and the note is not signed by the key that it turns to: "
-            "whoever stole the old key, or took a line from the note, can show it. Ask again"
+            "a thief of the old key can show it, and so can anyone who took a line from the note. Ask again"
         )
 
 

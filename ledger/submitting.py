@@ -151,7 +151,7 @@ class Submitter:
         try:
             lines = body.decode("utf-8").splitlines(keepends=True)
         except UnicodeDecodeError:
-            raise TransportError("its answer is no text") from None
+            raise TransportError("its answer is not text") from None
         for line in lines:
             try:
                 found = NoteSignature.parse(line)

@@ -33,7 +33,9 @@ def read_turns(tree: SqliteTree) -> list[Rotation]:
         except AuditError as error:
             raise LedgerError(f"entry {number - 1} of the ledger is damaged ({error}): restore the database") from None
         if turn.index != number - 1 or turn.root != tree.get_root(number - 1):
-            raise LedgerError(f"entry {number - 1} of the ledger was signed for another place: restore the database")
+            raise LedgerError(
+                f"entry {number - 1} of the ledger was signed for a different entry: restore the database"
+            )
         turns.append(turn)
     return turns
 

@@ -82,7 +82,7 @@ class LogKey(NoteVerifier):
             TurnError: of another log, out of order, of a key that the log had before, or not signed by both.
         """
         if turn.log != log_digest(self.vkey()):
-            raise TurnError(f"the turn is of another log's key than that of {self.name}")
+            raise TurnError(f"the turn is of a different log's key than that of {self.name}")
         if turn.number != len(self.turns) + 1:
             raise TurnError(f"turn {turn.number} does not come behind turn {len(self.turns)} of {self.name}")
         if turn.old_key != self.newest.public_key:
@@ -121,7 +121,7 @@ def read_turn(log: NoteVerifier, index: int, entry: bytes, root: Callable[[], by
     try:
         turn = Rotation.decode(entry)
     except AuditError as error:
-        raise TurnError(f"entry {index} is no turn of a key: {error}") from None
+        raise TurnError(f"entry {index} is not a turn of a key: {error}") from None
     refuse_contradiction(key, turn)
     if turn.index != index or turn.root != root():
         raise TurnError(f"entry {index} is a turn that was signed for another place or history")
@@ -149,7 +149,7 @@ def refuse_contradiction(key: LogKey, turn: Rotation) -> None:
                 raise TurnedTwiceError(known, turn)
             raise TurnError(
                 f"the log's key {known.old_key.hex()} has signed turns at entry {known.index}, which is known, and at "
-                f"entry {turn.index}: whoever stole the key can have signed the later one. Compare with others which "
+                f"entry {turn.index}: a thief of the key can have signed the later one. Compare with others which "
                 "one the log holds; if it is not the known one, move the kept turns away"
             )
 

@@ -40,7 +40,7 @@ class Vocabulary:
         for word in self.words:
             if not 1 <= len(word) <= MAX_KEYWORD or not word.isprintable() or word != word.strip():
                 raise CommitmentError(
-                    f"{word[:MAX_KEYWORD]!r} is no keyword: 1 to {MAX_KEYWORD} printable characters without spaces "
+                    f"{word[:MAX_KEYWORD]!r} is not a keyword: 1 to {MAX_KEYWORD} printable characters without spaces "
                     "around them"
                 )
 

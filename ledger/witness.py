@@ -96,8 +96,8 @@ def void_memory(older: SignedCheckpoint) -> UnprovenError:
     """What is remembered was signed by a key alone that the log had given up by that size: it convicts nobody."""
     return UnprovenError(
         f"{older.checkpoint.origin} does not continue the {older.checkpoint.size} entries remembered here, which a key "
-        "alone signed that the log had given up by then: whoever stole that key showed them, or the log did. Compare "
-        "with others what they were shown, then use another state folder"
+        "signed that the log had given up by then: a thief of that key showed them, or the log did. Compare with "
+        "others what they were shown, then use a different state folder"
     )
 
 

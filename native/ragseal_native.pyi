@@ -111,82 +111,43 @@ class Response(TypedDict):
     scores: list[int]
     c_y: bytes
 
-@final
-class Engine:
-    """The mechanism of one circuit class: noise over every slot, exact top K, and the committed hints."""
-
-    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
-        """params: N, K, R, m, q, c, s; bounds: B(k); cdf: 17 big-endian bytes of F(-1), F(0), ..., F(cut).
-
-        F(-1) is 0 of a law without negative values.
-        """
-
-    def answer(self, key: bytes, w: bytes, hmax: int) -> Selection:
-        """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; errors start with "overflow"."""
-
-    def respond(
-        self,
-        key: bytes,
-        index: ScoreMatrix,
-        columns: Committer,
-        e: bytes,
-        line: tuple[int, int],
-        hmax: int,
-        rho: bytes,
-    ) -> Response:
-        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
-
-    def hints(self, key: bytes, w: bytes, hmax: int) -> bytes:
-        """The hint vector of kernel/statement.py, packed."""
-
 @type_check_only
-class RankedSelection(Selection):
-    entry: int
-
-@type_check_only
-class ShardedSelection(TypedDict):
+class NoiseSelection(TypedDict):
     ids: list[int]
     flags: list[bool]
     v: int
     i_star: int
 
 @final
-class RankedEngine:
-    """The ranked mechanism of one class: noise by rank, exact top K, and the committed hints."""
+class NoiseEngine:
+    """The mechanism with noise of one class: one threshold for all shards, and the committed hints of each shard."""
 
     def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
-        """params: N, K, R, m, q, c, bits; bounds: Q(k); cdf: 16 big-endian bytes of F(-1), F(0), ..., F(cut).
+        """params: N, K, R, m, q, c, S, bits; bounds: Q(k); cdf: 16 big-endian bytes of F(-1), F(0), ..., F(cut).
 
         F(-1) is 0 of a law without negative values, F(cut) is 2^bits.
         """
 
-    def answer(self, key: bytes, w: bytes, steps: int) -> RankedSelection:
-        """ids (K, increasing), flags, v, i_star, theta, entry for little-endian int64 scores; else "overflow"."""
+    def answer(self, key: bytes, w: bytes, steps: int) -> NoiseSelection:
+        """ids (K, increasing, of the whole index), flags, v, i_star for little-endian int64 scores; else "overflow".
+
+        w: of all shards, one after the other.
+        """
 
     def respond(
         self,
         key: bytes,
         index: ScoreMatrix,
-        columns: Committer,
+        columns: list[Committer],
         e: bytes,
         line: tuple[int, int],
         steps: int,
-        rho: bytes,
+        rhos: list[bytes],
     ) -> Response:
-        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y = sum_j e_j C_j + rho B."""
+        """As answer, for scores gain (<E_i, e> - lo), line = (lo, gain), and beside it C_y of every shard.
 
-    def hints(self, key: bytes, w: bytes, steps: int) -> bytes:
-        """The hint vector of kernel/ranked_statement.py, packed."""
-
-@final
-class ShardedEngine:
-    """The ranked mechanism over several shards of one class: one threshold, and the committed hints of each shard."""
-
-    def __new__(cls, params: dict[str, int], bounds: list[int], cdf: list[bytes], grid: int) -> Self:
-        """As :class:`RankedEngine`, and params has S, the most shards."""
-
-    def answer(self, key: bytes, w: bytes, steps: int) -> ShardedSelection:
-        """ids (K, increasing, of the whole index), flags, v, i_star for all shards' scores; else "overflow"."""
+        columns, rhos: of every shard.
+        """
 
     def hints(
         self,
@@ -197,7 +158,7 @@ class ShardedEngine:
         threshold: tuple[int, int],
         returned: list[int],
     ) -> bytes:
-        """The hint vector of kernel/sharded_statement.py for shard place[0] of place[1] and its scores, packed.
+        """The hint vector of kernel/noise_statement.py for shard place[0] of place[1] and its scores, packed.
 
         threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
         """

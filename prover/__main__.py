@@ -73,12 +73,12 @@ def main() -> None:
 @click.option(
     "--class",
     "class_name",
-    default="ranked-small-one-50",
+    default="noise-small-one-50",
     show_default=True,
     help="Circuit class: capacity, K, noise law.",
 )
 @click.option("--shards", default=1, show_default=True, type=int,
-              help="Of a class whose name begins sharded-: so many make an index, with one threshold.")  # fmt: skip
+              help="So many shards of the class make an index, with one threshold.")  # fmt: skip
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip

@@ -56,7 +56,7 @@ def load_key(path: Path) -> Ed25519PrivateKey | TokenKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ConfigurationError(f"{path} holds no unencrypted PEM private key") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigurationError(f"{path} holds a key of another kind: an Ed25519 key is needed")
+        raise ConfigurationError(f"{path} holds a different kind of key: an Ed25519 key is needed")
     return key
 
 
@@ -93,7 +93,7 @@ def read_private(path: Path) -> bytes:
     finally:
         os.close(descriptor)
     if len(data) > _LARGEST:
-        raise ConfigurationError(f"the key {path} has more than {_LARGEST} bytes: it is no key")
+        raise ConfigurationError(f"the key {path} has more than {_LARGEST} bytes: it is not a key")
     return data
 
 

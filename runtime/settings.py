@@ -133,7 +133,7 @@ def _read(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
         if name not in known:
             near = difflib.get_close_matches(name.replace("_", "-"), known, 1, 0.5)
             way = f"do you mean {near[0]}?" if near else f"it takes the options of `{ctx.command_path}`"
-            raise ConfigurationError(f"{path} sets {name!r}, which is no option: {way}")
+            raise ConfigurationError(f"{path} sets {name!r}, which is not an option: {way}")
         option = known[name]
         try:
             assert option.name is not None

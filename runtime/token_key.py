@@ -173,7 +173,7 @@ def _attributes(text: str, separator: str, known: set[str]) -> dict[str, str]:
         if name == "pin-value":
             raise ConfigurationError("a PIN does not stand in a URI: name its file by pin-source=file:FILE")
         if not equals or name not in known or name in found:
-            raise ConfigurationError(f"{name!r} is no attribute of a key's URI here: it has the form {FORM}")
+            raise ConfigurationError(f"{name!r} is not an attribute of a key's URI here: it has the form {FORM}")
         found[name] = unquote(value, "latin-1" if name == "id" else "utf-8")
     return found
 
@@ -205,7 +205,7 @@ def _public_bytes(session: Any, selector: dict[str, Any]) -> bytes:
     if len(point) == _KEY_BYTES + 2 and point[:2] == bytes((4, _KEY_BYTES)):
         point = point[2:]
     if len(point) != _KEY_BYTES:
-        raise ConfigurationError("the token's key is of another kind: an Ed25519 key is needed")
+        raise ConfigurationError("the token holds a different kind of key: an Ed25519 key is needed")
     return point
 
 

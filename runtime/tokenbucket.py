@@ -83,7 +83,7 @@ class Rate:
         """Raises ConfigurationError: not NUMBER/s, NUMBER/m or NUMBER/h."""
         found = re.fullmatch(r"([1-9][0-9]{0,6})/([smh])", text)
         if found is None:
-            raise ConfigurationError(f"{text!r} is no rate: write 5/s, 30/m or 1000/h")
+            raise ConfigurationError(f"{text!r} is not a rate: write 5/s, 30/m or 1000/h")
         return cls(int(found[1]), _UNITS[found[2]])
 
     @classmethod

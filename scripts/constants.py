@@ -16,12 +16,14 @@ RUST = ROOT / "native" / "src" / "constants.rs"
 LICENCE = "// SPDX-License-Identifier: GPL-3.0-or-later"
 BY = "Generated from kernel/params.py by scripts/constants.py"
 
+#: Nothing calls them any more.  Without them every circuit would have another digest, and policies name digests.
+UNCALLED = {"UNIFORM_BITS": 128, "PLACE_CANONICAL_BITS": 72}
 #: name -> type in Rust, "" where only the circuits need it; and what it is
 NAMES = {
     "MODULUS_BITS": ("usize", "bits of the scalar field's order"),
-    "UNIFORM_BITS": ("usize", "bits of the uniform that one noise value is drawn from"),
+    "UNIFORM_BITS": ("", ""),
     "COARSE_CANONICAL_BITS": ("usize", "least width of a coarse element's canonical top"),
-    "PLACE_CANONICAL_BITS": ("usize", "least width of a fine element's canonical top"),
+    "PLACE_CANONICAL_BITS": ("", ""),
     "ELEMENTS_PER_BLOCK": ("usize", "outputs of one width-17 permutation that are used"),
     "PACKED_BITS": ("", "bits of slot ids in one field element of the commitment to T"),
     "TAG_SEED": ("", "Poseidon domain tags"),
@@ -36,10 +38,15 @@ NAMES = {
 }
 
 
+def value(name: str) -> int:
+    found: int = UNCALLED[name] if name in UNCALLED else getattr(params, name)
+    return found
+
+
 def circom() -> str:
     """Functions: circom has no constants."""
     lines = [LICENCE, f"// {BY}.", "pragma circom 2.1.6;", ""]
-    lines += [f"function {name}() {{ return {getattr(params, name)}; }}" for name in NAMES]
+    lines += [f"function {name}() {{ return {value(name)}; }}" for name in NAMES]
     return "\n".join(lines) + "\n"
 
 
@@ -48,7 +55,7 @@ def rust() -> str:
     for name, (kind, what) in NAMES.items():
         if kind:
             lines += [f"/// {what[0].upper()}{what[1:]}."] if what else []
-            lines.append(f"pub const {name}: {kind} = {getattr(params, name)};")
+            lines.append(f"pub const {name}: {kind} = {value(name)};")
     return "\n".join(lines) + "\n"
 
 

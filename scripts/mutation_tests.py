@@ -30,9 +30,8 @@ TESTS: dict[str, list[str]] = {
     "kernel/policy.py": ["kernel/test_window_times.py", "kernel/test_policy.py", "prover/test_policies.py"],
     "kernel/fixedpoint.py": ["kernel/test_certificate.py", "kernel/test_policy.py"],
     "kernel/bn254.py": ["kernel/test_curve.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
-    "kernel/statement.py": ["kernel/test_hints.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
-    "kernel/mechanism.py": ["kernel/test_hints.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
-    "kernel/hints.py": ["kernel/test_hints.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
+    "kernel/statement.py": ["kernel/test_noise_mechanism.py", "kernel/test_hashed.py", "backends/test_mechanism.py"],
+    "kernel/mechanism.py": ["kernel/test_hashed.py"],
     "kernel/attestation.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
         "client/test_attestation.py", "verifier/test_proofs.py", "verifier/test_attestation.py",
@@ -63,6 +62,19 @@ TESTS: dict[str, list[str]] = {
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
     "kernel/inquiry.py": ["kernel/test_message_refusals.py", "kernel/test_hashed_asks.py", "prover/test_limits.py"],
+    "accounting/pld.py": [
+        "accounting/test_safe_side.py", "accounting/test_pld.py", "accounting/test_gaussian_steps.py",
+    ],
+    "accounting/topk.py": [
+        "accounting/test_safe_side.py", "accounting/test_topk.py", "accounting/test_gaussian_steps.py",
+    ],
+    "accounting/audit.py": [
+        "accounting/test_safe_side.py", "accounting/test_audit.py", "accounting/test_gaussian_steps.py",
+    ],
+    "accounting/failures.py": ["accounting/test_failures.py", "accounting/test_safe_side.py"],
+    "accounting/delivered.py": [
+        "accounting/test_safe_side.py", "accounting/test_delivered.py", "accounting/test_delivered_period.py",
+    ],
     "accounting/answers.py": ["accounting/test_answers.py"],
     "accounting/guess.py": ["accounting/test_guess.py"],
     "accounting/rounding.py": ["accounting/test_guess.py"],
@@ -205,7 +217,7 @@ TESTS: dict[str, list[str]] = {
     "prover/workers/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
     "prover/serving/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
     "prover/base/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
-    "accounting/period.py": ["verifier/test_odometer.py"],
+    "accounting/period.py": ["accounting/test_gaussian_steps.py", "verifier/test_odometer.py"],
     "accounting/claims/bound.py": ["claims/test_golden.py", "verifier/test_odometer.py"],
     "accounting/claims/claim.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],
     "accounting/claims/every_list.py": ["claims/test_golden.py", "verifier/test_report.py"],

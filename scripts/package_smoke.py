@@ -37,12 +37,12 @@ PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal
 #: What a source distribution must have, beside the folders of the parts.
 SHIPPED = (
     "spec/core.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile",
-    "native/Cargo.toml", "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/attestation.circom",
+    "native/Cargo.toml", "proto/ragseal/v1/provider.proto", "tests/conftest.py", "circuits/noise.circom",
     "examples/one_window.py", "web/verify/package-lock.json", "web/verify/src/verify.ts",
 )  # fmt: skip
 
 
-CLASS = "ranked-tiny-one"
+CLASS = "noise-tiny-one"
 #: What the demo's window is about.
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 QUESTIONS = ("How are logs rotated?", "How do I parse JSON?", "How do I sort a list?")
@@ -121,9 +121,9 @@ def check_wheel(wheel: Path) -> None:
             expect(name in names, f"the wheel lacks {name}")
     expect(not any("node_modules" in name or name.startswith("tests") for name in names), "the wheel has foreign files")
     for name in (
-        "circuits/attestation.circom",
-        "circuits/lib/ranked/entry.circom",
-        "circuits/ranked_classes.toml",
+        "circuits/noise.circom",
+        "circuits/lib/noise/entry.circom",
+        "circuits/noise_classes.toml",
         "circuits/package-lock.json",
         "ledger/web/index.html",
         "ledger/web/verify.js",

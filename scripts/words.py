@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One meaning a word: fails where a name that was given up is used again, or prose counts what the tree has."""
+"""One meaning a word: fails where a name that was given up is used again, or a page counts the tree or reads badly."""
 
 from __future__ import annotations
 
@@ -48,6 +48,19 @@ _COUNTED = re.compile(
 PROSE = (".md",)
 #: A law is a distribution there, and what is counted stands in the same sentence.
 MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/experiments.md")
+#: Pages for readers, and those that are rewritten elsewhere and do not hold yet.
+PAGES = (
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/how-to/", "docs/tutorial.md"),
+    *("docs/scale.md", "docs/glossary.md", "bench/README.md", "vectors/README.md", "examples/README.md"),
+)
+NOT_YET = ("docs/how-to/plan.md", "docs/how-to/backup.md")
+#: What a reader has to read twice -> what says it.
+TURNS = {
+    r"whoever": "anyone who, or the role",
+    r"(?:is|are) no (?!part of|longer|more|less|later|earlier|larger|smaller)[a-z]+": "is not a, are not",
+    r"another(?: [\w-]+){0,2} than": "a different ... than",
+}
+_TURNS = {re.compile(rf"(?<!\w){turn}(?!\w)", re.IGNORECASE): instead for turn, instead in TURNS.items()}
 _WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
 
 
@@ -65,6 +78,13 @@ def counts(text: str) -> Iterator[tuple[int, str]]:
             yield number, f"{match[0]!r} is a count that no test holds: say which, or leave the number out"
 
 
+def turns(text: str) -> Iterator[tuple[int, str]]:
+    """Where a turn begins that a reader has to read twice, across the ends of lines, and what says it instead."""
+    for turn, instead in _TURNS.items():
+        for match in turn.finditer(text.replace("\n", " ")):
+            yield text.count("\n", 0, match.start()) + 1, f"{match[0]!r} reads badly: say {instead}"
+
+
 def main() -> None:
     names = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -77,6 +97,8 @@ def main() -> None:
             faults += [f"{name}:{line}: {what}" for line, what in found(text)]
             if name.endswith(PROSE) and not name.startswith(MATHEMATICS):
                 faults += [f"{name}:{line}: {what}" for line, what in counts(text)]
+            if name.startswith(PAGES) and not name.startswith(NOT_YET):
+                faults += [f"{name}:{line}: {what}" for line, what in turns(text)]
     sys.exit("\n".join(faults) or None)
 
 

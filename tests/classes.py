@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import ShardedClass
+from ragseal.kernel.noise_class import NoiseClass
 
 CLASSES = load_classes()
 T = TypeVar("T")
@@ -20,10 +19,9 @@ def _of(kind: type[T], name: str) -> T:
     return found
 
 
-TINY = _of(RankedClass, "ranked-tiny-two")  #: what tests use: 126 slots, symmetric noise
-GAUSSIAN = _of(RankedClass, "ranked-tiny-gaussian")  #: the paper's noise
-ONE_SIDED = _of(RankedClass, "ranked-tiny-one")  #: of as many slots, without negative noise
-SHARDED = _of(ShardedClass, "sharded-tiny-two")  #: shards of as many slots
+TINY = _of(NoiseClass, "noise-tiny-two")  #: what tests use: shards of 126 slots, symmetric noise
+GAUSSIAN = _of(NoiseClass, "noise-tiny-gaussian")  #: the paper's noise
+ONE_SIDED = _of(NoiseClass, "noise-tiny-one")  #: of as many slots, without negative noise
 LOTTERY = _of(LotteryClass, "lottery-tiny")
-FAMILIES = (TINY, GAUSSIAN, ONE_SIDED, SHARDED, LOTTERY)  #: one class of every kind that a policy may name
-SMALL = CLASSES["ranked-small-two-10"]  #: of a size that people use
+FAMILIES = (TINY, GAUSSIAN, ONE_SIDED, LOTTERY)  #: one class of every kind that a policy may name
+SMALL = CLASSES["noise-small-two-50"]  #: of a size that people use

@@ -48,9 +48,10 @@ def test_links_lead_somewhere(name: str) -> None:
     for target, _, anchor in (found.partition("#") for found in re.findall(r"\]\(([^)\s]+)\)", prose)):
         if target.startswith("https://"):
             continue
-        assert (folder / target).exists(), f"{name} links to {target}"
+        page = folder / target if target else ROOT / name
+        assert page.exists(), f"{name} links to {target}"
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", (folder / target).read_text(), re.MULTILINE)
+            headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
             assert anchor in [re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings], (
                 f"{target}#{anchor}"
             )

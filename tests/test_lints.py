@@ -83,6 +83,20 @@ def test_other_numbers_in_prose_are_left_alone(line: str) -> None:
     assert not list(words.counts(line))
 
 
+@pytest.mark.parametrize(
+    "text", ["a\nWhoever asks", "a\nit is no proof", "a\nanother key than its own", "a\nthey are no\nkeys"]
+)
+def test_turns_that_are_read_twice_are_found(text: str) -> None:
+    assert [number for number, _ in words.turns(text)] == [2]
+
+
+@pytest.mark.parametrize(
+    "text", ["anyone who asks", "it is no part of it", "another key; more than one", "it is not a proof"]
+)
+def test_plain_turns_are_left_alone(text: str) -> None:
+    assert not list(words.turns(text))
+
+
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A specification of which nothing is written yet but its tables of messages."""
@@ -99,9 +113,9 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("was", "becomes", "said"),
     [
         ("| `seq` | u64 |", "| `seq` | u32 |", "not current"),
-        (" signed-request record -->", " signed-request -->", "no table, or two: record"),
+        (" answer-ask record -->", " answer-ask -->", "no table, or two: record"),
         ("generated: messages index-file ", "generated: messages record index-file ", "no table, or two: record"),
-        (" signed-request record -->", " signed-request record nothing -->", "no message is called nothing"),
+        (" answer-ask record -->", " answer-ask record nothing -->", "no message is called nothing"),
     ],
 )
 def test_generated_parts_of_the_specification_are_held(written: Path, was: str, becomes: str, said: str) -> None:

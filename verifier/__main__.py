@@ -69,7 +69,7 @@ def main() -> None:
     \b
     An auditor's first verdict, from nothing:
       ragseal-verifier init
-      ragseal-verifier keygen --class ranked-small-one-50     (keys that you made are sound for you)
+      ragseal-verifier keygen --class noise-small-one-50     (keys that you made are sound for you)
       ragseal-verifier serve --provider localhost:7800 --log-key KEY
                                                       (gives the provider the keys; takes part in its beacons)
       ... the provider runs a window and closes it ...
@@ -124,9 +124,9 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
     """Make proving and verifying keys for a circuit class, once.
 
     Keys for the coalition estimate and for the coins are made with them.
-    Whoever makes keys can forge proofs under them, so keys that you made are sound for you and for those who trust you.
-    Without --powers nobody else can tell whether their points are those of the circuit: a provider that fears for its
-    secrets asks for keys of public powers.
+    The maker of keys can forge proofs under them, so keys that you made are sound for you and for those who trust
+    you. Without --powers nobody else can tell whether their points are those of the circuit: a provider that fears
+    for its secrets asks for keys of public powers.
     Compiles the circuit first if that was not done yet (about half a minute for the largest class).
     """
     state = State(directory)

@@ -153,9 +153,9 @@ class AnswersBound(Bound):
         """Of all answers of the period, whoever got them."""
         plain, filtered = right(self.epsilon, delta), right(self.report.filtered.epsilon, delta)
         said = (
-            f"whoever guesses from even odds (50 %) whether a document is there is right at most {per_cent(plain)} of "
-            f"the time with all answers of the period, texts included, and at most {per_cent(filtered)} if the "
-            "provider keeps its word on how many answers a document takes part in"
+            f"an attacker who guesses from even odds (50 %) whether a document is there is right at most "
+            f"{per_cent(plain)} of the time with all answers of the period, texts included, and at most "
+            f"{per_cent(filtered)} if the provider keeps its word on how many answers a document takes part in"
         )
         return best_guesses(account, delta, self, None, said, filtered_per_cent=per_cent_number(filtered))
 

@@ -35,7 +35,8 @@ from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import KNOWN_LAWS, build_table, one_sided
+from ragseal.kernel.noise import build_table, one_sided
+from ragseal.kernel.params import RANKED_LAWS
 from ragseal.kernel.policy import Policy, listed, rational
 from ragseal.kernel.verdict import Claimed
 
@@ -136,8 +137,9 @@ class ListsBound(Bound):
     def guess(self, account: float, delta: float, k_max: int) -> Values:
         alone, together = right(account, delta), right(self.epsilon, delta)
         said = (
-            f"whoever guesses from even odds (50 %) what one slot holds is right at most {per_cent(together)} of the "
-            f"time with {k_max} accounts over the period, {per_cent(alone)} with one account in this window"
+            f"an attacker who guesses from even odds (50 %) what one slot holds is right at most "
+            f"{per_cent(together)} of the time with {k_max} accounts over the period, {per_cent(alone)} with one "
+            "account in this window"
         )
         return best_guesses(account, delta, self, k_max, said)
 
@@ -158,11 +160,11 @@ class ListsPlan(Planned):
 
     def bounds(self, law: str) -> bool:
         """One-sided noise and the lottery say nothing about every list."""
-        return law in KNOWN_LAWS and not one_sided(law)
+        return law in RANKED_LAWS and not one_sided(law)
 
     def cost(self, wanted: Wanted) -> tuple[float, None]:
         cls = wanted.cls
-        if cls.law not in KNOWN_LAWS:
+        if cls.law not in RANKED_LAWS:
             return math.inf, None
         report = epsilon_audit(
             cls,
@@ -227,7 +229,7 @@ class EveryList(Claim):
         return ListsBound(account_period(counted, delta), {one.cls.name: one.cls for one in counted})
 
     def alone(self, policy: Policy, cls: AttestationClass, accounts: int) -> ListsBound:
-        if cls.law not in KNOWN_LAWS:
+        if cls.law not in RANKED_LAWS:
             raise PolicyError(f"the law {cls.law} bounds nothing under the claim {policy.claim}")
         one = Spent("", replace(policy, k_max=1), policy.whole(cls), policy.n_max)
         return self.account([one], rational(policy.delta, "delta"))
@@ -263,8 +265,8 @@ class EveryList(Claim):
 
     question = (
         "Somebody knows everything about an index but one document, is told that it is one of two with even odds "
-        "(50 %), and guesses which from the lists of slots that were answered, up to the first that shows it: whoever "
-        "is handed its text reads it. How often may the guess be right?"
+        "(50 %), and guesses which from the lists of slots that were answered, up to the first that shows it: an "
+        "account that is handed its text reads it. How often may the guess be right?"
     )
 
     def grades(self, report: Report) -> list[tuple[str, float, float]]:

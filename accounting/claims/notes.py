@@ -26,7 +26,7 @@ ABOUT_COALITIONS = (
 
 DOES_NOT_SAY = (
     "The generator's output and the returned text: once a slot is returned, its text is read, with id and metadata.",
-    "How long an answer is: whoever watches an account's line sees it, as encryption hides no length.",
+    "How long an answer is: anyone who watches an account's line sees it, as encryption hides no length.",
     *ABOUT_COALITIONS,
     "Windows that ended before the policy's period_start: their queries are not in this epsilon.",
     "That the other windows of the period kept their policies: they are counted as if they had; audit each of them. Of "
@@ -46,7 +46,7 @@ DOES_NOT_SAY = (
 )
 
 #: For the first page.
-READ = "Texts, once they are shown: whoever is shown one reads it, and nothing is said of what is made of it then."
+READ = "Texts, once they are shown: nothing is said of what their readers make of them."
 SHORT = (
     "Windows before the budget period, and that the others in it kept their rules: each has a verdict of its own.",
     "That everybody was shown the log that this auditor was shown: receipts and observers tell.",

@@ -56,7 +56,7 @@ TEXT = (
 )
 
 _DOES_NOT_SAY = (
-    "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it.",
+    "That a document is not read: an account that knows what to ask for is handed it, unless its coin hides it.",
     "What a provider would have done. Coins that were thrown and not used are counted; those that it would have thrown "
     "again, had it not liked these, cannot be: a provider that begins again unless a document is visible tells by not "
     "beginning again what it saw.",
@@ -71,7 +71,7 @@ _DOES_NOT_SAY = (
     "Return bounds how often a slot comes back; where the report says that it does not bound reading, a slot without "
     "its text is weak evidence, and no more is claimed.",
 )
-_HANDED = "That a document is not read: whoever knows what to ask for is handed it, unless its coin hides it."
+_HANDED = "That a document is not read: an account that knows what to ask for is handed it, unless its coin hides it."
 _COIN = (
     ("one coin for each slot, the same for everybody", "step 4: hidden slots are empty in the columns of all records"),
     ("nobody chose the coins", "steps 2 and 5: C_coin before the beacon that threw them, this auditor's nonce last"),

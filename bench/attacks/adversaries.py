@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.attacks.channels import ScoreChannel
+from bench.attacks.channels import ScoreChannel, loss_cells
 from bench.attacks.roc import Vector
 
 Worlds = tuple[Vector, Vector]  #: statistics where the target is (is not) in the index, one entry a trial
@@ -29,14 +29,16 @@ class Coalition:
         return self.k * self.n
 
 
-def pooled_mean(channel: ScoreChannel, coalition: Coalition, high: int, low: int, rng: np.random.Generator) -> Worlds:
+def pooled_mean(
+    channel: ScoreChannel, coalition: Coalition, high: float, low: float, rng: np.random.Generator
+) -> Worlds:
     """Mean noisy score at the planted slot over all queries of all accounts (the paper's attack, section 3.5)."""
     m, t = coalition.queries, coalition.trials
     return channel.sums(rng, m, high, t) / m, channel.sums(rng, m, low, t) / m
 
 
 def diversified(
-    channel: ScoreChannel, coalition: Coalition, high: int, low: int, share: float, rng: np.random.Generator
+    channel: ScoreChannel, coalition: Coalition, high: float, low: float, share: float, rng: np.random.Generator
 ) -> Worlds:
     """Only ``share`` of the accounts probe the target, the others random orthogonal directions (section A.2)."""
     aimed = round(coalition.k * share) * coalition.n
@@ -50,14 +52,12 @@ def diversified(
     return worlds[0], worlds[1]
 
 
-def likelihood_ratio(
-    channel: ScoreChannel, coalition: Coalition, high: int, low: int, rng: np.random.Generator
-) -> tuple[Worlds, Worlds]:
-    """(log-likelihood ratios, pooled table steps) of the same draws: the best test there is, beside the mean.
+def likelihood_ratio(coalition: Coalition, steps: int, rng: np.random.Generator) -> tuple[Worlds, Worlds]:
+    """(log-likelihood ratios, pooled means) of the same draws of law gaussian-128: the best test, beside the mean.
 
-    A trial's draws are a multinomial over the cells (z, offset), so its exact log-likelihood ratio is a sum over cells.
+    A trial's draws are a multinomial over the noise's values, so its log-likelihood ratio is a sum over them.
     """
-    chance, ratio, step = channel.loss_cells(high - low)
+    chance, ratio, step = loss_cells(steps)
     seen = chance > 0
     chance, ratio, step = chance[seen], ratio[seen], step[seen]
     order = np.argsort(-chance)
@@ -70,7 +70,7 @@ def likelihood_ratio(
             hit = counts > 0
             llr[trial] = sign * float(np.dot(counts[hit], ratio[hit]))
             mean[trial] = sign * float(np.dot(counts[hit], step[hit])) / coalition.queries
-        out.append((llr, mean + (high if sign > 0 else low) / (1 << channel.s)))
+        out.append((llr, mean + (steps if sign > 0 else 0)))
     (llr_in, mean_in), (llr_out, mean_out) = out
     return (llr_in, llr_out), (mean_in, mean_out)
 

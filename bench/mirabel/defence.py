@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who reads what: without a guard, with Mirabel on clean scores, and by this product's list with and without a guard.
 
-The product's list is that of a ranked class as it is served: scores clipped to a window, in whole steps of a one-sided
+The product's list is that of a noise class as it is served: scores clipped to a window, in whole steps of a one-sided
 table, noise over every slot, the K largest as a set; flagged slots are read, ranked by the account.  ``noised`` is
 Mirabel on all noised scores before the selection, which no window has.
 """

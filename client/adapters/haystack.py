@@ -137,7 +137,7 @@ def parse_filters(given: object, depth: int = 0) -> Filter:
         return lambda metadata: all(part(metadata) for part in parts) == wanted
     field = given["field"]
     if not isinstance(field, str) or field in _OF_A_DOCUMENT:
-        raise EncodingError(f'filters: {field!r} is no metadata: expected "meta.NAME"')
+        raise EncodingError(f'filters: {field!r} is not metadata: expected "meta.NAME"')
     if operator not in _OPERATORS:
         raise EncodingError(f"filters: {operator!r} is none of {', '.join(_OPERATORS)}, AND, OR, NOT")
     return parse_filter({"type": _OPERATORS[operator], "key": field.removeprefix("meta."), "value": given.get("value")})

@@ -51,7 +51,7 @@ class Search:
         if not 1 <= len(listed) <= MOST_QUERIES or len(queries) < len(listed):
             raise EncodingError(f"query: a text that is not empty, or at most {MOST_QUERIES} of them")
         if any("\ud800" <= ch <= "\udfff" for q in queries for ch in q):
-            raise EncodingError("query: half of a surrogate pair is no text")
+            raise EncodingError("query: half of a surrogate pair is not text")
         if any(len(q.encode()) > MAX_QUERY_BYTES for q in queries):
             raise EncodingError(f"query: at most {MAX_QUERY_BYTES} bytes")
         most = body.get("max_num_results", 10)

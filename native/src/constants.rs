@@ -3,12 +3,8 @@
 
 /// Bits of the scalar field's order.
 pub const MODULUS_BITS: usize = 254;
-/// Bits of the uniform that one noise value is drawn from.
-pub const UNIFORM_BITS: usize = 128;
 /// Least width of a coarse element's canonical top.
 pub const COARSE_CANONICAL_BITS: usize = 44;
-/// Least width of a fine element's canonical top.
-pub const PLACE_CANONICAL_BITS: usize = 72;
 /// Outputs of one width-17 permutation that are used.
 pub const ELEMENTS_PER_BLOCK: usize = 16;
 /// Poseidon domain tags, added at 2^32 to a counter.

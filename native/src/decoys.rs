@@ -7,7 +7,7 @@
 mod hints;
 
 use crate::constants::*;
-use crate::engine::{bits, Engine, SCORE_LIMIT};
+use crate::elements::{bits, canonical, SCORE_LIMIT};
 use crate::error::Result;
 use crate::poseidon::Parameters;
 use crate::{bail, ensure};
@@ -147,7 +147,7 @@ impl Decoys {
             .collect();
         let mut elements = Parameters::of(17)?.blocks(key, Fr::from(shard as u64), &xs);
         elements.truncate(count);
-        Engine::canonical(&elements, self.top())?;
+        canonical(&elements, self.top())?;
         let mut values = Vec::with_capacity(count * per);
         for e in &elements {
             values.extend((0..per).map(|j| bits(e, self.id_bits * j, self.id_bits) as u32));

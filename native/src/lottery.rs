@@ -7,11 +7,11 @@
 mod hints;
 
 use crate::constants::*;
-use crate::engine::{Engine, SCORE_LIMIT};
+use crate::elements::{canonical, SCORE_LIMIT};
 use crate::error::Result;
 use crate::msm::bits as window;
+use crate::noise::top;
 use crate::poseidon::Parameters;
-use crate::ranked::top;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
 use ark_ff::BigInt;
@@ -85,7 +85,7 @@ impl Lottery {
             .collect();
         let mut elements = Parameters::of(17)?.blocks(key, Fr::from(0u64), &xs);
         elements.truncate(count);
-        Engine::canonical(&elements, top(self.q * self.m, self.c))?;
+        canonical(&elements, top(self.q * self.m, self.c))?;
         Ok(elements)
     }
 

@@ -104,18 +104,25 @@ impl ScoreMatrix {
     }
 }
 
-/// What one query needs of its index, in the time of the longer: `select` on all w_i = gain (y_i - lo), beside C_y.
+/// What one query needs of its index, in the time of the longer: `select` on all w_i = gain (y_i - lo), beside C_y of every
+/// shard.
 ///
 /// # Errors
-/// Whatever `select` gives; e of another length; a score beyond 64 bits.
+/// Whatever `select` gives; e of another length; a score beyond 64 bits; another number of blinders than shards.
 pub fn respond<T: Send>(
     matrix: &ScoreMatrix,
-    committer: &Committer,
+    committers: &[&Committer],
     e: &[u8],
     (lo, gain): (i64, i64),
-    rho: &Fr,
+    rhos: &[Fr],
     select: impl FnOnce(&[i64]) -> Result<T> + Send,
-) -> Result<(T, Vec<i64>, G1)> {
+) -> Result<(T, Vec<i64>, Vec<G1>)> {
+    ensure!(
+        committers.len() == rhos.len(),
+        "{} blinders for {} shards",
+        rhos.len(),
+        committers.len()
+    );
     let selected = || {
         let shifted = |y: &i32| i64::from(*y).checked_sub(lo).and_then(|x| gain.checked_mul(x));
         let w: Option<Vec<i64>> = matrix.scores(e)?.iter().map(shifted).collect();
@@ -124,7 +131,14 @@ pub fn respond<T: Send>(
         };
         Ok((select(&w)?, w))
     };
-    let (selected, c_y) = rayon::join(selected, || committer.commit(e, rho));
+    let commit = || {
+        committers
+            .par_iter()
+            .zip(rhos)
+            .map(|(one, rho)| one.commit(e, rho))
+            .collect()
+    };
+    let (selected, c_y): (_, Result<Vec<G1>>) = rayon::join(selected, commit);
     let (chosen, w) = selected?;
     Ok((chosen, w, c_y?))
 }

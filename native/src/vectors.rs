@@ -5,10 +5,10 @@
 
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::lottery::Lottery;
+use crate::noise::Noise;
 use crate::poseidon::Parameters;
-use crate::ranked::Ranked;
 use crate::verify::{Proof, VerifyingKey};
 use crate::{folding, generators, msm};
 use ark_bn254::{g1::Config, Fr};
@@ -242,16 +242,6 @@ fn cumulative(law: &str, width: usize) -> (i64, Vec<u128>) {
     (-(negative as i64), before.collect())
 }
 
-/// The class's engine, its bounds computed here from the table: B(k) = 2^s Q(k) + 2^s - 1.
-fn engine(cls: &Value, grid: usize) -> Result<Engine> {
-    let shape = ["N", "K", "R", "m", "q", "c", "s"].map(|name| small(&cls[name]));
-    let (m, s) = (shape[3], shape[6]);
-    let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 128);
-    let bounds = quantiles(smallest, &before, m, 128);
-    let bounds = bounds.map(|quantile| (quantile << s) + (1 << s) - 1);
-    Engine::new(shape, bounds.collect(), before[-smallest as usize..].to_vec(), grid)
-}
-
 /// Q(k) of every k < 2^m.
 fn quantiles(smallest: i64, before: &[u128], m: usize, width: usize) -> impl Iterator<Item = i64> + '_ {
     (1..=1u128 << m).map(move |k| {
@@ -266,29 +256,33 @@ fn scores(input: &Value) -> Vec<i64> {
     w.iter().map(|x| x.as_i64().expect("a score")).collect()
 }
 
-fn select_ranked(input: &Value) -> Result<Value> {
+fn select_noise(input: &Value) -> Result<Value> {
     let cls = &input["class"];
     let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["expected"]["grid"]);
-    let [n, k, r, m, q, c] = ["N", "K", "R", "m", "q", "c"].map(|name| small(&cls[name]));
+    let [n, k, r, m, q, c, s] = ["N", "K", "R", "m", "q", "c", "S"].map(|name| small(&cls[name]));
     let (smallest, before) = cumulative(cls["law"].as_str().expect("a law"), 112);
     let bounds = quantiles(smallest, &before, m, 112).collect();
     let mut least = before[-smallest as usize..].to_vec();
     least.push(1 << 112);
-    let w = scores(input);
+    let shards = input["w"].as_array().expect("shards");
+    let w: Vec<i64> = shards.iter().flat_map(|one| scores(&json!({"w": one}))).collect();
     let steps = input["hmax"].as_i64().expect("H");
-    let found = Ranked::new([n, k, r, m, q, c, 112], bounds, least, grid)?.select(element(&input["key"]), &w, steps)?;
+    let engine = Noise::new([n, k, r, m, q, c, 112, s], bounds, least, grid)?;
+    let found = engine.select(element(&input["key"]), &w, steps)?;
+    let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
+    let (entries, thetas): (Vec<i64>, Vec<usize>) = found.limits.into_iter().unzip();
     Ok(json!({
-        "entry": found.entry, "threshold": found.threshold, "threshold_slot": found.threshold_slot,
-        "theta": found.theta, "ids": found.ids, "flags": found.flags,
+        "entries": entries, "thetas": thetas, "threshold": found.threshold, "threshold_slot": found.threshold_slot,
+        "ids": ids, "flags": flags,
     }))
 }
 
-fn select(input: &Value) -> Result<Value> {
-    let grid =
-        small(&read(&format!("select/{}", input["class"]["name"].as_str().expect("a name")))["expected"]["grid"]);
-    let w = scores(input);
-    let hmax = input["hmax"].as_i64().expect("H");
-    let found = engine(&input["class"], grid)?.select(element(&input["key"]), &w, hmax)?;
+fn select_lottery(input: &Value) -> Result<Value> {
+    let cls = &input["class"];
+    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["expected"]["grid"]);
+    let shape = ["N", "K", "R", "m", "q", "c", "prizes"].map(|name| small(&cls[name]));
+    let (w, width) = (scores(input), input["hmax"].as_i64().expect("H"));
+    let found = Lottery::new(shape, grid)?.select(element(&input["key"]), &w, width, small(&input["prizes"]))?;
     Ok(json!({
         "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
         "flags": found.flags,
@@ -297,6 +291,6 @@ fn select(input: &Value) -> Result<Value> {
 
 #[test]
 fn answers_of_the_mechanism() {
-    assert_eq!(run(&["select"], "select", select), (6, 3));
-    assert_eq!(run(&["select"], "select-ranked", select_ranked), (9, 3));
+    assert_eq!(run(&["select"], "select-noise", select_noise), (18, 6));
+    assert_eq!(run(&["select"], "select-lottery", select_lottery), (3, 2));
 }

@@ -83,7 +83,7 @@ def make(state: State, ledger: Log, folder: Path, progress: Progress, keys: Path
         )
     return Told(
         values,
-        f"{folder} holds this provider as of {size} entries of its log, WITH ITS SIGNING KEYS: whoever reads "
+        f"{folder} holds this provider as of {size} entries of its log, WITH ITS SIGNING KEYS: anyone who reads "
         "it can sign in its name and compute the noise. Keep it as secret as the provider's own folder, and delete "
         "it once something is erased (--keys encrypts it). Once the provider has gone on, no copy goes on in its place",
     )

@@ -52,7 +52,7 @@ def _document(line: bytes) -> Document:
     try:
         values = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise EncodingError("a document is no line of JSON") from None
+        raise EncodingError("a document is not a line of JSON") from None
     if not isinstance(values, dict) or set(values) != {"id", "text", "metadata"}:
         raise EncodingError("a document must hold exactly the members id, text and metadata")
     name, text, metadata = values["id"], values["text"], values["metadata"]

@@ -143,7 +143,7 @@ def load_keys(path: Path, origin: str) -> Keys:
     except OSError as error:
         raise ConfigurationError(f"cannot read the keys file {path}: {why(error, path)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigurationError(f"{path} is no keys file that `backup --keys` wrote") from None
+        raise ConfigurationError(f"{path} is not a keys file that `backup --keys` wrote") from None
 
 
 # --- seal ------------------------------------------------------------------------------------------------------------

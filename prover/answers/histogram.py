@@ -70,7 +70,7 @@ def zero_one(votes: Sequence[frozenset[str]], vocabulary: Sequence[str]) -> npt.
     """
     place = {word: i for i, word in enumerate(vocabulary)}
     if len(place) != len(vocabulary):
-        raise EncodingError("the vocabulary names a word twice: give each word one place")
+        raise EncodingError("the vocabulary names a word twice: name each word once")
     rows = np.zeros((len(votes), len(vocabulary)), dtype=np.uint8)
     for i, vote in enumerate(votes):
         for word in vote:

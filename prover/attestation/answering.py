@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ragseal.embedder.declared import DeclaredModel
 from ragseal.kernel import fixedpoint, signature
-from ragseal.kernel.attestation import NO_RECEIPT, Prepare, Prepared, Record, SealedAnswer, SignedRequest
+from ragseal.kernel.attestation import NO_RECEIPT, AnswerAsk, Prepare, Prepared, Record, SealedAnswer, SignedRequest
 from ragseal.kernel.commitment import Account
+from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, TransportError
 from ragseal.prover.attestation.admission import Admission, spent
 from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
@@ -60,15 +62,24 @@ log = logging.getLogger("ragseal.provider")
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedReply:
+    """What leaves for a Prepare."""
+
+    canonical: bytes  #: Prepared
+    answered: int  #: records of the account in the window
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """An answer as it leaves, and the size of the log that its receipt's checkpoint covers."""
 
-    canonical: bytes  #: SealedAnswer
+    canonical: bytes  #: SealedAnswer; empty where no record has the number that was asked for
     size: int
+    update: int = 0  #: ledger index of the update of the version that the record names
 
     @classmethod
-    def of(cls, answer: SealedAnswer) -> Answered:
-        return cls(answer.encode(), answer.receipt.body.index + 1)
+    def of(cls, answer: SealedAnswer, update: int = 0) -> Answered:
+        return cls(answer.encode(), answer.receipt.body.index + 1, update)
 
 
 class Attestation:
@@ -134,8 +145,8 @@ class Attestation:
 
     # --- message 1 ---
 
-    async def prepare(self, canonical: bytes, proof: bytes) -> bytes:
-        """Answer a Prepare: fix e and C_e before the client's nonce is known.
+    async def prepare(self, canonical: bytes, proof: bytes) -> PreparedReply:
+        """Answer a Prepare: fix e and C_e before the client's nonce is known, and say which number is next.
 
         Raises:
             AttestationError: closed window, unknown account, wrong signature, an embedding that is not the query's, or
@@ -147,7 +158,8 @@ class Attestation:
         account = await self._account(window.digest, message.account)
         signature.verify(account.public_key, "prepare", canonical, proof)
         async with self._lock(window, message.account):  # one at a time: no account keeps the others waiting
-            return await self._prepare(window, account, message, canonical)
+            reply = await self._prepare(window, account, message, canonical)
+            return PreparedReply(reply, window.counters.get(message.account, 0))
 
     async def _prepare(self, window: Window, account: Account, message: Prepare, canonical: bytes) -> bytes:
         known = self._pending.find(window.digest, message.account, message.request_id)
@@ -216,6 +228,8 @@ class Attestation:
         The request stands in the ledger for everybody to read, so it fetches nothing by itself: ``proof`` is the
         account's second signature, and the answer is sealed to a key that only the account can open with.
 
+        An AnswerAsk in its place gets the answer to the request of that number, sealed to the ask's key.  SPEC B.4.11.
+
         The work goes on when the caller goes away: a client's deadline must not part a record from its answer.
 
         Args:
@@ -227,16 +241,26 @@ class Attestation:
                 written to, or too many at once.
             UnprovableError: a query that cannot be proven (about 2^-36); nothing was recorded.
         """
-        message = SignedRequest.decode(canonical)
+        message = decode_any(canonical, (SignedRequest, AnswerAsk))
+        if isinstance(message, AnswerAsk):
+            window = self._journal.history.window(message.manifest)
+            account = await self._account(window.digest, message.account)
+            message.verify(account.public_key, proof)
+            return await self._under_way(account, lambda: self._paid(window, account, message))
+        assert isinstance(message, SignedRequest)
         request = message.request
         window = self._journal.history.window(request.manifest)
         account = await self._account(window.digest, request.account)
         message.verify_retrieval(account.public_key, proof)
         message.verify(account.public_key)
+        return await self._under_way(account, lambda: self._serialised(window, account, message, canonical))
+
+    async def _under_way(self, account: Account, work: Callable[[], Coroutine[Any, Any, Answered]]) -> Answered:
+        """Do it to its end, also where its caller goes away."""
         if self._retrieves[account.public_key] >= RETRIEVES_AT_ONCE:  # also of callers that have gone
             raise BudgetError(f"{RETRIEVES_AT_ONCE} requests of this account are under way: wait for one of them")
         started = self._tools.timer.now()
-        task = asyncio.create_task(self._serialised(window, account, message, canonical))
+        task = asyncio.create_task(work())
         self._running.add(task)
         self._retrieves[account.public_key] += 1
         task.add_done_callback(lambda done: self._finished(done, account.public_key))
@@ -269,9 +293,7 @@ class Attestation:
                 return await self._again(window, account, message, canonical)
             if not window.manifest.policy.answers:
                 return await self._answer(window, account, message, pending)
-            came = self._tools.timer.now()
             job = await self._job(window, account, message, pending)
-            await self.worded.read(job, came)
             # each for as long as the policy says, so that nobody's turn tells of work
             async with self.worded.places(len(job.version.matrix)):
                 if self._draining:  # it may be one of many, each of which would take as long
@@ -388,16 +410,32 @@ class Attestation:
         if recorded.signed.encode() != canonical:
             raise AttestationError(
                 f"request {request.ctr} of this account was another one, and a number is signed once: the account's "
-                f"folder is an older copy, or two are in use. Go on with the one that has asked "
-                f"{counted(window.counters.get(request.account, 0), 'time')} in this window, or ask in the next window"
+                f"folder is an older copy, or two are in use. It has asked "
+                f"{counted(window.counters.get(request.account, 0), 'time')} in this window: `ragseal-client resume` "
+                "fetches what this copy lacks"
             )
         await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
         opened = await self._opened(window, account)
         return Answered.of(await self._made_again(opened, account, seq))
 
-    async def _made_again(self, opened: OpenWindow, account: Account, seq: int) -> SealedAnswer:
-        """The answer for a record of this account, from what is stored."""
+    async def _paid(self, window: Window, account: Account, ask: AnswerAsk) -> Answered:
+        """The answer to the account's request of this number, sealed for the ask."""
+        async with self._lock(window, ask.account):
+            self._unpaid.take(account.public_key)
+            seq = window.seq_of.get((ask.account, ask.ctr))
+            if seq is None:
+                return Answered(b"", 0)
+            await asyncio.to_thread(require_kept, self._state, window.digest)  # before anything is loaded for it
+            opened = await self._opened(window, account)
+            answer = await self._made_again(opened, account, seq, ask)
+            number = window.number_of(answer.record.signed.request.index_digest)
+            return Answered.of(answer, window.updates[number - 1][0] if number else 0)
+
+    async def _made_again(
+        self, opened: OpenWindow, account: Account, seq: int, ask: AnswerAsk | None = None
+    ) -> SealedAnswer:
+        """The answer for a record of this account, from what is stored; sealed for ``ask`` where there is one."""
         entry = await asyncio.to_thread(self._journal.entry, opened.window.records[seq])
         named = Record.decode(entry.data).signed.request.index_digest
         version = await self._versions.of(opened, account, named)
-        return await asyncio.to_thread(self._answers.again, opened.secrets, version, entry)
+        return await asyncio.to_thread(self._answers.again, opened.secrets, version, entry, ask)

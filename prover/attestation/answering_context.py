@@ -13,6 +13,7 @@ from ragseal.kernel.attestation import MAX_OPENINGS_BYTES
 from ragseal.kernel.bn254 import Group
 from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.base.randomness import Draw
+from ragseal.prover.commitment.readings import Readings
 from ragseal.runtime.timer import Timer
 
 
@@ -27,5 +28,6 @@ class AnsweringContext:
     clock: Callable[[], float]  #: seconds since 1970
     timer: Timer
     under_way: UnderWay
+    readings: Readings  #: for the generator of sentences
     answer_bytes: int = MAX_OPENINGS_BYTES  #: of openings that are sent
     generator: Generator | None = None  #: of answers in words; windows of the claim answers need one

@@ -8,15 +8,19 @@ key of the seal by a secret of the window.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
     MAX_OPENINGS_BYTES,
+    AnswerAsk,
     Openings,
     Receipt,
     ReceiptBody,
     Record,
     SealedAnswer,
     SlotOpening,
+    reseal_openings,
     seal_openings,
     sealed_digest,
 )
@@ -99,8 +103,14 @@ class Answers:
         signed = signature.sign(secrets.key, "receipt", body.encode())
         return SealedAnswer(record, sealed, Receipt(body, signed, entry.path))
 
-    def again(self, secrets: WindowSecrets, version: Version, entry: Entry) -> SealedAnswer:
-        """The answer for the record that is ``entry`` of the ledger, from what is stored; ``version``: that it names.
+    def again(
+        self, secrets: WindowSecrets, version: Version, entry: Entry, ask: AnswerAsk | None = None
+    ) -> SealedAnswer:
+        """The answer for the record that is ``entry`` of the ledger, from what is stored.
+
+        Args:
+            version: that the record names.
+            ask: seals the openings for this ask, under the receipt as it was.
 
         Its length was found out before there was a record, so it is not asked again: the next request of this account
         has to acknowledge it.
@@ -110,4 +120,5 @@ class Answers:
         """
         record = Record.decode(entry.data)
         openings = self._opened(secrets, version, secrets_of_record(self._state, record))
-        return self.sealed(secrets, record, entry, openings)
+        made = self.sealed(secrets, record, entry, openings)
+        return made if ask is None else replace(made, sealed=reseal_openings(ask, record, openings, secrets.blinding))

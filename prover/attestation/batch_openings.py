@@ -17,7 +17,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
-from ragseal.kernel.sharded_statement import verify_thresholds
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
@@ -112,7 +112,7 @@ class BatchOpenings:
         return opening
 
     def thresholds(self) -> tuple[Opening, ...]:
-        """That of all C_v, where the class is for shards."""
+        """That of all C_v, where the class has it."""
         bases = self.opened.key.thresholds
         if bases is None:
             return ()
@@ -121,7 +121,7 @@ class BatchOpenings:
         def witness(case: Case) -> list[int]:
             found = self.packed_hints(self.opened, case).threshold
             if found is None:
-                raise ProofError("an index of shards has a threshold")
+                raise ProofError("a class with C_v has a threshold beside the hints")
             return [*found, threshold_blinder(case.kept.rho_hint, found)]
 
         relation = bases.relation(committed)

@@ -67,7 +67,7 @@ class QuerySecrets(Message):
 
     embedding: bytes
     blinder: int  #: r of C_e
-    rho: int  #: of C_y; of an index of shards the secret from which those of every C_y are derived
+    rho: int  #: of C_y; of several shards the secret from which those of every C_y are derived
     rho_hint: int  #: secret from which rho' of C_h, and rho_v of C_v, are derived
     t_salt: int
     places: tuple[int, ...]  #: T, each id with its flag as its lowest bit
@@ -175,7 +175,7 @@ def count_scores(policy: Policy, cls: AttestationClass, kept: QuerySecrets) -> S
     """
     counts = np.frombuffer(kept.counts, dtype=COUNT)
     if len(counts) != cls.N:
-        raise AttestationError("the histogram kept for this record is of another class: restore state.db")
+        raise AttestationError("the histogram kept for this record is of a different class: restore state.db")
     return policy.factor(cls) * counts.astype(np.int64) + policy.offset(cls)
 
 

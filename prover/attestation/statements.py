@@ -38,7 +38,7 @@ class ShardProving:
     """All that the proof of one shard of a record is made from and checked with."""
 
     c_h: bytes
-    c_v: bytes  #: nothing of an index that is one
+    c_v: bytes  #: nothing of a class without one
     c_w: bytes
     assignment: Assignment
     key: KeyView

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ragseal.generators import SentenceGenerator
+from ragseal.generators import SentenceGenerator, Sentences
 from ragseal.generators.interface import within
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError
@@ -29,15 +29,12 @@ from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.attested import Voting, cannot_write, checked_question, near_documents, written
 from ragseal.prover.attestation.retrieval import QuerySecrets, answer_counts, decode_embedding, query_key
 from ragseal.prover.base.limits import WORDED_AT_ONCE
-from ragseal.prover.commitment.index import Version
 from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.participations import Participations, allowed, counted, counting
 from ragseal.prover.storage.state import State
 from ragseal.runtime.group_commit import Batches
 from ragseal.runtime.threads import most_threads
-
-READING = 5.0  #: seconds: an index is ready at a multiple of them, or of the policy's, if those are fewer
 
 log = logging.getLogger("ragseal.provider")
 
@@ -68,8 +65,6 @@ class WordedSecrets:
         self._participations = Participations(state, tools.draw)
         self._lanes = Lanes(tools.timer)
         self._places: asyncio.Semaphore | None = None
-        self._reader = asyncio.Lock()
-        self._readings: dict[bytes, asyncio.Task[None]] = {}  #: of indices that are being read, by their digests
         self.missed = Missed(tools.clock)
         self._reserved: Counter[bytes] = Counter()  #: documents of answers whose counts are not durable yet
         self._filter = threading.RLock()
@@ -96,14 +91,17 @@ class WordedSecrets:
         Raises:
             EncodingError: a question that no generator is asked.
             TransportError: the generator does not answer the question at all.
-            UnprovableError, ConfigurationError: as they say.
+            UnprovableError, ConfigurationError, CommitmentError: as they say.
         """
-        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.opened.digest, job.message)])
-        if known:  # stopped between here and the record: same bytes again
-            return QuerySecrets.decode(next(iter(known.values())))
         policy, generator = job.opened.policy, self._tools.generator
         if generator is None:
             raise ConfigurationError("this provider has no generator of answers")
+        read: Sentences | None = None  #: held from the admission on: later versions take the place of this one
+        if isinstance(generator, SentenceGenerator):
+            read = self._tools.readings.of(job.opened.digest, job.message.request.index_digest)
+        known = await asyncio.to_thread(kept_secrets, self._state, [query_key(job.opened.digest, job.message)])
+        if known:  # stopped between here and the record: same bytes again
+            return QuerySecrets.decode(next(iter(known.values())))
         at, tool = schedule_of(policy, len(job.version.matrix)), self._tools
         question = checked_question(Prepare.decode(job.pending.request).query)
         alone = partial(zero_shot, within(generator, at.without), question)
@@ -115,7 +113,7 @@ class WordedSecrets:
         try:
             await tool.timer.until(began + at.documents)
             voting = Voting(within(generator, at.turn), words, policy, question)
-            votes = await self._votes(voting, job.version, part, at, began)
+            votes = await self._votes(voting, read, part, at, began)
             draft = await self._counting.submit((job, voting.counts(votes)))
             speaks = within(generator, at.text - at.votes)
             last = partial(written, speaks, words, question, draft.returned, without)
@@ -127,38 +125,15 @@ class WordedSecrets:
             raise
         return kept
 
-    async def read(self, job: AnswerJob, came: float) -> None:
-        """Wait until the index is ready for the generator of sentences, which takes all its texts.
-
-        How long that takes tells of documents.  So what comes meanwhile goes on when the first such request does, at a
-        multiple of READING behind the instant ``came`` of the timer.  SPEC A.14.7.5.
-        """
-        if not isinstance(self._tools.generator, SentenceGenerator):
-            return
-        digest, step = job.message.request.index_digest, min(READING, job.opened.policy.answered_by)
-        while digest in self._readings or "sentences" not in vars(job.version):
-            if digest not in self._readings:
-                self._readings[digest] = asyncio.create_task(self._read(digest, job.version, came, step))
-            await asyncio.shield(self._readings[digest])
-
-    async def _read(self, digest: bytes, version: Version, came: float, step: float) -> None:
-        timer = self._tools.timer
-        try:
-            async with self._reader:
-                await asyncio.to_thread(lambda: version.sentences)
-        finally:
-            await timer.until(came + ((timer.now() - came) // step + 1) * step)
-            del self._readings[digest]
-
     async def _votes(
-        self, voting: Voting, version: Version, part: TakingPart, at: Schedule, began: float
+        self, voting: Voting, read: Sentences | None, part: TakingPart, at: Schedule, began: float
     ) -> list[frozenset[int]]:
         """What each document counts for.  A served model is asked about it; a call that fails or is late is nothing."""
-        if isinstance(self._tools.generator, SentenceGenerator):
-            documents = list(zip(part.places, part.texts, strict=True))
-            votes = await asyncio.to_thread(voting.of_read, version.sentences, documents)
-        else:
+        if read is None:
             votes = await self._asked(voting, part.texts, at, began)
+        else:
+            documents = list(zip(part.places, part.texts, strict=True))
+            votes = await asyncio.to_thread(voting.of_read, read, documents)
         await self._tools.timer.until(began + at.votes)
         return votes
 

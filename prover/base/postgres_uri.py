@@ -16,6 +16,6 @@ def secrets_of(conninfo: str, form: str) -> list[str]:
     try:
         found = conninfo_to_dict(conninfo)
     except psycopg.Error:  # its message quotes the URI
-        raise ConfigurationError(f"that is no connection URI of PostgreSQL; the form is {form}") from None
+        raise ConfigurationError(f"that is not a connection URI of PostgreSQL; the form is {form}") from None
     secret = [str(found[name]) for name in ("password", "sslpassword") if found.get(name)]
     return [*secret, *(quote(one, safe="") for one in secret)]

@@ -23,7 +23,7 @@ from ragseal.runtime.terminal import JSON, named_bars, tell_result
 @click.command(short_help="Take another class, or another embedder")
 @STATE
 @click.option("--class", "class_name", help="Circuit class from now on; else as it is.")
-@click.option("--shards", type=int, help="Of a class whose name begins sharded-, from now on; else as it is.")
+@click.option("--shards", type=int, help="Shards of an index from now on; else as it is.")
 @click.option("--embedder", help="Of documents and queries from now on, as for `init`; else as it is.")
 @JSON
 def change(directory: Path, class_name: str | None, shards: int | None, embedder: str | None, as_json: bool) -> None:

@@ -72,7 +72,7 @@ def put_documents(
     agreed: bool,
     as_json: bool,
 ) -> None:
-    """Put documents into a tenant's index: new ones at random places, changed ones where they stand.
+    """Put documents into a tenant's index: new ones in random slots, changed ones in their own.
 
     All of the corpus or nothing.  What is there already and unchanged is left alone, and so is what the corpus does not
     name (`documents sync` deletes it).
@@ -89,8 +89,8 @@ def put_documents(
     --metadata-fields source,title,url   takes these members or columns along, text, true, false or numbers; of JSON
            also those inside an object "metadata", which come first. At most 16, of at most 512 characters each.
 
-    Whoever is handed a document's text reads its id and metadata, too; nobody else does. Other members, columns and
-    links are not kept; a note names them. So are texts of which the embedder reads the beginning alone.
+    Only an account that is handed a document's text reads its id and metadata. Other members, columns and links are not
+    kept; a note names them. It also names texts of which the embedder reads only the beginning.
     """
     notes, fields = Notes(), replace(DEFAULT_FIELDS, metadata=field_names(metadata_fields))
     found = list(open_corpus(corpus, fields=fields, chunk_characters=chunk, notes=notes))
@@ -111,7 +111,7 @@ def delete_documents(directory: Path, tenant: str, names: tuple[str, ...], as_js
     """Delete documents: they are in no version that is committed from now on.
 
     Says until when which window still answers them: its end, or a tick where its policy has version_every.
-    Their places stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
+    Their slots stay empty until the period ends.  Versions of windows that were committed before keep the texts, which
     proofs and audits of those windows need.
     """
     with administration(directory) as admin:
@@ -236,12 +236,12 @@ def sync_documents(
     tell_result(as_json, told.values, told.text)
 
 
-@documents.command("new-period", short_help="Give all of a tenant's documents new places")
+@documents.command("new-period", short_help="Give all of a tenant's documents new slots")
 @STATE
 @TENANT
 @JSON
 def new_period(directory: Path, tenant: str, as_json: bool) -> None:
-    """Place all of a tenant's documents afresh; places of deleted documents are free again.
+    """Give all of a tenant's documents new slots; slots of deleted documents are free again.
 
     Between windows only: refused while a committed window is not closed.  The next window throws its coins anew, which
     costs unseen once more in its budget period.

@@ -39,7 +39,8 @@ def fsck(directory: Path, quick: bool, as_json: bool) -> None:
     """Check every file of this provider against every other.
 
     Ends with status 0 if all is well, 1 if something is wrong, and 4 if nothing is, but something could not be looked
-    at (a missing tool, module or key; a busy or unreadable file). What is not checked is no reason not to serve.
+    at (a missing tool, module or key; a busy or unreadable file). With status 4 the provider may be
+    served.
 
     The provider must not be running. Nothing is repaired: a finding says what to restore.
     """

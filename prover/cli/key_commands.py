@@ -51,7 +51,7 @@ def fetch_keys(
     """Get the auditor's proving keys; check and keep them.
 
     One is for attestations, one for the coalition estimate, one for the coins that hide documents.
-    Whoever makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
+    Anyone who makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
     protect its secrets.  Without --powers the points of a key stay unchecked: its maker may have made it so that a
     proof fails where its guess at a score is right, which tells it so, once.
     """
@@ -103,7 +103,7 @@ def fetch_keys(
         f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
         f"key {thin.digest.hex()} of the coins is in {thin.directory}\n"
         + (
-            "their points are NOT CHECKED: whoever made the keys may have made them so that a proof fails where a "
+            "their points are NOT CHECKED: their maker may have made them so that a proof fails where a "
             "guess at a score is right (SPEC A.9.6); keys of public powers can be checked with --powers\n"
             if powers is None
             else f"every point of theirs is the one that the circuits and {powers} give\n"

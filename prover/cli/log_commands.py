@@ -35,7 +35,7 @@ def rotate(directory: Path, overlap: int, token: str | None, as_json: bool) -> N
 
     The log keeps its name, which is its first key's: nothing that accounts, auditors or observers were given changes.
     They follow by themselves.  Witnesses that are no observers are told the new key by their operators before the
-    overlap ends, in the place of the old one: with both, they go on cosigning for whoever stole the old key.
+    overlap ends, in the place of the old one: with both, they go on cosigning for a thief of the old key.
 
     The old key is removed at the first start behind the overlap; where it may have been stolen, give --overlap 0.
     """
@@ -55,5 +55,5 @@ def rotate(directory: Path, overlap: int, token: str | None, as_json: bool) -> N
         f"entry {turn.index} of {found.name} turns its key. It is still called by its first key, which accounts and "
         f"auditors go on pinning:\n{found.vkey()}\nIt is signed by\n{found.newest.vkey()}\nUp to {turn.until} entries "
         "the old key signs as well. Witnesses that do not follow the log need the new key before that, in the place of "
-        "the old one: one that keeps both goes on believing whoever stole the old key",
+        "the old one: one that keeps both goes on believing a thief of the old key",
     )  # fmt: skip

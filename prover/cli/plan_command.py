@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ragseal.accounting.claims import CLAIMS, planned
-from ragseal.circuits.circuit import one_index_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.kernel.versions import MAX_TENANTS
@@ -142,7 +142,7 @@ def plan(
     share: Fraction = rational(delta, "--delta")
     if claim in CLAIMS and CLAIMS[claim].planned is None:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
-        found = answers.plan_answers(wish, one_index_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
+        found = answers.plan_answers(wish, load_classes().values(), tuple(dict.fromkeys(returned)) or (10,))
         click.echo(json.dumps(found) if as_json else answers.in_words(found))
         return
     if corpus is None:

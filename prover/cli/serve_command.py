@@ -81,7 +81,7 @@ SECTIONS = {
 @click.option("--generator-alone", metavar="NAME", help="A second chat:MODEL@URL, with the same key, for what is asked "
               "without documents: those of other requests cannot hold it up.")  # fmt: skip
 @click.option("--observer", "observers", multiple=True, metavar="NAME=KEY",
-              help="A beacon participant that has a place kept free, and its key in hexadecimal. "
+              help="A beacon participant for which a seat is kept free, and its key in hexadecimal. "
               "Repeatable.")  # fmt: skip
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY",
               help="An observer's public key: strangers cannot displace its cosignatures, nor add theirs to notes. "

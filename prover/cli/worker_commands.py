@@ -37,7 +37,7 @@ def worker() -> None:
 def key(file: Path, as_json: bool) -> None:
     """Make the key that a provider and its workers share, in FILE (0600).
 
-    Copy it to every worker's machine by a way that nobody reads: whoever has it and the database reads assignments.
+    Copy it to every worker's machine by a way that nobody reads: anyone who has it and the database reads assignments.
     """
     save_shared(file, secrets.token_bytes(32))
     tell_result(as_json, {"key_file": str(file)}, f"made {file}: copy it to each worker's machine, mode 0600")

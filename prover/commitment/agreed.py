@@ -23,8 +23,8 @@ class Agreed:
         """Raises CommitmentError: it would throw coins, or carry on others than those that were counted."""
         if coins != self.coins:
             raise CommitmentError(
-                "while this window was being committed it changed which coins it takes (a tenant came, documents were "
-                "placed afresh, or another window was committed): nothing was committed; commit again to see what it "
+                "while this window was being committed it changed which coins it takes (a tenant came, documents got "
+                "new slots, or another window was committed): nothing was committed; commit again to see what it "
                 "comes to now"
             )
 

@@ -298,7 +298,7 @@ class Beacon:
         """A seal without those who are missing in the moment in which it is entered, except who has more time."""
         absent = {one for one in window.missing() if not is_auditor(one)} - patience
         if window.seal is None or not absent:
-            raise _NobodyError("everybody has opened who had no more time")
+            raise _NobodyError("everybody that had to open has opened")
         log.warning("beacon: %s did not open and are left out", ", ".join(sorted(absent)))
         return _seal(window, key, tuple(owner for owner in window.seal.owners if owner not in absent))
 

@@ -33,7 +33,9 @@ def check_names(names: Sequence[str]) -> None:
         if not 1 <= len(name) <= MAX_KEY:
             raise ConfigurationError(f"the metadata field {name[:80]!r} has {len(name)} characters, not 1 to {MAX_KEY}")
         if name == RESERVED:
-            raise ConfigurationError(f"{RESERVED!r} is no name for metadata: retrievers put an answer's place there")
+            raise ConfigurationError(
+                f"{RESERVED!r} cannot be a name for metadata: retrievers put the window and record of an answer there"
+            )
         if names.count(name) > 1:
             raise ConfigurationError(f"the metadata field {name!r} is named twice")
 

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.scores import ScoreMatrix, score_matrix
-from ragseal.generators.sentences import Sentences
 from ragseal.groth16.thinning import thin
 from ragseal.kernel import field
 from ragseal.kernel.attestation import TextOpening
@@ -158,11 +157,6 @@ class Version:
     def document_text(self, own: Sequence[int]) -> str:
         """What the document in these slots says."""
         return "\n".join(self.texts[slot].text for slot in own)
-
-    @cached_property
-    def sentences(self) -> Sentences:
-        """The documents' sentences made ready for questions, once; in the order of ``documents``."""
-        return Sentences(map(self.document_text, self.documents.values()))
 
     @cached_property
     def tree(self) -> MerkleTree:
@@ -304,7 +298,7 @@ def _mapped(path: Path) -> Matrix:
 
 def _read(path: Path, mode: Literal["r"] | None) -> Matrix:
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise CommitmentError(f"the committed matrix {path} is no regular file: something else lies in its place")
+        raise CommitmentError(f"the committed matrix {path} is not a regular file: something else lies at its path")
     try:
         matrix: Matrix = np.load(path, mmap_mode=mode, allow_pickle=False)
     except OSError as error:

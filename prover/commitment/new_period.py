@@ -49,6 +49,6 @@ def require_no_window(history: History, now: float) -> None:
         return
     if newest.stage is Stage.OPEN or now <= newest.closes:
         raise CommitmentError(
-            f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents are placed afresh between "
-            "windows only; close it first"
+            f"window {newest.manifest.window!r} is {newest.stage.name.lower()}: documents get new slots only "
+            "between windows; close it first"
         )

@@ -326,7 +326,7 @@ def _length(values: dict[str, Any], name: str) -> int:
         return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
     if isinstance(value, str):
         raise PolicyError(
-            f'policy: {name} = {texts.shown(value)} is no length of time: write seconds, "90s", "15m", "6h" or "1d"'
+            f'policy: {name} = {texts.shown(value)} is not a length of time: write seconds, "90s", "15m", "6h" or "1d"'
         )
     return _whole(values, name)
 
@@ -366,7 +366,9 @@ def _rational(values: dict[str, Any], name: str) -> str:
             raise ValueError(value)
         found = str(Fraction(str(value)))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise PolicyError(f'policy: {name} = {texts.shown(value)} is no rational number such as "1/1000000"') from None
+        raise PolicyError(
+            f'policy: {name} = {texts.shown(value)} is not a rational number such as "1/1000000"'
+        ) from None
     if len(found) > MAX_RATIONAL:
         raise PolicyError(
             f"policy: {name} = {texts.shown(value)} takes {len(found)} characters as a fraction, at most {MAX_RATIONAL}"

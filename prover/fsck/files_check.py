@@ -57,7 +57,7 @@ def check_files(directory: Path, report: Report) -> None:
                 elif path.name not in expected:
                     report.notes.append(f"{path} is no file of a provider's")
                 elif path.name not in _NO_FILES and not path.is_file():
-                    report.found(f"{path} is no regular file: restore it from a backup")
+                    report.found(f"{path} is not a regular file: restore it from a backup")
     secret = [directory / name for name in _SECRET] + [directory, directory / "windows", directory / "keys"]
     with report.guard(str(directory / "windows")):
         secret += sorted((directory / "windows").iterdir())

@@ -35,7 +35,7 @@ def _check(folder: Path, report: Report, progress: Progress) -> None:
         raise ConfigurationError(f"{ZKEY} is missing: {_GET_IT}")
     for name in (ZKEY, SUM):
         if (folder / name).exists() and not (folder / name).is_file():  # a pipe would be waited for
-            raise ConfigurationError(f"{name} is no regular file: {_GET_IT}")
+            raise ConfigurationError(f"{name} is not a regular file: {_GET_IT}")
     try:
         kept = kept_sum(folder)
     except FileNotFoundError:

@@ -158,7 +158,7 @@ class RecordCheck:
             return
         entry = ProofEntry.decode(stored[0])
         if (entry.seq, entry.record_digest) != (record.seq, record.digest()):
-            raise ProofError("the proof kept for it is of another record")
+            raise ProofError("the proof kept for it is of a different record")
         assert window.beacon is not None
         manifest = window.manifest
         statement = statement_of(

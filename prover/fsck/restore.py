@@ -81,7 +81,7 @@ def restore(source: Path, target: Path, known: Known, now: int, keys: Path | Non
     if target.exists() or target.is_symlink():
         raise ConfigurationError(
             f"{target} is there: move it away, nothing is replaced here. If it is what is left of the provider, name "
-            "its new place with --remains: it may know what was signed last"
+            "its new path with --remains: it may know what was signed last"
         )
     settings = Settings.load(source / SETTINGS)
     sealed = sealed_copy.is_sealed(source)
@@ -301,7 +301,7 @@ def _note(data: bytes, ledger: Log) -> SignedCheckpoint:
                 "key was turned, the backup is older than that. Restore a newer copy, or this one for reading "
                 "(--read-only)"
             ) from None
-        raise ConfigurationError(f"this is no checkpoint of the backup's log: {error}") from None
+        raise ConfigurationError(f"this is not a checkpoint of the backup's log: {error}") from None
 
 
 def _behind(ledger: Log, newest: SignedCheckpoint) -> int:
@@ -310,7 +310,9 @@ def _behind(ledger: Log, newest: SignedCheckpoint) -> int:
     if size > ledger.size:
         return size - ledger.size
     if open_checkpoint(ledger.checkpoint_at(size), ledger.verifier).checkpoint != newest.checkpoint:
-        raise LedgerError(f"the backup's first {size} entries are not those that were signed: it is of another history")
+        raise LedgerError(
+            f"the backup's first {size} entries are not those that were signed: it is of a different history"
+        )
     return 0
 
 
@@ -318,7 +320,7 @@ def _refuse_older(lost: int, held: str) -> None:
     if lost:
         raise LedgerError(
             f"the backup {held}; {lost} later entries were signed, and would be lost with their records' secrets. "
-            "Whoever holds them could prove that the log was forked: restore a newer copy, or this one for reading "
+            "Anyone who holds them could prove that the log was forked: restore a newer copy, or this one for reading "
             "(--read-only), and begin a new log under a new origin"
         )
 

@@ -21,34 +21,31 @@ from ragseal.groth16.assignments import assign_attestation, assign_block, assign
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
 from ragseal.groth16.views import committed_threshold
-from ragseal.kernel import coin, field, mechanism, noise, statement
+from ragseal.kernel import coin, field, mechanism, statement
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, shards_at_most
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import COIN_BITS, CircuitClass, R
+from ragseal.kernel.params import COIN_BITS, R
 from ragseal.kernel.proofs import LotteryStatement, Statement
 from ragseal.kernel.record_proofs import statements_of
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.base.randomness import Draw, scalar
 
-TRIED_SHARDS = 2  #: of a class for shards
+TRIED_SHARDS = 2  #: of the second statement
 
 
 def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
-    """Random scores and an H that the class can compare: spread over everything, or nearly all below the window."""
-    if isinstance(cls, CircuitClass):
-        noise_max = ((noise.build_table(cls.law).cut + 1) << cls.s) - 1
-        reach = hmax = ((1 << 2 * cls.c) - 2 * noise_max - 2) // 4
-    elif isinstance(cls, LotteryClass):
+    """Random scores and an H that the class can compare: of one shard spread over everything, or of several nearly all
+    below the window."""
+    if isinstance(cls, LotteryClass):
         reach = hmax = cls.room // 4
     else:
         hmax = ((1 << cls.c) - cls.reach_span) // 4
         reach = hmax << cls.c
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
-    slots = cls.N * TRIED_SHARDS if isinstance(cls, ShardedClass) else cls.N
+    slots = cls.N * (1 if wide else min(TRIED_SHARDS, shards_at_most(cls)))
     if wide:
         return random.integers(-2 * reach, 2 * reach, slots, dtype=np.int64), hmax
     w = random.integers(-2 * reach, 0, slots, dtype=np.int64)

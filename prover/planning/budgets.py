@@ -104,7 +104,7 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, pri
 
 
 def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
-    """The smallest gain whose shift is at least one table step: 1, or more where a ranked class has coarse steps."""
+    """The smallest gain whose shift is at least one table step: 1, or more where a noise class has coarse steps."""
     return cls.widest(0) // (hi - lo) + 1
 
 

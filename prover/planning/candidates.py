@@ -7,17 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ragseal.circuits.search import complete, complete_lottery, complete_ranked, count_rows
+from ragseal.circuits.search import complete_lottery, complete_noise, count_rows
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
-from ragseal.kernel.noise import KNOWN_LAWS, kind_of
-from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.params import RANKED_LAWS, SCORE_UNIT
 from ragseal.prover.planning.budgets import Budget
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-PLANNED_LAWS = (*KNOWN_LAWS, LOTTERY)  #: those that a plan compares
+PLANNED_LAWS = (*RANKED_LAWS, LOTTERY)  #: those that a plan compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +67,33 @@ class Candidate:
         return self.shape.cls
 
 
-def in_words(kind: str) -> str:
-    """A kind of law for people: "one-sided noise", "the lottery"."""
-    return "the lottery" if kind == LOTTERY else f"{kind} noise"
+def in_words(law: str) -> str:
+    """A law for people: "one-sided-16 noise", "the lottery"."""
+    return "the lottery" if law == LOTTERY else f"{law} noise"
 
 
 def shapes(
     classes: Iterable[AttestationClass], laws: Sequence[str], returned: Sequence[int], documents: int
 ) -> list[Shape]:
-    """For every kind of law and K the class that holds the documents in the fewest rows, which proves fastest; for a
-    K that no class has, what it would be.  A kind whose classes are all too small is left out.
+    """For every law and K the class that holds the documents in the fewest rows, which proves fastest; for a K that no
+    class has, what it would be.  A law whose classes are all too small is left out.
 
     Args:
-        laws: those that may be used; "geometric" and "geometric-16" are one kind, of which one class is taken.
+        laws: those that may be used.
 
     Raises:
         ConfigurationError: the corpus fits no class.
     """
     known, found, largest = list(classes), [], 0
-    kinds = list(dict.fromkeys(kind_of(law) for law in laws))
-    for kind in kinds:
-        own = [cls for cls in known if cls.law in laws and kind_of(cls.law) == kind]
+    for law in laws:
+        own = [cls for cls in known if cls.law == law]
         largest = max([largest, *(cls.N for cls in own)])
         roomy = sorted((cls for cls in own if documents <= cls.N), key=lambda cls: (_rows(cls), cls.N))
         for K in returned if roomy else ():
             like = next((cls for cls in roomy if cls.K == K), None)
             found.append(Shape(_returning(roomy[0], K), False) if like is None else Shape(like, True))
     if not found:
-        which = f" with {in_words(kinds[0])}" if len(kinds) == 1 else ""
+        which = f" with {in_words(laws[0])}" if len(laws) == 1 else ""
         raise ConfigurationError(
             f"{documents} documents fit no class{which}, the largest holds {largest}: split the corpus into tenants"
         )
@@ -104,20 +101,20 @@ def shapes(
 
 
 def ready(used: Sequence[Shape]) -> list[Shape]:
-    """Those that have a class; of a kind of law that has none at all, what it would be."""
-    there = {kind_of(shape.cls.law) for shape in used if shape.available}
-    return [shape for shape in used if shape.available or kind_of(shape.cls.law) not in there]
+    """Those that have a class; of a law that has none at all, what it would be."""
+    there = {shape.cls.law for shape in used if shape.available}
+    return [shape for shape in used if shape.available or shape.cls.law not in there]
 
 
 def left_out(classes: Iterable[AttestationClass], laws: Sequence[str], used: Sequence[Shape]) -> list[str]:
-    """Why :func:`shapes` has no class of some kinds of law, a sentence each."""
-    known, there = list(classes), {kind_of(shape.cls.law) for shape in used}
-    missing = [kind for kind in dict.fromkeys(map(kind_of, laws)) if kind not in there]
-    most = {kind: max((cls.N for cls in known if kind_of(cls.law) == kind), default=0) for kind in missing}
+    """Why :func:`shapes` has no class of some laws, a sentence each."""
+    known, there = list(classes), {shape.cls.law for shape in used}
+    missing = [law for law in laws if law not in there]
+    most = {law: max((cls.N for cls in known if cls.law == law), default=0) for law in missing}
     return [
-        f"{in_words(kind)} is left out: its largest class holds {most[kind]:,} documents; split the corpus into "
-        "tenants to use it"
-        for kind in missing
+        f"{in_words(law)} is left out: its largest class holds {most[law]:,} documents; split the corpus into tenants "
+        "to use it"
+        for law in missing
     ]
 
 
@@ -135,10 +132,8 @@ def _returning(like: AttestationClass, K: int) -> AttestationClass:
     """
     name = f"{like.name}-k{K}"
     try:
-        if isinstance(like, RankedClass):
-            return complete_ranked(name, like.law, like.N, K, like.m, like.q, like.c)
         if isinstance(like, LotteryClass):
             return complete_lottery(name, like.N, K, like.m, like.q, like.c, like.prizes)
-        return complete(name, like.law, like.N, K, like.m, like.q, like.c, like.s)
+        return complete_noise(name, like.law, like.N, K, like.m, like.q, like.c, like.S)
     except PolicyError as error:
         raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None

@@ -2,11 +2,8 @@
 """How often a document comes back under a policy, from public numbers alone: noise table, N, K, score window, gain.
 
 The document scores as given, all other slots score lo or less: what an index gives that holds one good answer.  Every
-other document above lo makes it a little rarer; no tenant's scores are looked at.  A noise value is 2^s z_b + dither
-with dither uniform below 2^s, so P(noise > t) is linear between table steps; the document's own dither is taken at its
-middle, which is less than a thousandth off for tables as wide as the canonical ones.  In a ranked class, whose scores
-are whole steps, and under the lottery, half of the other slots lose to it at equal values: those behind it, if it
-stands in the middle.
+other document above lo makes it a little rarer; no tenant's scores are looked at.  Scores are whole steps: at equal
+values, under the lottery too, half of the other slots lose to it, which are those behind it if it stands in the middle.
 """
 
 from __future__ import annotations
@@ -49,8 +46,7 @@ def comes_back(cls: AttestationClass, signal: int, prizes: int = 0) -> float:
         return _in_lottery(cls, signal, prizes)
     mass, above = _law(cls.law)
     cut = len(mass) // 2
-    steps = signal / (1 << cls.step_bits) if noise.dithered(cls.law) else signal >> cls.step_bits
-    own = np.arange(-cut, cut + 1) + steps + 0.5
+    own = np.arange(-cut, cut + 1) + (signal >> cls.step_bits) + 0.5
     larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
     return float(np.clip(mass @ _at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
 

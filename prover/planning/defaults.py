@@ -8,7 +8,6 @@ so the choice tells nothing; a plan on a corpus finds a better one.  What it giv
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -68,11 +67,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     if isinstance(cls, LotteryClass):
         gain = whole_gain(cls, gain)
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
-    if found is None or math.isinf(found.returned):
-        raise ConfigurationError(
-            f"class {cls.name!r} has no gain with a finite return in {window.cosines}: make the provider with another "
-            "class"
-        )
+    assert found is not None  # the claim has a return
     policy = BUDGET.draft(cls, dimension, window.lo, window.hi, gain)
     middle = (window.lo + window.hi) // 2
     return Default(
@@ -135,13 +130,8 @@ def _about(made: Default, whence: str) -> str:
         "learn nothing of its presence.  Windows of one period share their coins: unseen counts once for all of them.",
         f"Return {upward(found.returned)} is no part of epsilon: the id of a slot is returned at most "
         f"{times(found.returned)} times as often as",
-        "an empty slot's by chance.  Whoever knows what to ask for is handed the text.",
+        "an empty slot's by chance.  An account that knows what to ask for is handed the text.",
     ]
-    if found.returned > RETURN:
-        lines.append(
-            f"Class {made.cls.name} is too coarse for a return of {RETURN:g} in this score window: gain {made.gain} is "
-            "the least."
-        )
     if not made.useful:
         lines += [
             f"THESE ANSWERS ARE OF LITTLE USE: with {made.cls.law} noise, or a score window as wide as this, a return",

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.accounting.claims import planned
-from ragseal.circuits.circuit import one_index_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.noise import one_sided
-from ragseal.kernel.params import ONE_SIDED
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
@@ -25,13 +25,13 @@ from ragseal.prover.planning.recommendation import Advice, Target, advise, descr
 from ragseal.prover.planning.workload import load_workload
 
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
-#: By the kind of noise, in units of its scale.
+#: By law, in units of its scale.
 SCALES = {
-    "gaussian": (0.25, 0.5, 1.0, 2.0, 4.0),
-    "geometric": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
-    "one-sided": (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    RANKED_GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
+    RANKED_GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    RANKED_ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
-QUICK_SCALES = {"gaussian": (0.5, 2.0), "geometric": (2.0, 6.0), "one-sided": (2.0, 6.0)}
+QUICK_SCALES = {RANKED_GAUSSIAN: (0.5, 2.0), RANKED_GEOMETRIC: (2.0, 6.0), RANKED_ONE_SIDED: (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
@@ -115,7 +115,7 @@ def make_plan(
     """The plan as `--json` prints it; without ``live`` the policy has no ticks."""
     model, budgets, laws, returned = load_embedder(trial.embedder), choices.budgets, choices.laws, choices.returned
     windows, why = _windows(model.identity().digest(), trial.embedder, choices.given, trial.public)
-    classes = tuple(one_index_classes().values())
+    classes = tuple(load_classes().values())
     work = load_workload(
         trial.corpus,
         model,
@@ -179,7 +179,7 @@ def _laws(claim: str, laws: Sequence[str]) -> list[str]:
     """
     found = [law for law in laws if planned(claim).bounds(law)]
     if not found:
-        alone = f"{ONE_SIDED} noise has" if any(map(one_sided, laws)) else "the lottery has"
+        alone = "one-sided noise has" if any(map(one_sided, laws)) else "the lottery has"
         raise ConfigurationError(
             f"{alone} no finite epsilon under the claim {claim}, for a list that is likely with one index may be "
             f"impossible with the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"

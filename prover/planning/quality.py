@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What privacy costs in answers: nDCG@10, recall and the first answer under the real mechanism, sampled.  SPEC M, A.6.
 
-The mechanism is the served one: int8 scores, clipped to the window, times gain, plus noise of the class's integer table
-and dither over every slot of the capacity, empty ones too; the K largest are released as a set.  A ranked class has no
-dither, its scores are whole steps.  Under the lottery a slot has coarse bits instead, which break ties or win a prize.
-Slots that score above the window's lower end, in a ranked class by a step, have the flag: the client gets their texts,
-and ranks them with its own embedder.  Where the policy has a coin, a document that it hides is an empty slot in all
+The mechanism is the served one: int8 scores, clipped to the window, times gain, in whole steps, plus noise of the
+class's integer table over every slot of the capacity, empty ones too; the K largest are released as a set.  Under the
+lottery a slot has coarse bits instead, which break ties or win a prize.  Slots that score at least a step above the
+window's lower end, under the lottery above it, have the flag: the client gets their texts, and
+ranks them with its own embedder.  Where the policy has a coin, a document that it hides is an empty slot in all
 queries of a draw.  Only the source of the uniforms differs: numpy's generator instead of Poseidon.
 
 One draw of noise and coins serves every gain, window, K, number of prizes and coin of a law, so that differences
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.kernel.noise import NoiseTable, dithered
+from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.workload import Workload
 from ragseal.runtime.progress import Progress, nothing
@@ -197,19 +197,17 @@ class NoiseMeasurement(Measurement):
     def __init__(self, work: Workload, table: NoiseTable, s: int, capacity: int, draws: int, seed: int) -> None:
         """``s``: a table step is 2^s units of a score; ``draws``: noise samples a query."""
         super().__init__(work, capacity, draws, seed)
-        self._s, self._dithered, self._sampler = s, dithered(table.law), TableSampler(table)
+        self._s, self._sampler = s, TableSampler(table)
 
     def drawn(self, draw: int) -> npt.NDArray[np.int32]:
-        """z = 2^s z_b, and a dither where the law has one."""
+        """z = 2^s z_b."""
         rng = np.random.default_rng([self._seed, draw])
-        shape = (self._work.queries, self._capacity)
-        dither = rng.integers(0, 1 << self._s, size=shape, dtype=np.int32) if self._dithered else np.int32(0)
-        return np.asarray((self._sampler.draw(rng, shape) << self._s) + dither, dtype=np.int32)
+        return np.asarray(self._sampler.draw(rng, (self._work.queries, self._capacity)) << self._s, dtype=np.int32)
 
     def signal(self, lo: int, hi: int, gain: int) -> Integers:
-        """What noise is added to: gain * c of every query and document, in whole steps where there is no dither."""
+        """What noise is added to: gain * c of every query and document, in whole steps."""
         found: Integers = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
-        return found if self._dithered else found >> self._s << self._s
+        return found >> self._s << self._s
 
     def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
         signal = self.signal(setting.lo, setting.hi, setting.gain)
@@ -219,8 +217,8 @@ class NoiseMeasurement(Measurement):
         return v
 
     def silent(self, lo: int, gain: int) -> int:
-        """lo, or the largest below one step where scores are whole steps."""
-        return lo if self._dithered else lo + -(-(1 << self._s) // gain) - 1
+        """The largest score below one step."""
+        return lo + -(-(1 << self._s) // gain) - 1
 
 
 class LotteryMeasurement(Measurement):

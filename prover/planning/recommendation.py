@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ragseal.accounting.delivered_words import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.prover.planning import lottery
 from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Shape, Window
@@ -221,9 +220,7 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
 
 def _file_of(cls: AttestationClass) -> str:
     """Where classes of its kind stand."""
-    if isinstance(cls, LotteryClass):
-        return "lottery_classes.toml"
-    return "ranked_classes.toml" if isinstance(cls, RankedClass) else "classes.toml"
+    return "lottery_classes.toml" if isinstance(cls, LotteryClass) else "noise_classes.toml"
 
 
 def describe(point: Point) -> str:

@@ -19,7 +19,7 @@ from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules
 from ragseal.embedder import load_embedder
 from ragseal.groth16.provers import open_backend
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, last_release_of
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.policy import Policy, check_policy
@@ -51,9 +51,15 @@ def circuit_class(name: str) -> AttestationClass:
     """A class of the parameter file by name.
 
     Raises:
-        ConfigurationError: there is none of this name; lists those there are.
+        ConfigurationError: there is none of this name, or none any more; lists those there are.
     """
     classes = load_classes()
+    last = last_release_of(name)
+    if last and name not in classes:
+        raise ConfigurationError(
+            f"class {name!r} is no more: with ragseal {last} close its window, have it audited and retire it; then "
+            f"`ragseal-provider change --class` takes one of {', '.join(classes)}"
+        )
     if name not in classes:
         raise ConfigurationError(f"this release has no circuit class {name!r}, only {', '.join(classes)}")
     return classes[name]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ragseal.accounting.claims import claim_of
-from ragseal.generators import Generator
+from ragseal.generators import Generator, SentenceGenerator
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import AUDITOR, Seat
 from ragseal.kernel.classes import AttestationClass
@@ -27,6 +27,7 @@ from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.loaded import Loaded
 from ragseal.prover.commitment.manifest import CarriedCoins, Progress, WindowTerms
 from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.commitment.readings import Readings
 from ragseal.prover.commitment.room import require_room
 from ragseal.prover.commitment.slots import Readable
 from ragseal.prover.commitment.update_secrets import UpdateSecrets, load_update, store_update, update_key
@@ -81,6 +82,7 @@ class Provider:
         self.windows = OpenWindows(history, backends.keys, self.secrets, self.updates)
         self.registries = Loaded(lambda manifest: registry.open_registry(state, manifest), self._in_force, KEPT_WINDOWS)
         self.enrolments = Loaded(self._load_enrolments, self._answering, KEPT_UPDATES)
+        self.readings = Readings(history)
 
     def write_with(self, generator: Generator) -> None:
         """Answers in words are written by this from now on; before anything is served."""
@@ -123,6 +125,22 @@ class Provider:
     def _load_window(self, manifest: bytes) -> WindowSecrets:
         known = self.journal.history.windows.get(manifest)
         return window_secrets.load_window(self.state, manifest, None if known is None else known.thinning)
+
+    def read(self, window: Window) -> None:
+        """Read the texts of what answers in words are made from, where sentences of the texts answer.  Blocks.
+
+        Of a window before it is entered, and of one that is there before it is served again; :meth:`update` reads what
+        it makes.
+        """
+        if not self._reads(window):
+            return
+        made = [self.updates.get(update_key(window.digest, one.number)) for _, one in window.updates[-ANSWERING:]]
+        for versions in [one.versions for one in made] or [self.window_secrets(window.digest).versions]:
+            self.readings.read(window, versions.values())
+
+    def _reads(self, window: Window) -> bool:
+        asked = window.manifest.policy.answers and window.close is None and not self.journal.frozen
+        return asked and isinstance(self.backends.writer(), SentenceGenerator)
 
     def seats(self, named: Sequence[Seat] = ()) -> tuple[Seat, ...]:
         """The auditors of the next manifest: those ``named``, else the one under whose key proofs will be made.
@@ -245,7 +263,9 @@ class Provider:
         return self.coins.carried(policy, self.seats(auditors)) if policy.coined else None
 
     def update(self, window: Window, time: int) -> UpdateSecrets:
-        """The next version of every index of a window, of all documents that are there now; durable on return.  Blocks.
+        """The next version of every index of a window, of all documents that are there now.  Blocks.
+
+        It is durable on return, and read.
 
         Args:
             time: its tick; the window's own beginning where it has not opened yet.
@@ -278,6 +298,8 @@ class Provider:
             if window.close is not None or len(window.updates) >= number:
                 raise CommitmentError("the window went on without this version")
             store_update(self.state, made)
+        if self._reads(window):
+            self.readings.read(window, made.versions.values())
         return made
 
     def new_estimates(self) -> Estimates:
@@ -310,6 +332,7 @@ class Provider:
     def forget(self, manifest: bytes) -> None:
         """Hold nothing of a window's secrets any more."""
         self.secrets.forget(manifest)
+        self.readings.forget(manifest)
         for _, update in self.journal.history.window(manifest).updates:
             self.updates.forget(update_key(manifest, update.number))
 

@@ -256,6 +256,7 @@ async def commit_while_serving(
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.coins.load_key, made)  # or its beacon ends in nothing
         await asyncio.to_thread(provider.backends.keys.backend, signed.manifest.key_digest)
+        await serving.aside(lambda: provider.read(made))
         progress("entering the manifest in the ledger")
         await serving.journal.append(lambda: signed)
         serving.beacon.wake()

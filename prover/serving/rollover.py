@@ -39,7 +39,7 @@ def seconds_of(text: str) -> float:
     """The seconds of a text such as 90s, 30m, 24h or 7d; ConfigurationError for another one."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if found is None:
-        raise ConfigurationError(f"{text!r} is no length of time: write 90s, 30m, 24h or 7d")
+        raise ConfigurationError(f"{text!r} is not a length of time: write 90s, 30m, 24h or 7d")
     return float(int(found[1]) * _UNITS[found[2]])
 
 

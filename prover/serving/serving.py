@@ -98,6 +98,7 @@ class Serving:
             answer_bytes=environment.answer_bytes,
             timer=environment.timer,
             under_way=provider.under_way,
+            readings=provider.readings,
             generator=backends.writer(),
         )
         self.attestation = Attestation(
@@ -171,6 +172,7 @@ class Serving:
             keys = self.provider.backends.keys
             load = keys.backend if self.workers is None else keys.check_held
             await asyncio.to_thread(load, window.manifest.key_digest)
+            await asyncio.to_thread(self.provider.read, window)
         if history.following is not None:
             await asyncio.to_thread(self.provider.coins.load_key, history.following)
         if history.open is not None and history.open.every:

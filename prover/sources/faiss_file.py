@@ -70,7 +70,7 @@ class FaissSource:
             if key is not None:
                 number = row.get(key)
                 if isinstance(number, bool) or not isinstance(number, int) or number not in place:
-                    raise EncodingError(f"{where}: member {key!r} is no number of a vector in {self._index}")
+                    raise EncodingError(f"{where}: member {key!r} is not the number of a vector in {self._index}")
                 at = place.pop(number)
             if at >= len(vectors):
                 raise EncodingError(f"{where}: {self._index} has {len(vectors)} vectors, and no more")
@@ -96,16 +96,16 @@ def _vectors(path: Path) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]
     if 4 * dimension * count > path.stat().st_size:
         raise EncodingError(f"{path} says it has {count} vectors of {dimension}: it is too short for them")
     if head not in (*FLAT, *MAPPED):
-        raise EncodingError(f"{path} is no flat FAISS index (it begins with {head!r}): others keep approximations")
+        raise EncodingError(f"{path} is not a flat FAISS index (it begins with {head!r}): others keep approximations")
     with driver_errors(f"FAISS, {path}"):
         try:
             outer: Any = faiss.read_index(str(path))
         except RuntimeError as error:
-            raise EncodingError(f"{path} is no FAISS index that can be read: {str(error)[-200:]}") from None
+            raise EncodingError(f"{path} is not a FAISS index that can be read: {str(error)[-200:]}") from None
         index, numbers = outer, np.arange(outer.ntotal)
         if head in MAPPED:
             numbers = faiss.vector_to_array(outer.id_map)
             index = faiss.downcast_index(outer.index)  # lives as long as the outer one
         if not isinstance(index, faiss.IndexFlat) or index.ntotal != len(numbers):
-            raise EncodingError(f"{path} is no flat FAISS index: others keep approximations")
+            raise EncodingError(f"{path} is not a flat FAISS index: others keep approximations")
         return index.reconstruct_n(0, index.ntotal), numbers

@@ -212,7 +212,7 @@ def _value(value: Any, name: str, where: str) -> Plain:
             value = value.astimezone(datetime.UTC)  # the same moment is the same text, whatever the session's zone
         except OverflowError:
             raise EncodingError(
-                f"{where}: metadata {name!r} is {value.isoformat()}, which in UTC is no time of the years 1 to 9999"
+                f"{where}: metadata {name!r} is {value.isoformat()}, which in UTC is not a time of the years 1 to 9999"
             ) from None
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date, too
         value = value.isoformat()
@@ -245,7 +245,7 @@ def _vector(value: Any, name: str, where: str) -> Vector:
     try:
         vector = np.asarray(value, dtype=np.float32)
     except (TypeError, ValueError, OverflowError):
-        raise EncodingError(f"{where}: {name!r} is no vector of numbers") from None
+        raise EncodingError(f"{where}: {name!r} is not a vector of numbers") from None
     if vector.ndim != 1 or not 1 <= len(vector) <= MAX_DIMENSION:
         raise EncodingError(f"{where}: {name!r} has shape {vector.shape}, not that of one vector")
     return vector

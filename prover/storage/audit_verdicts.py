@@ -29,7 +29,7 @@ def check_verdict(
         raise AttestationError(f"the manifest names {named}: no other auditor's signature enters this log")
     message.verify()
     if message.log != log:
-        raise AttestationError("the auditor's signature is about a log of another key than this one")
+        raise AttestationError("the auditor's signature is about a log with a different key than this one")
     if (message.auditor, message.digest) in known:
         raise CommitmentError("the verdict of that envelope is in the ledger already, in these words or in others")
     if sum(one.auditor == message.auditor for one in known.values()) >= MOST_VERDICTS:

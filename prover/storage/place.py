@@ -57,7 +57,7 @@ def found(directory: Path) -> bool:
         raise ConfigurationError(f"cannot look at {path}: {why(error, path)}") from None
     if not stat.S_ISSOCK(there.st_mode) or there.st_uid != os.geteuid():
         raise ConfigurationError(
-            f"{path} is no socket of this user's: no provider made it. Find out who put it there, and remove it"
+            f"{path} is not a socket of this user: no provider made it. Find out who put it there, and remove it"
         )
     _require_private(directory, folder)
     return True

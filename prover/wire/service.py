@@ -132,15 +132,15 @@ class ProviderServicer(provider_pb2_grpc.ProviderServiceServicer):
     @answers
     async def Prepare(self, request: provider_pb2.PrepareRequest, context: Any) -> Any:
         async with self._serving.metrics.prepare():
-            canonical = await self._serving.attestation.prepare(request.canonical, request.signature)
-        return provider_pb2.PrepareResponse(canonical=canonical)
+            reply = await self._serving.attestation.prepare(request.canonical, request.signature)
+        return provider_pb2.PrepareResponse(canonical=reply.canonical, answered=reply.answered)
 
     @answers
     async def Retrieve(self, request: provider_pb2.RetrieveRequest, context: Any) -> Any:
         async with self._serving.metrics.answer(self._serving.metrics.timed(request.canonical)):
             answer = await self._serving.attestation.retrieve(request.canonical, request.signature)
         path = await asyncio.to_thread(self._serving.consistency, request.known_size, answer.size)
-        return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path)
+        return provider_pb2.RetrieveResponse(canonical=answer.canonical, consistency=path, update=answer.update)
 
     # --- the window's auditor ---
 

@@ -43,7 +43,7 @@ def need_ray(address: str) -> None:
         raise ConfigurationError("this takes the package ray: pip install 'ragseal[workers-ray]'")
     if not place.loopback and os.environ.get("RAY_USE_TLS") != "1":
         raise ConfigurationError(
-            "whoever reaches a Ray cluster runs programs on it: set RAY_USE_TLS=1 with RAY_TLS_SERVER_CERT, "
+            "anyone who reaches a Ray cluster runs programs on it: set RAY_USE_TLS=1 with RAY_TLS_SERVER_CERT, "
             "RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT here and on every node (docs/how-to/workers.md), or reach it by a "
             "tunnel that ends at 127.0.0.1"
         )

@@ -128,7 +128,7 @@ def _locks(made: Path) -> str:
         try:
             if try_lock(other, made):
                 raise ConfigurationError(
-                    f"two locks of one file in {made.parent} were given out: locks of its file system hold nobody off; "
+                    f"two locks of one file in {made.parent} were given out: locks of its file system exclude nobody; "
                     "keep this folder on a local disk"
                 )
         finally:

@@ -148,8 +148,8 @@ def _check_chain(found: list[x509.Certificate], path: Path) -> None:
             ) from None
         if above != one and not _may_issue(above):
             raise ConfigurationError(
-                f"certificate {number + 1} in {path} is no authority's (basicConstraints has no CA:TRUE), and callers "
-                f"take nothing that it issued: have certificate {number} issued by an authority"
+                f"certificate {number + 1} in {path} is not an authority's (basicConstraints has no CA:TRUE), so "
+                f"callers refuse what it issued: have certificate {number} issued by an authority"
             )
         if trouble := key_trouble(above.public_key(), own=False):
             raise ConfigurationError(

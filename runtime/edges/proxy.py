@@ -105,7 +105,7 @@ def go_straight_in_the_clear(url: str) -> None:
         found = urlsplit(url)
         host, port = found.hostname or "", found.port
     except ValueError:
-        raise ConfigurationError(f"{_PASSWORD.sub('***@', url)[:100]!r} is no URL with a host and a port") from None
+        raise ConfigurationError(f"{_PASSWORD.sub('***@', url)[:100]!r} is not a URL with a host and a port") from None
     if not host:
         return
     address = Address.of_url(host, 1 if port is None else port)

@@ -29,13 +29,13 @@ from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, NO_VOCABULARY, Policy
-from ragseal.kernel.ranked_class import RankedClass
 from tests.simulator import policy as a_policy
 
-_found = load_classes()["ranked-tiny-one"]
-assert isinstance(_found, RankedClass)
-CLS: RankedClass = _found
+_found = load_classes()["noise-tiny-one"]
+assert isinstance(_found, NoiseClass)
+CLS: NoiseClass = _found
 DELTA = Fraction(1, 10**6)
 
 
@@ -154,7 +154,7 @@ def test_a_smaller_constant_is_refuted_by_force() -> None:
     assert p[1, 2] > nearly ** (K - 1) * q[1, 2]
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-one", "ranked-tiny-two"])
+@pytest.mark.parametrize("name", ["noise-tiny-one", "noise-tiny-two"])
 def test_table_and_ideal_law_agree(name: str) -> None:
     cls = load_classes()[name]
     for g in (1, 4, 12):
@@ -275,7 +275,7 @@ def test_what_is_no_period_of_answers() -> None:
     with pytest.raises(PolicyError, match="words_max must be at least 1"):
         one_answer(CLS, build_table(CLS.law), 4, 0)
     with pytest.raises(PolicyError, match="whole steps"):
-        one_answer(CLS, build_table("gaussian"), 4, 2)
+        one_answer(CLS, build_table("gaussian-128"), 4, 2)
     with pytest.raises(PolicyError, match="geometric noise"):
         one_answer(CLS, build_table("gaussian-128"), 4, 2)
 

@@ -17,28 +17,28 @@ from ragseal.accounting.delivered_period import delivered_period
 from ragseal.accounting.period import account_period
 from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
-SMALL = CircuitClass("s", "geometric", 2304, 10, 36, 11, 18, 12, 11, Fraction(8091, 500), Fraction(5181, 10000))
-LARGE = replace(SMALL, name="l", N=15768, R=49)
+SMALL = load_classes()["noise-small-two-50"]
+LARGE = load_classes()["noise-small-two-50"]
 
 
 THROWS = (b"throw %d" % number for number in itertools.count())
 
 
-def policy(cls: CircuitClass = SMALL, shift: int = 192, hidden: int = 13, chunks: int = 1) -> Policy:
+def policy(cls: AttestationClass = SMALL, shift: int = 96, hidden: int = 13, chunks: int = 1) -> Policy:
     return a_policy(
-        class_name=cls.name, claim=UNTIL_DELIVERED, hidden=hidden, lo=0, hi=shift << cls.s, gain=1, n_max=25,
+        class_name=cls.name, claim=UNTIL_DELIVERED, hidden=hidden, lo=0, hi=shift << cls.step_bits, gain=1, n_max=25,
         epsilon_account="1", gate=False, chunks_max=chunks, period_start=0, opens=0, closes=1,
     )  # fmt: skip
 
 
-def coined(name: str = "w", cls: CircuitClass = SMALL, queries: int = 100, shift: int = 192, **terms: int) -> Spent:
+def coined(name: str = "w", cls: AttestationClass = SMALL, queries: int = 100, shift: int = 96, **terms: int) -> Spent:
     return Spent(name, policy(cls, shift, **terms), cls, queries, next(THROWS))
 
 
@@ -46,8 +46,8 @@ def test_one_window_is_what_the_accountant_says_of_it() -> None:
     found = delivered_period([coined()], DELTA)
     assert found == until_delivered(
         SMALL,
-        build_table("geometric"),
-        shift=192,
+        build_table("geometric-16"),
+        shift=96,
         coins=CoinThrows(hidden=13, periods=1),
         chunks=1,
         queries=100,
@@ -59,32 +59,32 @@ def test_one_window_is_what_the_accountant_says_of_it() -> None:
 
 
 def test_unseen_adds_up_over_coins_and_the_return_does_not() -> None:
-    found = delivered_period([coined("a"), coined("b"), coined("c", shift=96)], DELTA)
+    found = delivered_period([coined("a"), coined("b"), coined("c", shift=48)], DELTA)
     assert found.periods == 3
     assert found.unseen == pytest.approx(3 * math.log(256 / 13))
     assert found.returned == pytest.approx(6, abs=1e-3)
     assert found.epsilon == found.unseen
-    assert found.listed_by_chance == pytest.approx(1 - (1 - 10 / 2304) ** 75)
+    assert found.listed_by_chance == pytest.approx(1 - (1 - SMALL.K / SMALL.N) ** 75)
 
 
 def test_a_window_that_never_opened_costs_its_coins_and_nothing_else() -> None:
     opened = delivered_period([coined()], DELTA)
-    found = delivered_period([coined(queries=0, shift=2000), coined()], DELTA)
+    found = delivered_period([coined(queries=0, shift=1000), coined()], DELTA)
     assert found.unseen == pytest.approx(2 * opened.unseen)
     assert (found.returned, found.listed_by_chance) == (opened.returned, opened.listed_by_chance)
-    assert delivered_period([coined(queries=0, shift=2000)], DELTA).unseen == opened.unseen
+    assert delivered_period([coined(queries=0, shift=1000)], DELTA).unseen == opened.unseen
 
 
 def test_classes_and_coins_are_accounted_apart_within_one_delta() -> None:
-    windows = [coined("a"), coined("b", LARGE, shift=300), coined("c", hidden=40)]
+    windows = [coined("a"), coined("b", LARGE, shift=150), coined("c", hidden=40)]
     found = delivered_period(windows, DELTA)
     assert found.unseen == pytest.approx(2 * math.log(256 / 13) + math.log(256 / 40))
-    assert found.returned == pytest.approx(300 / 32, abs=1e-3)
+    assert found.returned == pytest.approx(150 / 16, abs=1e-3)
     assert found.hidden_share == 40 / 256
 
 
 def test_different_coins_share_one_delta() -> None:
-    gaussian = replace(SMALL, name="g", law="gaussian", s=10)  # whose return uses all of the delta that it is given
+    gaussian = load_classes()["noise-small-gaussian-50"]  # whose return uses all of the delta that it is given
     found = delivered_period([coined("a", gaussian, hidden=13), coined("b", gaussian, hidden=40)], DELTA)
     assert float(DELTA) / 2 < found.delta <= float(DELTA)
 
@@ -162,18 +162,18 @@ def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> No
 
 
 def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
-    """H = 0 of a ranked class: nobody may open it, but where a log holds it later windows need their numbers."""
-    ranked = load_classes()["ranked-mini-one-50"]
+    """H = 0 of a noise class: nobody may open it, but where a log holds it later windows need their numbers."""
+    steps = load_classes()["noise-small-one-50"]
     odd, good = (
-        Spent(name, replace(policy(), class_name=ranked.name, gain=gain, lo=0, hi=2000), ranked, 100, name.encode())
+        Spent(name, replace(policy(), class_name=steps.name, gain=gain, lo=0, hi=2000), steps, 100, name.encode())
         for name, gain in (("odd", 1), ("good", 90))
     )
-    assert (odd.policy.hmax(ranked), odd.policy.shift(ranked)) == (0, 1)
+    assert (odd.policy.hmax(steps), odd.policy.shift(steps)) == (0, 1)
     rows = named(UNTIL_DELIVERED).odometer([odd, good], DELTA)
     assert [math.isfinite(row["epsilon"]) for row in rows] == [True, True]
     assert rows[0]["returned"] < rows[1]["returned"]
     assert delivered_period([odd, good], DELTA).returned == rows[1]["returned"]
-    two = load_classes()["ranked-mini-two-10"]
+    two = load_classes()["noise-small-two-50"]
     spent = [Spent(one.window, replace(one.policy, claim=EVERY_LIST, hidden=0), two, 10) for one in (odd, good)]
     assert account_period(spent[:1], DELTA, 1).epsilon < account_period(spent, DELTA, 1).epsilon
     assert len(named(EVERY_LIST).odometer(spent, DELTA)) == 2

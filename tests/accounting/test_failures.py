@@ -19,13 +19,11 @@ from ragseal.kernel import noise, overflow
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.ranked_class import RankedClass
-from ragseal.kernel.sharded_class import ShardedClass, whole_index
+from ragseal.kernel.noise_class import NoiseClass, whole_index
 
 CLASSES: dict[str, AttestationClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
 }
-FEW = ("tiny", "base-one", "ranked-tiny-two", "ranked-small-one-10")
 
 Uniforms = tuple[int, ...]
 Law = dict[Uniforms, Counter[Uniforms]]  #: by the uniforms of the slots in common, how often which list is shown
@@ -37,9 +35,8 @@ REFUSED: Uniforms = ()
 
 @dataclass(frozen=True)
 class Toy:
-    """Either mechanism with all of a slot's noise its own, on equally likely uniforms, two of each coarse value."""
+    """The mechanism with all of a slot's noise its own, on equally likely uniforms, two of each coarse value."""
 
-    ranked: bool
     N: int
     K: int
     R: int
@@ -70,21 +67,15 @@ class Toy:
         return sum(x >= threshold for x in self.reach(scores, draw))
 
     def shown(self, scores: Sequence[int], draw: Uniforms) -> Uniforms:
-        """T, or that the query was refused: by the rules of ``kernel/ranked_mechanism.py`` or ``mechanism.py``."""
-        if self.ranked:
-            entry = sorted(self.reach(scores, draw))[-self.R] + 1
-            refused = self.threshold(scores, draw) < entry or self.lowest >= entry
-        else:
-            refused = self.flagged(scores, draw) > self.R or self.lowest >= self.threshold(scores, draw)
+        """T, or that the query was refused: by the rules of ``kernel/noise_mechanism.py``."""
+        entry = sorted(self.reach(scores, draw))[-self.R] + 1
+        refused = self.threshold(scores, draw) < entry or self.lowest >= entry
         return REFUSED if refused else tuple(sorted(self.order(scores, draw)[: self.K]))
 
     def poor(self, scores: Sequence[int], draw: Uniforms) -> bool:
         """By docs/proofs/refusals.md: whether it may depend on the other slots if a query is refused."""
-        others = self.N - self.common
-        if self.ranked:
-            in_grid = sum(u >> 1 >= len(self.values) // 2 - self.grid for u in draw)
-            return in_grid < self.R or self.flagged(scores, draw) > self.R - 1 - others
-        return self.lowest >= self.threshold(scores, draw) or self.flagged(scores, draw) > self.R - others
+        in_grid = sum(u >> 1 >= len(self.values) // 2 - self.grid for u in draw)
+        return in_grid < self.R or self.flagged(scores, draw) > self.R - 1 - (self.N - self.common)
 
     def draws(self, slots: int) -> Iterator[Uniforms]:
         return itertools.product(range(len(self.values)), repeat=slots)
@@ -99,9 +90,8 @@ class Toy:
 
 FOUR = (-1, 0, 0, 1)
 TOYS = [
-    Toy(True, 4, 1, 3, 4, 3), Toy(True, 4, 1, 3, 3, 3),
-    Toy(True, 5, 2, 4, 2, 4, 1, FOUR), Toy(True, 6, 1, 4, 2, 4, 1, FOUR),
-    Toy(False, 3, 1, 2, 3, 2), Toy(False, 3, 1, 1, 2, 2), Toy(False, 4, 2, 3, 2, 3, 1), Toy(False, 4, 1, 3, 2, 2, 1),
+    Toy(4, 1, 3, 4, 3), Toy(4, 1, 3, 3, 3),
+    Toy(5, 2, 4, 2, 4, 1, FOUR), Toy(6, 1, 4, 2, 4, 1, FOUR),
 ]  # fmt: skip
 FACTORS = (1, 2, 20)
 
@@ -140,33 +130,26 @@ def test_lists_with_refusals_cost_the_poor_noise_and_no_more(toy: Toy) -> None:
 # --- the classes -----------------------------------------------------------------------------------------------------
 
 
-def flagged(cls: AttestationClass) -> int:
-    """More slots than so many are refused."""
-    return cls.R - 1 if isinstance(cls, RankedClass) else cls.R
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
     """The bound of docs/proofs/overflow.md for the slots in common, so many places less, and no charge is wasted."""
     cls = CLASSES[name]
     table = noise.build_table(cls.law)
     for chunks in (1, 2):
-        places = flagged(cls) - chunks
+        places = cls.R - 1 - chunks
         bound = overflow.overflow_bound(cls.N - chunks, cls.K, places, cls.m, cls.a, cls.b, table)
-        if isinstance(cls, ShardedClass):
+        if isinstance(cls, NoiseClass):
             bound *= cls.S**2  # each of S shards may overflow, and the last winner is any of S N slots
         charged = failures.every_list(cls, chunks, 1).overflow
         assert bound <= charged < 128 * bound
-        if not isinstance(cls, RankedClass):
-            assert bound > Fraction(1, 1 << 64)  # what is charged for a refusal as such is not enough
     assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, ShardedClass)])
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, NoiseClass)])
 def test_each_shard_may_find_no_theta(name: str) -> None:
     """That all slots of an index together hold enough of the grid says nothing: a shard is refused by its own."""
     cls = CLASSES[name]
-    assert isinstance(cls, ShardedClass)
+    assert isinstance(cls, NoiseClass)
     for shards in (2, cls.S):
         whole = whole_index(cls, shards)
         assert (whole.N, whole.L, whole.grid) == (shards * cls.N, cls.L, cls.grid)
@@ -190,38 +173,23 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
     return Fraction(found, p.denominator**n)
 
 
-@pytest.mark.parametrize("name", ["tiny", "ranked-tiny-two", "ranked-tiny-one"])
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
-    if isinstance(cls, RankedClass):
-        exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
-        assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
-    else:
-        table = noise.build_table(cls.law)
-        step = noise.coarse_quantiles(table, cls.m)[(1 << cls.m) - overflow.grid_size(cls, table)]
-        exact = at_most(cls.N - chunks, Fraction(table.tail(step), table.total), cls.K - 1)
-        assert failures.until_delivered(cls, chunks, 5).grid == Fraction(5, 1 << 80)
+    exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
+    assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
     found = failures.every_list(cls, chunks, 5).grid
     assert 5 * exact <= found <= 5 * exact + Fraction(1, 1 << 290)
-    assert exact > Fraction(1, 1 << 80)  # of fewer slots: above what the class's grid was chosen for
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_places_cost_nothing_where_elements_are_tested_before_scores(name: str) -> None:
-    cls = CLASSES[name]
-    for found in (failures.every_list(cls, 1, 3), failures.until_delivered(cls, 1, 3)):
-        assert found.places == (0 if isinstance(cls, RankedClass) else Fraction(3 * cls.R, 1 << 71))
-        assert found.total == found.overflow + found.grid + found.places
+    assert exact > Fraction(1, cls.S << 80)  # of fewer slots: above what the class's grid was chosen for
 
 
 def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
-    assert failures.every_list(CLASSES["ranked-tiny-two"], 126, 1).grid == 1
-    assert failures.every_list(CLASSES["tiny"], 125, 1).total >= 1
+    assert failures.every_list(CLASSES["noise-tiny-two"], 126, 1).grid == 1
 
 
 @pytest.mark.parametrize("chunks", [300, 1000, 10**6, 2**32 - 1])
-@pytest.mark.parametrize("name", ["small-geo", "ranked-small-two-50", "ranked-mini-one-50"])
+@pytest.mark.parametrize("name", ["noise-small-gaussian-50", "noise-small-two-50", "noise-small-one-50"])
 def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -> None:
     """chunks_max is what a provider writes into its policy: an auditor that crashes on it gives no verdict."""
     cls = CLASSES[name]

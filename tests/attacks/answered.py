@@ -27,7 +27,7 @@ from tests.attacks.machine import DIMENSION, GROUP, Machine, machine, make_tenan
 from tests.attacks.world import AttackWorld, Cheat, Query
 from tests.simulator.parties import OPENS, Extra
 
-NAME = "ranked-tiny-one"
+NAME = "noise-tiny-one"
 COUNTS = {3: 5, 7: 4, 20: 6, 50: 1}  #: an honest histogram
 
 
@@ -107,8 +107,9 @@ class AnsweredWorld(AttackWorld):
         scores = np.array(w, dtype=np.int64)
         noise_of = noise_key(self.seed, proven.beacon, proven.ctx)
         returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-        h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
-        blind = proofs.total_blinder(policy_.factor(cls), [], [], rho, rho_hint)
+        hints, rho_v = self.tools.engine.shard_hints(noise_of, scores, proven.hmax), rho + 1
+        h = hints[0]
+        blind = (proofs.total_blinder(policy_.factor(cls), [], [], rho, rho_hint) + rho_v) % R
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)
         entry = self.record(signed, c_y, places_commitment(cls, salt, shown))
@@ -121,9 +122,13 @@ class AnsweredWorld(AttackWorld):
             rho_hint=rho_hint,
             rho_bounds=rho_bounds,
             t_salt=salt,
+            threshold=hints.threshold,
+            rho_v=rho_v,
             h=h,
             h_extra=(),
-            assignment=assign_attestation(cls, tuple(proven.clear()), tuple(w), h, blind, self.seed, salt),
+            assignment=assign_attestation(
+                cls, tuple(self.of_shard(proven).clear()), tuple(w), h, blind, self.seed, salt, hints.threshold
+            ),
             statement=replace(stated, t_commit=entry.t_commit),
             cheat=Cheat(),
             counts=dict(plan.counts),

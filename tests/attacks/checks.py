@@ -18,7 +18,7 @@ import pytest
 from ragseal.accounting import answers
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
-from ragseal.client import history
+from ragseal.client import exchanges, history
 from ragseal.client import witnesses as client_witnesses
 from ragseal.groth16 import relations
 from ragseal.groth16.views import EstimateView
@@ -159,6 +159,13 @@ WITNESS_LINE = Check(cosignatures.NoteVerifier, "verify", lambda *_: 1000)
 QUORUM = Check(policy.Policy, "reached_by", lambda *_: True)
 CLIENT_TO_THE_OPENING = Guard(client_witnesses.Witnesses, "check", "a quorum of witnesses cosigned")
 AUDIT_TO_THE_CLOSE = Guard(witnesses, "check_witnessed", "the window ends with entry")
+FETCHED_SIGNED = Guard(client, "check_own", "its key has not signed")
+FETCHED_NEXT = Guard(client, "check_own", "was asked for request")
+FETCHED_CHAIN = Guard(client, "check_own", "acknowledges a receipt different")
+FETCHED_FIRST = Guard(exchanges.Exchanges, "begin", "BehindError(reply")
+FETCHED_BY_ITS_ACCOUNT = Check(attestation.AnswerAsk, "verify")
+FETCHED_AT_A_RATE = Guard(provider.Attestation, "_paid", "_unpaid")
+FETCHED_WHILE_KEPT = Guard(provider.Attestation, "_paid", "require_kept")
 ONE_HISTORY_OF_AN_ACCOUNT = Check(history, "verify_consistency")
 OBSERVER_HASHES = Guard(observer.Observer, "_rehash", "signed other entries before")
 
@@ -256,7 +263,7 @@ BLOCK_PAIRING = Both((Check(EstimateView, "verify_batch"), Check(EstimateView, "
 BLOCK_NORM = Check(certificate, "verify_squared_norm")
 BLOCK_OPENING = Check(certificate, "verify_products")
 LINKS_SIGNED = Check(link_list.SignedLinks, "verify")
-LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of another window")
+LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of a different window")
 LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about records different")
 COALITION = Check(verification, "check_coalition")
 
@@ -271,13 +278,13 @@ LINKS_BETWEEN_COMPONENTS = Check(link_list.Listing, "sign", _free_if_spanning)
 
 VERDICT_AUDITOR = Guard(audit_verdicts, "check_verdict", "no other auditor's signature")
 VERDICT_SIGNED = Guard(audit_verdicts, "check_verdict", "message.verify()")
-VERDICT_LOG = Guard(audit_verdicts, "check_verdict", "a log of another key")
+VERDICT_LOG = Guard(audit_verdicts, "check_verdict", "a log with a different key")
 VERDICT_ONCE = Guard(audit_verdicts, "check_verdict", "is in the ledger already")
 VERDICTS_BOUNDED = Guard(audit_verdicts, "check_verdict", "as many as it takes")
 VERDICT_CHANGES_NOTHING = Check(kept_verdicts, "AuditVerdict", ())
 CLAIMS_COMPARED = Check(auditors.NamedAuditors, "whose", lambda *_: auditors.NAMED)
 AUDITORS_OF_THE_SIGNED_LOG = Guard(auditors.NamedAuditors, "read", "different from those it signed")
-ENTERED_THERE = Guard(verdict_log, "check_entered", "names another log of verdicts")
+ENTERED_THERE = Guard(verdict_log, "check_entered", "names a different log of verdicts")
 ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the auditor")
 ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
 
@@ -338,6 +345,13 @@ CHECKS: dict[str, Removable] = {
     "quorum: up to the opening": CLIENT_TO_THE_OPENING,
     "quorum: up to the close": AUDIT_TO_THE_CLOSE,
     "account: one history": ONE_HISTORY_OF_AN_ACCOUNT,
+    "account: what is fetched is signed by its key": FETCHED_SIGNED,
+    "account: what is fetched is what it asked for": FETCHED_NEXT,
+    "account: what is fetched continues its receipts": FETCHED_CHAIN,
+    "account: nothing is signed under a number that is used": FETCHED_FIRST,
+    "account: what it paid for is given to it alone": FETCHED_BY_ITS_ACCOUNT,
+    "account: what it paid for is given at a rate": FETCHED_AT_A_RATE,
+    "account: what it paid for is given until it is purged": FETCHED_WHILE_KEPT,
     "manifest shown is the log's": MANIFEST_OF_THE_LOG,
     "window name used once": WINDOW_NAME_ONCE,
     "seed commitment used once": SEED_ONCE,

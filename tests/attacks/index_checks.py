@@ -91,7 +91,7 @@ EMPTIED_HASHES_MANIFEST = _hash_without("emptied-statement", 2, emptied)
 EMPTIED_HASHES_NUMBER = _hash_without("emptied-statement", 3, emptied)
 EMPTIED_HASHES_COLUMNS = _hash_without("emptied-statement", 5, emptied)
 
-CLIENT_VERSION_NO_OLDER = Guard(client_versions.Versions, "prepared", "goes back to version")
+CLIENT_VERSION_NO_OLDER = Guard(client_versions.Versions, "of", "goes back to version")
 CLIENT_VERSION_OF_THE_LOG = Check(history, "verify_inclusion")
 
 PROVIDER_UPDATE_HERE = Guard(Window, "add_update", "whose policy has ticks")

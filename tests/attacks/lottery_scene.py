@@ -19,9 +19,9 @@ from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.lottery_hints import lottery_bound
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE, R
-from ragseal.kernel.ranked_mechanism import wide_elements
-from ragseal.kernel.ranked_statement import COARSE, SLOT_HINTS
+from ragseal.kernel.scaled_layout import COARSE, SLOT_HINTS
 from ragseal.kernel.statement import Returned
 from ragseal.prover.attestation import statements
 from tests.attacks.checks import PRIZES
@@ -80,7 +80,7 @@ def hidden_winner(key: int, w: Scores, width: int, prizes: int) -> LotteryDraft 
     """
     choice = [int(j == prizes) for j in range(1, CLS.prizes + 1)]
     d = LotteryDraft(CLS, (0, 0), 0, 0, width, prizes, 0, 0, 0, 0, [int(x) for x in w], choice=choice)
-    d.coarse_elements = wide_elements(key, TAG_COARSE, d.cls.elements)
+    d.coarse_elements = wide_elements(key, TAG_COARSE, d.cls.elements, 0)
     d.read_elements()
     d.choose()
     d.settle()

@@ -12,8 +12,10 @@ import pytest
 
 from ragseal.accounting.answers import AnswersReport, one_answer
 from ragseal.accounting.claims.answers import AnswersBound
+from ragseal.circuits.circuit import class_digest
 from ragseal.client import attestation as client
 from ragseal.kernel.attestation import Openings, Record, SlotOpening, TextOpening, check_keywords
+from ragseal.kernel.classes import usual_table
 from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import R
@@ -37,6 +39,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.machine import machine, policy
 from tests.attacks.world import AttackWorld, accepted, refused
+from tests.classes import LOTTERY
 from tests.simulator.parties import OPENS, Extra, slot_text
 from tests.verifier.test_report_pages import SPELLINGS, visible
 
@@ -121,7 +124,7 @@ def test_the_openings_are_left_out() -> None:
 
 def test_histograms_in_a_window_of_documents() -> None:
     """A window of every list cannot be answered with histograms: C_y is not of its columns."""
-    world = AnsweredWorld("ranked-tiny-two")
+    world = AnsweredWorld("noise-tiny-two")
     world.commit(policy_=policy(world.tools))
     chosen = {slot: world.manifest.policy.hi if slot < 3 else 0 for slot in range(world.cls.N)}
     world.ask("alice", lie=Lie(counts=chosen))  # scores that the provider likes
@@ -384,14 +387,15 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
         check_policy(answers_policy(tools, **changes), tools.cls, tools.digest)
 
 
-def test_a_class_that_does_not_count_in_whole_steps() -> None:
-    tools = machine("tiny")
-    with pytest.raises(PolicyError, match="counts in whole steps"):
-        check_policy(answers_policy(tools), tools.cls, tools.digest)
+def test_a_class_without_noise() -> None:
+    digest, table = class_digest(LOTTERY), usual_table(LOTTERY).digest()
+    made = answers_policy(machine(NAME), class_name=LOTTERY.name, class_digest=digest, table_digest=table)
+    with pytest.raises(PolicyError, match="for answers choose a class with noise"):
+        check_policy(made, LOTTERY, digest)
 
 
 def test_noise_without_a_geometric_tail() -> None:
     """What one answer costs rests on a ratio that the Gaussian's tail has at no count."""
-    tools = machine("ranked-tiny-gaussian")
+    tools = machine("noise-tiny-gaussian")
     with pytest.raises(PolicyError, match="needs geometric noise"):
         check_policy(answers_policy(tools), tools.cls, tools.digest)

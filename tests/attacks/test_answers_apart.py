@@ -8,17 +8,13 @@ more than its own keywords.  SPEC A.14.3, A.14.7.5.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from ragseal.generators import Sentences
-from ragseal.generators.sentences import MAX_READ
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import TransportError
 from ragseal.prover.attestation import worded
@@ -114,76 +110,3 @@ def test_a_question_is_compared_with_every_document_whichever_take_part(
     [found] = answered(tmp_path / "p", others(5), Instants().timer)
     assert found == {}
     assert 24 + 5 in compared
-
-
-def test_reading_an_index_takes_none_of_a_request_s_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes as long as all texts are long, and comes before the first request over the index is admitted."""
-    instants, real = Instants(), Sentences.__init__
-
-    def slow(self: Sentences, texts: Iterable[str], most: int = MAX_READ) -> None:
-        instants.now += BY
-        real(self, texts, most)
-
-    monkeypatch.setattr(Sentences, "__init__", slow)
-    [found] = answered(tmp_path / "p", [MINE], instants.timer)
-    assert found is not None
-    assert found["copper"]
-
-
-@pytest.mark.parametrize(("seconds", "steps"), [(0.1, 1), (1.9, 1), (2.1, 2)])
-def test_how_long_an_index_is_read_moves_no_instant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int
-) -> None:
-    """Reading takes longer with longer texts, and the first account over a version sees when its answer comes."""
-    instants, real = Instants(), Sentences.__init__
-
-    def slow(self: Sentences, texts: Iterable[str], most: int = MAX_READ) -> None:
-        instants.now += seconds if most == MAX_READ else 0
-        real(self, texts, most)
-
-    monkeypatch.setattr(Sentences, "__init__", slow)
-    assert answered(tmp_path / "p", [MINE], instants.timer) != [None]
-    assert instants.now == pytest.approx(steps * BY + BY)
-
-
-def test_who_asks_while_an_index_is_read_goes_on_with_the_first(tmp_path: Path) -> None:
-    """Else the second one would see when reading was over."""
-    now, begun = [0.0], []
-
-    class Read:
-        @cached_property
-        def sentences(self) -> int:
-            now[0] += 0.3
-            return 1
-
-    async def run() -> list[float]:
-        let_go = asyncio.Event()
-
-        async def pause(seconds: float) -> None:
-            await let_go.wait()
-            now[0] += seconds
-
-        timer, version = Timer(lambda: now[0], pause), Read()
-        job: Any = SimpleNamespace(
-            opened=SimpleNamespace(policy=answers_policy(answered_by=BY)),
-            version=version,
-            message=SimpleNamespace(request=SimpleNamespace(index_digest=b"i")),
-        )
-        async with serving_on(answering_provider(tmp_path / "p", timer=timer)) as serving:
-
-            async def one(came: float) -> None:
-                await serving.attestation.worded.read(job, came)
-                begun.append(now[0])
-
-            first = asyncio.create_task(one(0.0))
-            while "sentences" not in vars(version):
-                await asyncio.sleep(0.001)
-            second = asyncio.create_task(one(0.3))
-            await asyncio.sleep(0.1)
-            assert begun == []
-            let_go.set()
-            await asyncio.gather(first, second)
-            await one(now[0])  # it is read: nobody waits any more
-        return begun
-
-    assert asyncio.run(run()) == [pytest.approx(BY)] * 3

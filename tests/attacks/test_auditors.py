@@ -297,7 +297,7 @@ def test_the_folder_tells_which_seal_the_nonce_was_released_for() -> None:
     released = world.released[world.digest]
     world.release(*((owner, nonce(world, owner)) for owner in ("provider", "observer-1", A, B)))
     assert world.released[world.digest] != released
-    undecided(world, 5, "another seal than the one in the log")
+    undecided(world, 5, "a different seal than the one in the log")
     with without(checks.RELEASED_ONCE):
         accepted(world)
 

@@ -264,7 +264,7 @@ def another_circuits_rows(path: Path) -> None:
 
 FILES: dict[Callable[[Path], None], str] = {
     linked_key: "cannot be read as a file of its own",
-    linked_round: "is no folder of its own",
+    linked_round: "is not a folder of its own",
     linked_attestation: "cannot be read as a file of its own",
     pipe: "is not a regular file",
     folder_for_a_key: "is not a regular file",
@@ -277,7 +277,7 @@ FILES: dict[Callable[[Path], None], str] = {
     missing_key: "round 0001 lacks small-two.zkey",
     missing_round: "round 0001 is missing",
     damaged_description: "is not one that `ceremony new` wrote",
-    another_circuits_rows: "circuit small-one is another one here than in the ceremony",
+    another_circuits_rows: "circuit small-one is a different one here than in the ceremony",
 }
 
 

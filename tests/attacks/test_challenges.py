@@ -20,16 +20,16 @@ from ragseal.kernel.proofs import Statement
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
 from tests.attacks.machine import machine
 from tests.attacks.world import AttackWorld, Cheat, Query, accepted, queried, refused
-from tests.circuits.ranked_drafts import RankedDraft
+from tests.circuits.noise_drafts import NoiseDraft
 
 pytestmark = pytest.mark.slow
 
 
-def _packed(draft: RankedDraft, h: Sequence[int]) -> bytes:
+def _packed(draft: NoiseDraft, h: Sequence[int]) -> bytes:
     return field.pack(x % R for x in draft.inputs(h).values())
 
 
-def absorbed(draft: RankedDraft, hints: list[int]) -> list[int]:
+def absorbed(draft: NoiseDraft, hints: list[int]) -> list[int]:
     """Hints in which the tables' first multiplicities make up for everything that is looked up and not in a table."""
     tools, h = machine(), list(hints)
     spare = {name: tools.key.layout.by_name[name].offset for name in ("coarseCount", "rangeCount", "noiseCount")}
@@ -74,7 +74,7 @@ def of_earlier_hints(world: AttackWorld, record: Record, query: Query) -> Sequen
 @pytest.mark.parametrize("chosen", [picked, of_earlier_hints])
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[int]]) -> None:
-    def gaining(draft: RankedDraft) -> bool:
+    def gaining(draft: NoiseDraft) -> bool:
         honest = list(draft.ids)
         return FORGERIES[forgery](draft) and draft.ids != honest
 
@@ -98,14 +98,14 @@ def test_what_the_verifier_hashes() -> None:
     world = queried()
     record = world.records()[0]
     query = world.kept[world.digest, 0]
-    parts = [world.key.digest, record.digest(), query.statement, world.c_w(record), world.hint_commitment(query)]
+    stated = world.of_shard(query.statement)
+    parts = [world.key.digest, record.digest(), stated, world.c_w(record), world.added(query)]
     base = proofs.challenges(*parts)  # type: ignore[arg-type]
     assert base[0] != base[1]
     seen = {tuple(base)}
-    statement = query.statement
     others: list[tuple[int, object]] = [(at, bytes(32)) for at in (0, 1)] + [(at, world.key.scores.b) for at in (3, 4)]
-    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit"):
-        others.append((2, replace(statement, **{name: getattr(statement, name) + 1})))
+    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit", "shard", "shards"):
+        others.append((2, replace(stated, **{name: getattr(stated, name) + 1})))
     for at, value in others:
         changed: list[object] = list(parts)
         changed[at] = value
@@ -113,4 +113,4 @@ def test_what_the_verifier_hashes() -> None:
         assert a != base[0]
         assert b != base[1]
         seen.add((a, b))
-    assert len(seen) == 10
+    assert len(seen) == 12

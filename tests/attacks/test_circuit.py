@@ -21,11 +21,11 @@ from tests.attacks.checks import PAIRING, without
 from tests.attacks.machine import Machine
 from tests.attacks.test_batches import rerandomised
 from tests.attacks.world import ROOT, AttackWorld, Cheat, accepted, queried, refused
-from tests.circuits.ranked_drafts import RankedDraft
+from tests.circuits.noise_drafts import NoiseDraft
 
 pytestmark = pytest.mark.slow
 
-FORGERIES: dict[str, Callable[[RankedDraft], bool]] = {
+FORGERIES: dict[str, Callable[[NoiseDraft], bool]] = {
     forge.__name__: forge
     for forge in (
         forgeries.noise_of_another_request,

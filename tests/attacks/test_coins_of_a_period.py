@@ -21,8 +21,8 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.sharded_class import ShardedClass
 from ragseal.prover.planning.spending import spending
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
@@ -335,15 +335,15 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
 def test_an_earlier_window_of_more_shards_than_its_class_has_is_no_verdict(kind: Callable[..., Policy]) -> None:
     """With more slots a list tells less: the shards that nobody could prove would lower the period's epsilon."""
     world = CoinedWorld()
-    tiny = load_classes()["sharded-tiny-two"]
-    assert isinstance(tiny, ShardedClass)
+    tiny = load_classes()["noise-tiny-two"]
+    assert isinstance(tiny, NoiseClass)
     two = replace(tiny, name="shards", S=2)
     world.commit("w0", policy_=kind(class_name="shards", shards=3, table_digest=two.table.digest()))
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
     window(world, 1, claim=kind().claim)
     auditor = world.auditor()
     known = replace(auditor, classes={**auditor.classes, "shards": (two, simulator.CLASS_DIGEST)})
-    undecided(world, 11, "is for at most 2 shards, not for 3 shards", auditor=known, now=NOW + 100 * HOUR)
+    undecided(world, 11, "has 1 to 2 shards, not 3", auditor=known, now=NOW + 100 * HOUR)
 
 
 def test_an_earlier_window_counts_the_accounts_that_asked_though_its_manifest_names_fewer() -> None:

@@ -18,7 +18,7 @@ from ragseal.accounting.claims import named
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
 from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
@@ -129,7 +129,7 @@ def test_less_is_advertised_than_the_noise_gives() -> None:
 
 
 @pytest.mark.parametrize(("cls", "shift"), [(TINY, 850), (GAUSSIAN, 700)])
-def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: RankedClass, shift: int) -> None:
+def test_infinite_exactly_when_the_mass_of_infinite_loss_reaches_delta(cls: NoiseClass, shift: int) -> None:
     """From the largest n that is called finite on every epsilon is inf; up to it none is."""
     table = build_table(cls.law)
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 def test_links_of_another_window() -> None:
     world = window(Lie(body=lambda body: replace(body, manifest=bytes(32))))
-    refused(world, "the links are of another window")
+    refused(world, "the links are of a different window")
     with without(LINKS_OF_THE_WINDOW):
         accepted(world)
 

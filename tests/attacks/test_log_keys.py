@@ -120,7 +120,7 @@ def back_to_the_first(world: Turning) -> None:
 LIES: dict[str, tuple[Callable[[], Turning], Removable, str]] = {
     "of another history": (lambda: Turning.turned(root=bytes(32)), checks.TURN_IN_ITS_PLACE, "place or history"),
     "of another place": (lambda: Turning.turned(index=1, until=2), checks.TURN_IN_ITS_PLACE, "place or history"),
-    "of another log": (lambda: Turning.turned(log=bytes(32)), checks.TURN_OF_THIS_LOG, "another log's key"),
+    "of another log": (lambda: Turning.turned(log=bytes(32)), checks.TURN_OF_THIS_LOG, "a different log's key"),
     "out of order": (lambda: Turning.turned(number=2), checks.TURN_IN_ORDER, "does not come behind"),
     "not signed by the old key": (lambda: made(unsigned_old), checks.TURN_OLD_SIGNED, "not signed by its old key"),
     "not signed by the new key": (lambda: made(unsigned_new), checks.TURN_NEW_SIGNED, "not signed by its new key"),
@@ -177,7 +177,7 @@ def test_a_note_of_the_old_key_alone_counts_for_nothing_behind_the_turn(overlap:
     world = Turning.turned(overlap)
     old_alone(world)
     told = world.audit()
-    says(told, "NO VERDICT", "a key alone that the log has given up")
+    says(told, "NO VERDICT", "only by a key that the log has given up")
     with without(checks.OLD_KEY_ALONE):
         assert world.audit().verdict == "PASS"
     knowing = replace(world.auditor(), log_key=world.log_signer.log)
@@ -189,7 +189,7 @@ def test_a_fork_by_the_old_key_convicts_nobody_who_learns_of_the_turn() -> None:
     world, fork = Turning.turned(), fork_of_the_first()
     remembered = open_checkpoint(fork.checkpoint(), world.signer.verifier)
     told = world.audit(auditor=replace(world.auditor(), remembered=remembered))
-    says(told, "NO VERDICT", "stole")
+    says(told, "NO VERDICT", "a thief of that key")
     told = world.audit(receipts=[by_stranger(one) for one in fork.receipts()])
     says(told, "PASS", "")
     assert len(told.set_aside) == 5, "no provider of this log signed any of them"
@@ -270,7 +270,7 @@ def test_a_made_up_turn_to_a_logs_own_first_key_hides_no_lie() -> None:
     turn = Rotation(bytes(32), 1, *keys, index, root, index + 1, bytes(64), bytes(64))
     lie.messages.append(turn.signed(other, lie.signer.private_key))
     lie.close()
-    says(lie.audit(receipts=promised), "FAIL", "turn is of another log's key")
+    says(lie.audit(receipts=promised), "FAIL", "turn is of a different log's key")
     with without(checks.GOES_BY_ITS_NAME):
         says(lie.audit(receipts=promised), "NO VERDICT", "is called by its first key")
     del lie.messages[index]

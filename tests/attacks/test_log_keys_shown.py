@@ -31,7 +31,7 @@ def test_an_account_takes_no_turn_of_a_tree_that_was_made_up(bench: Any, tmp_pat
     root = MerkleTree(log.entries(0, log.size)).root()
     bench.provider.checkpoint = lambda: Checkpoint(ORIGIN, log.size, root).sign(third())
     bench.provider.rotations = lambda: [proof.encode() for proof in made_up.turns()]
-    with pytest.raises(LedgerError, match="of another history"):
+    with pytest.raises(LedgerError, match="of a different history"):
         client._history.latest(client._evidence(None))
     assert client.state.log_key() == bench.provider.log_signer.verifier
     with without(checks.TURN_IN_THIS_HISTORY):

@@ -35,6 +35,7 @@ def test_proof_moved_to_another_record() -> None:
     first, second = (world.kept[world.digest, seq] for seq in (0, 1))
     _deliver(world, 1, world.entry(world.records()[0]))
     second.hints, second.rho_hint, second.rho_bounds = first.hints, first.rho_hint, first.rho_bounds
+    second.threshold, second.rho_v = first.threshold, first.rho_v
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)

@@ -51,7 +51,7 @@ async def prepared(serving: Any, asker: Asker, query: str, signer: str = "") -> 
     """A Prepare with a signature of its account, or of somebody else."""
     canonical = asker.message(query).encode()
     key = account_key(signer or asker.name)
-    answer: bytes = await serving.attestation.prepare(canonical, signature.sign(key, "prepare", canonical))
+    answer: bytes = (await serving.attestation.prepare(canonical, signature.sign(key, "prepare", canonical))).canonical
     return answer
 
 

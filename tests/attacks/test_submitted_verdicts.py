@@ -80,7 +80,7 @@ def test_what_gets_into_the_ledger(stage: Stage) -> None:
         (good.signed(OTHER), "signature does not hold"),
         (replace(good, outcome="FAIL", claimed=()), "signature does not hold"),  # the old digest, another word
         (replace(good, claimed=(claimed("0.1"),)), "signature does not hold"),
-        (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log of another key"),
+        (verdict(stage.manifest, NoteSigner("another/log", OTHER).verifier.vkey()), "a log with a different key"),
     ):
         with pytest.raises(AttestationError, match=words):
             submit(stage, lie)
@@ -270,7 +270,7 @@ def own(world: World, digest: bytes = bytes(32), **changes: Any) -> AuditVerdict
 LIES: dict[str, tuple[Callable[[World], list[AuditVerdict]], Removable]] = {
     "no other auditor's signature": (lambda w: [about(w)], checks.VERDICT_AUDITOR),
     "signature does not hold": (lambda w: [replace(own(w), outcome="NO-VERDICT")], checks.VERDICT_SIGNED),
-    "a log of another key": (lambda w: [own(w, log=bytes(32))], checks.VERDICT_LOG),
+    "a log with a different key": (lambda w: [own(w, log=bytes(32))], checks.VERDICT_LOG),
     "is in the ledger already": (
         lambda w: [own(w), own(w, outcome="NO-VERDICT")], checks.VERDICT_ONCE,
     ),
@@ -323,7 +323,7 @@ def test_a_reader_takes_no_other_log_no_other_auditor_and_no_other_words(tmp_pat
     good, other = log.proof(0).to_text(), NoteSigner("ragseal-verdicts/other", OTHER).verifier
     verdict_log.check_entered(data, found, good, log.verifier())
 
-    with pytest.raises(AttestationError, match="names another log"):
+    with pytest.raises(AttestationError, match="names a different log"):
         verdict_log.check_entered(data, found, good, other)
     with without(checks.ENTERED_THERE):
         verdict_log.check_entered(data, found, good, other)

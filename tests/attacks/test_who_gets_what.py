@@ -22,7 +22,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
-from ragseal.kernel.attestation import Prepare, Record, SealedAnswer, open_answer
+from ragseal.kernel.attestation import AnswerAsk, Prepare, Record, SealedAnswer, open_answer
 from ragseal.kernel.commitment import AccountAsk
 from ragseal.kernel.errors import (
     AttestationError,
@@ -158,6 +158,13 @@ def _retrieve(stage: Stage, caller: str) -> Any:
     return provider_pb2.RetrieveRequest(
         canonical=signed, signature=signature.sign(stage.key(caller), "retrieve", signed)
     )
+
+
+def _paid(stage: Stage, caller: str) -> Any:
+    """Retrieve by the number of alice's first request."""
+    account = stage.record_of("alice").signed.request.account
+    ask = AnswerAsk(stage.manifest, account, 1, public_of(b"k" * 32)).encode()
+    return provider_pb2.RetrieveRequest(canonical=ask, signature=signature.sign(stage.key(caller), "retrieve", ask))
 
 
 def _account(stage: Stage, caller: str) -> Any:
@@ -328,6 +335,18 @@ def test_a_thinned_index_is_shown_once_the_log_names_it(tmp_path: Path) -> None:
         stage = Stage(made, [])
         with pytest.raises(CommitmentError, match="not thinned"):
             stage.send("GetThinnedIndex", provider_pb2.GetIndexRequest(manifest=stage.manifest, tenant="acme"))
+
+
+def test_a_paid_answer_is_for_who_may_retrieve_it(stage: Stage) -> None:
+    for caller in CALLERS:
+        if TABLE["Retrieve"][caller]:
+            sealed = SealedAnswer.decode(
+                provider_pb2.RetrieveResponse.FromString(stage.send("Retrieve", _paid(stage, caller))).canonical
+            )
+            assert sealed.record == stage.record_of("alice")
+            continue
+        with pytest.raises(AttestationError, match="retrieve signature"):
+            stage.send("Retrieve", _paid(stage, caller))
 
 
 # --- the ledger is no password ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from tests.attacks.removal import Both, Check, Guard, Removable
 
 TURN_OLD_SIGNED = Check(rotation.Rotation, "verify_old")
 TURN_NEW_SIGNED = Guard(rotation.Rotation, "verify", "by its new key")
-TURN_OF_THIS_LOG = Guard(LogKey, "turned", "is of another log's key")
+TURN_OF_THIS_LOG = Guard(LogKey, "turned", "is of a different log's key")
 TURN_IN_ORDER = Guard(LogKey, "turned", "does not come behind turn")
 TURN_OF_THE_NEWEST = Guard(LogKey, "turned", "that did not sign the log")
 TURN_BEHIND_THE_OVERLAP = Guard(LogKey, "turned", "in the overlap of the turn")

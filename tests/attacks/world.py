@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
-from ragseal.groth16.assignments import Assignment, RankedAssignment, assign_attestation
+from ragseal.groth16.assignments import Assignment, NoiseAssignment, assign_attestation
 from ragseal.kernel import attestation, commitment, proofs, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
 from ragseal.verifier.outcome.outcome import Verdict
 from tests import simulator
 from tests.attacks.machine import DIMENSION, GROUP, Machine, honest_tenants, machine, policy
-from tests.circuits.ranked_drafts import RankedDraft, finish
+from tests.circuits.noise_drafts import NoiseDraft, finish
 from tests.simulator.keys import KEYS as KEYS
 from tests.simulator.keys import ROOT as ROOT
 from tests.simulator.parties import Extra, Tenant
@@ -53,9 +53,10 @@ class Cheat:
     scores: Callable[[list[int]], list[int]] = lambda w: w  #: the scores that the proof is really for
     released: Callable[[list[Returned]], list[Returned]] = lambda returned: returned  #: T of the record
     compensate: bool = False  #: put what is proven and not stated into C_h
-    forge: Callable[[RankedDraft], bool] | None = None  #: edit the hints' draft, whose winners are released
+    into_c_v: bool = False  #: what :attr:`compensate` says, into C_v instead
+    forge: Callable[[NoiseDraft], bool] | None = None  #: edit the hints' draft, whose winners are released
     true_bounds: bool = False  #: C_1 holds the bounds that stood in the draft before it was edited
-    h_of: Callable[[RankedDraft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints
+    h_of: Callable[[NoiseDraft, list[int]], list[int]] = lambda d, h: h  #: edit the finished hints
     h_in_scores: Callable[[list[int]], dict[int, int]] = lambda e: {}  #: what of h is committed in C_w instead of C_h
     chosen: Callable[[AttackWorld, Record, Query], Sequence[int]] | None = None  #: alpha and beta not as hashed
     prover: Callable[[Machine, Assignment], bytes] = Machine.prove
@@ -69,10 +70,11 @@ class Query(simulator.Kept):
 
     h: bytes  #: the hints that the proof is for
     h_extra: Extra  #: components of C_h outside its span
+    v_extra: Extra = ()  #: of C_v
     assignment: Assignment  #: with alpha and beta still missing
     statement: Statement  #: as the ledger has it
     cheat: Cheat
-    draft: RankedDraft | None = None
+    draft: NoiseDraft | None = None
     bounds: tuple[int, ...] = ()  #: what C_1 commits to where it is not what the hints say
     chosen: tuple[int, ...] = ()
     entry: ProofEntry | None = None
@@ -130,16 +132,19 @@ class AttackWorld(simulator.World):
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
         blind = proofs.total_blinder(policy_.gain, scored, used.blinders, rho, rho_hint)
+        rho_v = rho + 1 if key.thresholds else 0
         draft, bounds = None, ()
         if plan.forge is None:
             scores = np.array(w, dtype=np.int64)
             returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-            h = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)[0]
+            hints = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)
+            h, threshold = hints[0], hints.threshold
         else:
             draft = self._draft(proven, w, salt)
             bounds = tuple(draft.b) if plan.true_bounds else ()
             plan.forge(draft)
-            returned, h = draft.returned(), scalars.pack(x % R for x in draft.hints())
+            returned, h = draft.t(), scalars.pack(x % R for x in draft.hints())
+            threshold = draft.threshold, draft.base + draft.threshold_slot
         proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
         shown = plan.released(returned)
         entry = self.record(signed, c_y, places_commitment(cls, salt, shown), **plan.record)
@@ -161,9 +166,21 @@ class AttackWorld(simulator.World):
             rho_hint=rho_hint,
             rho_bounds=rho_bounds,
             t_salt=salt,
+            threshold=threshold,
+            rho_v=rho_v,
             h=h,
-            h_extra=tuple(extra),
-            assignment=assign_attestation(cls, tuple(proven.clear()), tuple(w), h, blind, seed, salt),
+            h_extra=() if plan.into_c_v else tuple(extra),
+            v_extra=tuple(extra) if plan.into_c_v else (),
+            assignment=assign_attestation(
+                cls,
+                tuple(self.of_shard(proven).clear()),
+                tuple(w),
+                h,
+                (blind + rho_v) % R,
+                seed,
+                salt,
+                threshold,
+            ),
             statement=stated,
             cheat=plan,
             draft=draft,
@@ -189,13 +206,13 @@ class AttackWorld(simulator.World):
                 break
         return request
 
-    def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> RankedDraft:
+    def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> NoiseDraft:
         """An honest one."""
         cls = self.tools.cls
         low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, stated.hmax)
-        draft = RankedDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
-        draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements)
-        draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements)
+        draft = NoiseDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
+        draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements, draft.shard)
+        draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements, draft.shard)
         draft.read_elements()
         finish(draft)
         return draft
@@ -203,7 +220,7 @@ class AttackWorld(simulator.World):
     # --- proofs ---
 
     def hint_commitment(self, kept: simulator.Kept) -> bytes:
-        """C_h, with whatever the cheat adds, and of a ranked class C_1."""
+        """C_h, with whatever the cheat adds, and C_1."""
         made = super().hint_commitment(kept)
         if isinstance(kept, Query) and kept.h_extra:
             points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in kept.h_extra)
@@ -213,6 +230,18 @@ class AttackWorld(simulator.World):
             points = self.key.hint_bases.scaled + self.key.scores.b
             made = made[:POINT_BYTES] + GROUP.msm(points, scalars.pack([*kept.bounds, kept.rho_bounds]))
         return made
+
+    def threshold_commitments(self, kept: simulator.Kept) -> tuple[bytes, ...]:
+        """C_v, with whatever the cheat adds."""
+        made = super().threshold_commitments(kept)
+        if not isinstance(kept, Query) or not kept.v_extra:
+            return made
+        points = b"".join((*made, *(base for base, _ in kept.v_extra)))
+        return (GROUP.msm(points, scalars.pack([1, *(k % R for _, k in kept.v_extra)])),)
+
+    def added(self, query: simulator.Kept) -> bytes:
+        """All commitments of a proof but C_w."""
+        return self.hint_commitment(query) + b"".join(self.threshold_commitments(query))
 
     def assignment(self, record: Record, query: Query) -> Assignment:
         """All inputs, alpha and beta included."""
@@ -225,8 +254,8 @@ class AttackWorld(simulator.World):
 
     def challenges(self, record: Record, query: Query) -> tuple[int, ...]:
         """alpha and beta as the verifier derives them."""
-        c_h = self.hint_commitment(query)
-        return tuple(proofs.challenges(self.key.digest, record.digest(), query.statement, self.c_w(record), c_h))
+        stated, c_w = self.of_shard(query.statement), self.c_w(record)
+        return tuple(proofs.challenges(self.key.digest, record.digest(), stated, c_w, self.added(query)))
 
     def _shifted(self, h: bytes, shifts: dict[int, int]) -> bytes:
         """h without what C_w carries of it."""
@@ -235,7 +264,7 @@ class AttackWorld(simulator.World):
             values[at] = (values[at] - shift) % R
         return scalars.pack(values) if shifts else h
 
-    def _forge(self, record: Record, query: Query, draft: RankedDraft) -> None:
+    def _forge(self, record: Record, query: Query, draft: NoiseDraft) -> None:
         """Finish a forged draft: alpha and beta are known where the cheat has its own."""
         if query.cheat.chosen is not None:
             query.chosen = tuple(query.cheat.chosen(self, record, query))
@@ -250,7 +279,8 @@ class AttackWorld(simulator.World):
             if query.draft is not None:
                 self._forge(record, query, query.draft)
             proof = query.cheat.prover(self.tools, self.assignment(record, query))
-            query.entry = ProofEntry(record.seq, record.digest(), self.hint_commitment(query), proof)
+            c_h, c_v = self.hint_commitment(query), self.threshold_commitments(query)
+            query.entry = ProofEntry(record.seq, record.digest(), c_h, proof, c_v)
         return query.entry
 
     def item(self, record: Record) -> BatchItem:
@@ -261,7 +291,7 @@ class AttackWorld(simulator.World):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundsApart(RankedAssignment):
+class BoundsApart(NoiseAssignment):
     """With other bounds in C_1 than in the hints."""
 
     committed: tuple[int, ...] = ()

@@ -14,9 +14,7 @@ from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.params import MAX_SHARDS, R
 
 CLASSES: dict[str, Any] = dict(load_classes())
-FLAT, RANKED, LOTTERY, SHARDED = (
-    CLASSES[name] for name in ("tiny", "ranked-tiny-one", "lottery-tiny", "sharded-tiny-two")
-)
+NOISE, LOTTERY = (CLASSES[name] for name in ("noise-tiny-one", "lottery-tiny"))
 
 
 def ask(cls: Any, key: int = 1, w: Any = None, hmax: int = 100, prizes: int = 1) -> None:
@@ -31,36 +29,35 @@ def scores(cls: Any, last: int, shards: int = 1) -> Any:
 
 def test_the_largest_scores_are_taken_and_none_beyond() -> None:
     for last in (SCORE_LIMIT - 1, 1 - SCORE_LIMIT):
-        ask(FLAT, w=scores(FLAT, last))
+        ask(NOISE, w=scores(NOISE, last))
     for last in (SCORE_LIMIT, -SCORE_LIMIT):
         with pytest.raises(AttestationError, match="a score is out of range"):
-            ask(FLAT, w=scores(FLAT, last))
+            ask(NOISE, w=scores(NOISE, last))
 
 
 @pytest.mark.parametrize("less", [0, 1])
 def test_scores_are_of_whole_shards(less: int) -> None:
     for count in (1, 2, MAX_SHARDS):
-        w = scores(SHARDED, 5, count)[less:]
+        w = scores(NOISE, 5, count)[less:]
         if less:
-            with pytest.raises(AttestationError, match="no shards of"):
-                ask(SHARDED, w=w)
+            with pytest.raises(AttestationError, match="of 1 to 64 shards of"):
+                ask(NOISE, w=w)
         else:
-            ask(SHARDED, w=w)
+            ask(NOISE, w=w)
     for count in (0, MAX_SHARDS + 1):
-        with pytest.raises(AttestationError, match="no shards of"):
-            ask(SHARDED, w=np.zeros(SHARDED.N * count, dtype=np.int64))
+        with pytest.raises(AttestationError, match="of 1 to 64 shards of"):
+            ask(NOISE, w=np.zeros(NOISE.N * count, dtype=np.int64))
     with pytest.raises(AttestationError, match="for a capacity of"):
-        ask(FLAT, w=scores(FLAT, 5, 2))
+        ask(LOTTERY, w=scores(LOTTERY, 5, 2))
 
 
 @pytest.mark.parametrize(
     ("cls", "least", "most"),
     [
-        (FLAT, 0, SCORE_LIMIT - 1),
-        (RANKED, 0, 1 << RANKED.c),
+        (NOISE, 0, 1 << NOISE.c),
         (LOTTERY, 1, (1 << 2 * LOTTERY.c) - (2 << LOTTERY.m)),
     ],
-    ids=["flat", "ranked", "lottery"],
+    ids=["noise", "lottery"],
 )
 def test_h_is_what_the_class_s_comparisons_hold(cls: Any, least: int, most: int) -> None:
     for hmax in (least, most):
@@ -76,16 +73,18 @@ def test_a_lottery_has_a_prize_and_no_more_than_its_class_takes() -> None:
     for prizes in (0, LOTTERY.prizes + 1):
         with pytest.raises(AttestationError, match=f"{prizes} prizes in"):
             ask(LOTTERY, prizes=prizes)
-    ask(FLAT, prizes=0)  # who has none asks for none
+    ask(NOISE, prizes=0)  # who has none asks for none
 
 
 def test_a_key_is_of_the_field_and_scores_are_integers() -> None:
-    ask(FLAT, key=R - 1)
+    ask(NOISE, key=R - 1)
     with pytest.raises(EncodingError):
-        ask(FLAT, key=R)
-    for wrong in (np.zeros(FLAT.N), np.zeros(FLAT.N, dtype=bool), np.zeros((1, FLAT.N), dtype=np.int64)):
+        ask(NOISE, key=R)
+    for wrong in (np.zeros(NOISE.N), np.zeros(NOISE.N, dtype=bool)):
         with pytest.raises(AttestationError):
-            ask(FLAT, w=wrong)
+            ask(NOISE, w=wrong)
+    with pytest.raises(AttestationError):
+        ask(LOTTERY, w=np.zeros((1, LOTTERY.N), dtype=np.int64))
 
 
 @pytest.mark.parametrize("bad", [[1.0, 1.0], [True, False], [-129, 1], [1, 128], [1], [1, 1, 1], [[1, 1]], ["1", "1"]])

@@ -115,10 +115,10 @@ def test_poseidon_refuses_alike(count: int) -> None:
 
 
 ENGINES: dict[str, tuple[Any, Any, int]] = {
-    "tiny": (mechanism.NativeEngine, mechanism.ReferenceEngine, 1),
-    "ranked-tiny-one": (mechanism.NativeEngine, mechanism.ReferenceRankedEngine, 1),
+    "noise-tiny-gaussian": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
+    "noise-tiny-one": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
     "lottery-tiny": (mechanism.NativeLotteryEngine, mechanism.ReferenceLotteryEngine, 1),
-    "sharded-tiny-two": (mechanism.ShardedEngine, mechanism.ReferenceShardedEngine, 2),
+    "noise-tiny-two": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 2),
 }
 
 

@@ -10,15 +10,16 @@ import pytest
 
 import ragseal_native as native
 from ragseal.backends.group import NativeGroup
-from ragseal.backends.mechanism import NativeEngine, ReferenceEngine, ReferenceRankedEngine
+from ragseal.backends.mechanism import NativeNoiseEngine, ReferenceNoiseEngine
 from ragseal.backends.response import CommittedIndex, Response, ScoreLine, respond
 from ragseal.backends.scores import NativeScores, NumpyScores
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
-from ragseal.kernel.ranked_class import RankedClass
+from tests.classes import ONE_SIDED
 
 D = 16
 CLASSES = load_classes()
@@ -30,39 +31,47 @@ def _index(slots: int) -> tuple[np.ndarray, bytes, bytes]:
     return rng.integers(-128, 128, (slots, D), dtype=np.int8), points[:-64], points[-64:]
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-one", "ranked-tiny-two", "tiny", "tiny-one"])
-def test_one_native_call_is_the_kernel_step_by_step(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shards"),
+    [("noise-tiny-one", 1), ("noise-tiny-two", 1), ("noise-tiny-two", 3), ("noise-tiny-gaussian", 1)],
+)
+def test_one_native_call_is_the_kernel_step_by_step(name: str, shards: int) -> None:
     cls = CLASSES[name]
-    reference = ReferenceRankedEngine(cls) if isinstance(cls, RankedClass) else ReferenceEngine(cls)
-    matrix, columns, b = _index(cls.N)
+    assert isinstance(cls, NoiseClass)
+    parts = [_index(cls.N + at) for at in range(shards)]
+    matrix, b = np.concatenate([rows[: cls.N] for rows, *_ in parts]), parts[0][2]
+    columns = [own for _, own, _ in parts]
     e = np.random.default_rng(1).integers(-128, 128, D, dtype=np.int8).tobytes()
-    hmax = 90 if isinstance(cls, RankedClass) else 3 << 20
-    line, answered = ScoreLine(1000, 1 << 12, hmax), []
+    line, answered = ScoreLine(1000, 1 << 12, 90), []
+    rhos = [R - 2 - at for at in range(shards)]
     for key in (1, 7, R - 1):
         both: list[Response] = []
         for group, engine, rows in (
-            (NativeGroup(), NativeEngine(cls), NativeScores(matrix)),
-            (PurePythonGroup(), reference, NumpyScores(matrix)),
+            (NativeGroup(), NativeNoiseEngine(cls), NativeScores(matrix)),
+            (PurePythonGroup(), ReferenceNoiseEngine(cls), NumpyScores(matrix)),
         ):
-            found = respond(group, engine, CommittedIndex(rows, [columns], ScoreBases(b"", b)), line, key, e, [R - 2])
+            found = respond(group, engine, CommittedIndex(rows, columns, ScoreBases(b"", b)), line, key, e, rhos)
             both.append(found)
         assert both[0] == both[1]
+        assert len(both[0].c_y) == 64 * shards
         answered.append(both[0].returned)
     assert len(set(answered)) > 1, "the key decides"
     assert any(score < 0 for score in both[0].scores) or all(one.flag for one in both[0].returned)
 
 
 def test_refusals_have_their_names() -> None:
-    cls = CLASSES["ranked-tiny-one"]
+    cls = ONE_SIDED
     matrix, columns, b = _index(cls.N)
-    native_parts = NativeGroup(), NativeEngine(cls)
+    native_parts = NativeGroup(), NativeNoiseEngine(cls)
     index = CommittedIndex(NativeScores(matrix), [columns], ScoreBases(b"", b))
     with pytest.raises(AttestationError, match="15 entries of e, 16 expected"):
         respond(*native_parts, index, ScoreLine(0, 1, 90), 5, bytes(15), [1])
     with pytest.raises(AttestationError, match="a score is out of range"):
         respond(*native_parts, index, ScoreLine(-1, 1 << 62, 90), 5, bytes([127]) * D, [1])
     short = replace(index, rows=NativeScores(matrix[1:]))
-    with pytest.raises(AttestationError, match="scores for a capacity"):
+    with pytest.raises(AttestationError, match="are no shards of"):
         respond(*native_parts, short, ScoreLine(0, 1, 90), 5, bytes(D), [1])
+    with pytest.raises(AttestationError, match="2 blinders for 1 shards"):
+        respond(*native_parts, index, ScoreLine(0, 1, 90), 5, bytes(D), [1, 2])
     with pytest.raises(native.NativeError):
         native.Committer(columns[1:], b)

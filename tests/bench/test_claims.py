@@ -54,7 +54,14 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
 
 
 def test_targets_are_answered_for_every_K() -> None:
-    row = {"corpus": "demo", "unseen": 3.0, "return": claims.DEMO_RETURN, "K": 10, "law": "geometric", "window": [0, 1]}
+    row = {
+        "corpus": "demo",
+        "unseen": 3.0,
+        "return": claims.DEMO_RETURN,
+        "K": 10,
+        "law": "geometric-16",
+        "window": [0, 1],
+    }
     rows = [{**row, "top1": 0.5, "share": 0.1}, {**row, "top1": 0.7, "share": 0.1}, {**row, "K": 50, "top1": 0.9}]
     lines = claims.against_targets(rows)
     assert [line.partition(" of the")[0].rpartition(" ")[2] for line in lines] == ["70.0%", "90.0%"]

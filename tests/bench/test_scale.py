@@ -13,8 +13,8 @@ from ragseal.circuits.build import default_cache
 
 @pytest.mark.slow
 def test_proofs_of_shards_hold(tmp_path: Path) -> None:
-    found = proofs("sharded-tiny-two", default_cache(), tmp_path / "keys", shards=2)
-    assert found["class"] == "sharded-tiny-two"
+    found = proofs("noise-tiny-two", default_cache(), tmp_path / "keys", shards=2)
+    assert found["class"] == "noise-tiny-two"
     assert found["bytes_a_shard"] == 2 * 64 + 256  # C_h, C_1 and a Groth16 proof
     assert found["bytes_a_record"] == 64
     assert found["worker_peak_mib"] > 0

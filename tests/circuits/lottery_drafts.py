@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A prover that may lie about the lottery's statement: honest or edited, as complete sets of inputs.
 
-As tests/circuits/ranked_drafts.py: a :class:`LotteryDraft` starts honest, tests edit what a cheat would edit, and
+As tests/circuits/noise_drafts.py: a :class:`LotteryDraft` starts honest, tests edit what a cheat would edit, and
 :meth:`LotteryDraft.inputs` recomputes all that follows without refusing anything, so that only the attacked rule is
 left violated.  It is written from docs/proofs/lottery.md and shares no hint code with the kernel; tests compare both.
 """
@@ -18,10 +18,10 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_statement import LotteryLayout
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE
-from ragseal.kernel.ranked_mechanism import wide_elements
+from tests.circuits.noise_drafts import centred
 from tests.circuits.r1cs import P, R1cs
-from tests.circuits.ranked_drafts import centred
 from tests.circuits.rules import assert_only_rule, fractions
 from tests.circuits.scene import compiled
 
@@ -269,7 +269,7 @@ class LotterySetting:
             w=list(w) if w is not None else [rng.randrange(-4 * width, 2 * width) for _ in range(cls.N)],
             choice=[int(j == prizes) for j in range(1, cls.prizes + 1)],
         )
-        d.coarse_elements = wide_elements(d.key, TAG_COARSE, cls.elements)
+        d.coarse_elements = wide_elements(d.key, TAG_COARSE, cls.elements, 0)
         d.read_elements()
         return d
 

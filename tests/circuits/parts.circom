@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The templates that have a kernel twin, each with inputs of its own. Sizes are those of class "tiny", but that c = 9, so
-// that ids take one chunk of 7 bits, i* two chunks (L = 12), and counts two.
+// The templates that have a kernel twin, each with inputs of its own. Sizes are those of class "noise-tiny-two", but
+// that c = 9.
 template Parts() {
     signal input alpha;
     signal input beta;
@@ -19,45 +19,26 @@ template Parts() {
 
     // Two elements of a block of coarse bits: 18 slots of 8 bits, 7 filler chunks, a top of 6 chunks.
     signal input u[2][18];
-    signal input filler[2][7];
-    signal input top[2][5];
-    signal input difference[2][5];
+    signal input rest[2][17];
     var C17[17 * 8 + POSEIDON_PARTIAL(17)] = POSEIDON_C(17);
-    var C3[3 * 8 + POSEIDON_PARTIAL(3)] = POSEIDON_C(3);
-    component coarse = CoarseElements(2, 18, 8, 9, 7, 6);
-    coarse.alpha <== alpha;
-    coarse.first1 <== Fifth(C17[1])(noiseKey);
-    coarse.first2 <== (C17[2] + 3 * 2 ** 32) ** 5;
-    coarse.u <== u;
-    coarse.filler <== filler;
-    coarse.top <== top;
-    coarse.difference <== difference;
+    component wide = ShardElements(2, 18, 8, 1, 9, 7, 6);
+    wide.alpha <== alpha;
+    wide.first1 <== Fifth(C17[1])(noiseKey);
+    wide.first2 <== (C17[2] + 3 * 2 ** 32) ** 5;
+    wide.first3 <== (C17[3] + 1) ** 5;
+    wide.value <== u;
+    wide.rest <== rest;
 
-    // A place: 120 fine bits in 14 chunks, the last of 3; 4 dither bits; 6 filler chunks; a top of 9.
-    signal input slot;
-    signal input fine[14];
-    signal input dither;
-    signal input placeFiller[6];
-    signal input placeTop[8];
-    signal input placeDifference[8];
-    component element = FineElement(120, 4, 9, 14, 6, 9);
-    element.alpha <== alpha;
-    element.first1 <== Fifth(C3[1])(noiseKey);
-    element.slot <== slot;
-    element.fine <== fine;
-    element.dither <== dither;
-    element.filler <== placeFiller;
-    element.top <== placeTop;
-    element.difference <== placeDifference;
-
+    // A place's noise: 104 fine bits in 12 chunks, the last of 5.
     signal input coarseBits;
-    signal input sign;
+    signal input fine[12];
+    signal input sign[1];
     signal input magnitude;
     signal input before;
     signal input upto;
-    signal input below[14];
-    signal input above[14];
-    component cdf = InverseCdf(120, 9, 14, 15);
+    signal input below[12];
+    signal input above[12];
+    component cdf = PlaceNoise(2, 112, 104, 9, 12, 13);
     cdf.alpha <== alpha;
     cdf.beta <== beta;
     cdf.beta2 <== beta * beta;
@@ -69,32 +50,7 @@ template Parts() {
     cdf.upto <== upto;
     cdf.below <== below;
     cdf.above <== above;
-    signal output z <== magnitude - 2 * cdf.minus;
-
-    signal input w;
-    signal input hmax;
-    signal input isLow;
-    signal input isHigh;
-    signal input low0;
-    signal input high0;
-    component clip = Clip(9);
-    clip.alpha <== alpha;
-    clip.w <== w;
-    clip.hmax <== hmax;
-    clip.isLow <== isLow;
-    clip.isHigh <== isHigh;
-    clip.low0 <== low0;
-    clip.high0 <== high0;
-    signal output clipped <== w - clip.cutLow - clip.cutHigh;
-
-    signal input value;
-    signal input bit;
-    signal input low[2];
-    component compare = IsNonNegative(3, 9);
-    compare.alpha <== alpha;
-    compare.value <== value;
-    compare.bit <== bit;
-    compare.low <== low;
+    signal output z <== magnitude - 2 * cdf.minus[0];
 
     signal input number;
     signal input numberLow[1];

@@ -8,38 +8,33 @@ from pathlib import Path
 
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
-from ragseal.circuits.search import complete, complete_ranked
+from ragseal.circuits.search import complete_noise
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED, CircuitClass
-from ragseal.kernel.ranked_class import RankedClass
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
 from tests.circuits.r1cs import R1cs, read
 
 TINY = {
-    RANKED_GEOMETRIC: "ranked-tiny-two",
-    RANKED_ONE_SIDED: "ranked-tiny-one",
-    RANKED_GAUSSIAN: "ranked-tiny-gaussian",
+    RANKED_GEOMETRIC: "noise-tiny-two",
+    RANKED_ONE_SIDED: "noise-tiny-one",
+    RANKED_GAUSSIAN: "noise-tiny-gaussian",
 }
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
 
-def probe() -> CircuitClass:
-    """A class for tests whose ids need more than one chunk, the highest of them narrow."""
-    return complete("probe", "geometric", N=270, K=3, m=8, q=18, c=8, s=3)
-
-
 @cache
-def compiled(cls: CircuitClass | RankedClass | LotteryClass) -> R1cs:
+def compiled(cls: NoiseClass | LotteryClass) -> R1cs:
     built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
 
 
-def ranked_tiny(law: str = RANKED_GEOMETRIC) -> RankedClass:
-    """The ranked class of a law that is for tests; ids fit a chunk."""
+def noise_tiny(law: str = RANKED_GEOMETRIC) -> NoiseClass:
+    """The noise class of a law that is for tests; an id has two chunks, the highest narrow."""
     cls = load_classes()[TINY[law]]
-    assert isinstance(cls, RankedClass)
+    assert isinstance(cls, NoiseClass)
     return cls
 
 
-def ranked_probe() -> RankedClass:
-    """A ranked class whose ids need two chunks, with more than one block."""
-    return complete_ranked("ranked-probe", RANKED_ONE_SIDED, N=2060, K=4, m=9, q=20, c=11)
+def noise_probe() -> NoiseClass:
+    """A noise class for one shard, with more than one block."""
+    return complete_noise("noise-probe", RANKED_ONE_SIDED, N=2060, K=4, m=9, q=20, c=11, S=1)

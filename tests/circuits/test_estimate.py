@@ -233,6 +233,6 @@ def test_stats_are_current_and_fit_the_domain() -> None:
 
 def test_digests_are_the_estimates_own() -> None:
     assert len({class_digest(cls) for cls in CLASSES.values()}) == len(CLASSES)
-    assert fitting("tiny-geo") == SIZE
-    assert fitting("base").n == 112
+    assert fitting("noise-tiny-two") == SIZE
+    assert fitting("noise-small-two-50").n == 112
     assert "Estimate(6)" in circuit_of(SIZE).main

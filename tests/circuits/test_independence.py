@@ -11,7 +11,7 @@ import pytest
 
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import Circuit as Description
-from ragseal.circuits.circuit import circuit_of, load_classes
+from ragseal.circuits.circuit import circuit_of
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16 import keys
@@ -20,11 +20,12 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.params import R
 from ragseal.kernel.thinning import thinning_class
 from tests.circuits.scene import CACHE
+from tests.classes import ONE_SIDED, TINY
 from tests.native.conftest import Circuit, Form
 
 KEPT, FIRST = 2, 3  #: a clear input and a blinder; the first wire that is committed to
 
-SHAPES = (load_classes()["tiny"], load_classes()["tiny-one"], CLASSES["estimate-6"], thinning_class(126))
+SHAPES = (TINY, ONE_SIDED, CLASSES["estimate-6"], thinning_class(126))
 
 
 @pytest.fixture

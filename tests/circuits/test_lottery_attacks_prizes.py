@@ -7,8 +7,8 @@ import dataclasses
 
 import pytest
 
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE
-from ragseal.kernel.ranked_mechanism import wide_elements
 from tests.circuits.lottery_drafts import (
     WIDTH,
     LotteryDraft,
@@ -234,7 +234,7 @@ def test_prizes_of_another_request_or_window(tiny: LotterySetting, part: str) ->
 
     def forge(d: LotteryDraft) -> list[str]:
         other = {"seed": (d.seed[0], d.seed[1] + 1)} if part == "seed" else {part: getattr(d, part) + 1}
-        d.coarse_elements = wide_elements(dataclasses.replace(d, **other).key, TAG_COARSE, d.cls.elements)
+        d.coarse_elements = wide_elements(dataclasses.replace(d, **other).key, TAG_COARSE, d.cls.elements, 0)
         d.read_elements()
         d.choose()
         d.settle()

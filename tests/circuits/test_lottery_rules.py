@@ -24,9 +24,9 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import lottery_value, rank
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import MODULUS_BITS, TAG_COARSE, TAG_PLACES
 from ragseal.kernel.poseidon import poseidon
-from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import canonical_limit, seed_commitment
 from tests.circuits import lottery_rules as text
 from tests.circuits.determination import free_directions, gradient, quotients
@@ -76,7 +76,7 @@ def rules_of(cls: LotteryClass, v: Values) -> Rules:
     text.closing_rules(rules, cls, v)
     seed = v["s_hi"], v["s_lo"]
     rules.zero["seed"] = (v["c_seed"] - seed_commitment(seed)) % P
-    element_rules(rules, cls, v, wide_elements(noise_key(seed, v["beacon"], v["ctx"]), TAG_COARSE, cls.elements))
+    element_rules(rules, cls, v, wide_elements(noise_key(seed, v["beacon"], v["ctx"]), TAG_COARSE, cls.elements, 0))
     per, width = 248 // (cls.L + 1), cls.L + 1
     packed = [
         sum(x << (width * j) for j, x in enumerate(v["returned"][at : at + per])) % P for at in range(0, cls.K, per)

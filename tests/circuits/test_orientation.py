@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ragseal.circuits.build import _constants, build, compile_main, find_compiler
-from ragseal.circuits.circuit import circuit_of, load_classes
+from ragseal.circuits.circuit import circuit_of
 from ragseal.circuits.orientation import orient
 from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
 from tests.circuits.scene import CACHE
+from tests.classes import TINY
 from tests.native.conftest import INPUTS, Circuit, product_circuit
 
 native = pytest.importorskip("ragseal_native")
@@ -51,8 +52,8 @@ def test_other_sections_stay(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_build_has_the_compilers_rows_exchanged_or_not(tmp_path: Path) -> None:
-    """All of class tiny's, in their order; far fewer wires are left in B."""
-    cls = load_classes()["tiny"]
+    """All of a class's, in their order; far fewer wires are left in B."""
+    cls = TINY
     circuit = circuit_of(cls)
     compile_main(circuit.main, tmp_path, find_compiler(), [*circuit.sources, _constants()], circuit.noun)
     plain, built = read_r1cs(tmp_path / f"{circuit.noun}.r1cs"), read_r1cs(build(cls, CACHE).r1cs)

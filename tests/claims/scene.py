@@ -38,8 +38,7 @@ from ragseal.verifier.steps.receipts import Tally
 
 OPENS, HOUR = 1_800_000_000, 3600
 ORIGIN = "test.example/log"
-PLAIN, ONE_SIDED, LOTTERY, OTHER = "ranked-tiny-two", "ranked-tiny-one", "lottery-tiny", "ranked-mini-two-10"
-SHARDED = "sharded-tiny-two"
+PLAIN, ONE_SIDED, LOTTERY, OTHER = "noise-tiny-two", "noise-tiny-one", "lottery-tiny", "noise-small-two-50"
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -49,7 +48,7 @@ def key_of(name: str) -> Ed25519PrivateKey:
 @cache
 def classes() -> Mapping[str, tuple[AttestationClass, bytes]]:
     known = load_classes()
-    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER, SHARDED)}
+    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER)}
 
 
 def policy(claim: str, number: int, **changes: Any) -> Policy:

@@ -16,12 +16,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
-from ragseal.client.link import Announced, Retrieved
+from ragseal.client.link import Announced, PreparedReply, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
 from ragseal.kernel import signature, statement
 from ragseal.kernel.attestation import (
     ON_DEMAND,
     Answer,
+    AnswerAsk,
     Openings,
     Prepare,
     Prepared,
@@ -32,6 +33,7 @@ from ragseal.kernel.attestation import (
     SignedRequest,
     SlotOpening,
     TextOpening,
+    reseal_openings,
     score_commitment,
     sealed_digest,
 )
@@ -56,12 +58,12 @@ from ragseal.kernel.commitment import (
     registry_leaves,
     text_leaf,
 )
-from ragseal.kernel.encoding import Message
+from ragseal.kernel.encoding import Message, peek_tag
 from ragseal.kernel.errors import AttestationError, AuditError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.ranked_mechanism import select_ranked
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
@@ -229,7 +231,7 @@ class Provider:
         self.sent += sent
         self.on_call(name)
 
-    def announced(self) -> Announced:
+    def announced(self, window: str = "") -> Announced:
         self._call("announced")
         return Announced(self.tamper(self.signed).encode(), self.index_in_log, self.stage)
 
@@ -244,7 +246,7 @@ class Provider:
         out: bytes = self.tamper(Membership(mine, at, tuple(self.registry.path(at)))).encode()
         return out
 
-    def prepare(self, canonical: bytes, signed: bytes) -> bytes:
+    def prepare(self, canonical: bytes, signed: bytes) -> PreparedReply:
         self._call("prepare", canonical, signed)
         message = Prepare.decode(canonical)
         if message.manifest != self.manifest.digest():
@@ -259,10 +261,31 @@ class Provider:
         c_e = embedding_commitment(self.group, self.generators, e, blinder)
         reply = Prepared(message.request_id, embedding, c_e, blinder, self.index(account.tenant).digest())
         self.prepared[message.request_id] = (message, reply)
-        out: bytes = self.tamper(reply).encode()
-        return out
+        return PreparedReply(self.tamper(reply).encode(), len(self.given(message.account)))
+
+    def given(self, pseudonym: str) -> list[Answer]:
+        """Its answers of an account, in their order."""
+        found = [Answer.decode(one) for one in self.answers.values()]
+        return [one for one in found if one.record.signed.request.account == pseudonym]
+
+    def again(self, canonical: bytes, signed: bytes, known_size: int) -> Retrieved:
+        """An answer by its number."""
+        ask = AnswerAsk.decode(canonical)
+        if ask.manifest != self.manifest.digest():
+            return Retrieved(b"", ())  # as if nobody had asked in the windows before
+        ask.verify(self.called(ask.account).public_key, signed)
+        found = [one for one in self.given(ask.account) if one.record.signed.request.ctr == ask.ctr]
+        if not found:
+            return Retrieved(b"", ())
+        answer: Answer = self.tamper(found[0])
+        sealed = reseal_openings(ask, answer.record, answer.openings, b"b" * 32)
+        made = self.tamper(SealedAnswer(answer.record, sealed, answer.receipt)).encode()
+        return Retrieved(made, self.path(known_size, self.size_of(answer)))
 
     def retrieve(self, canonical: bytes, signed: bytes, known_size: int, after: float = 0.0) -> Retrieved:
+        if peek_tag(canonical) == AnswerAsk.TAG:
+            self._call("fetch", canonical, signed)
+            return self.again(canonical, signed, known_size)
         self._call("retrieve", canonical, signed)
         request = SignedRequest.decode(canonical)
         account = self.called(request.request.account)
@@ -313,7 +336,7 @@ class Provider:
         _, prepared = self.prepared[request.request_id]
         e = [x - 256 if x > 127 else x for x in prepared.embedding]
         w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
-        chosen = select_ranked(CLASS, noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS))
+        chosen = select_noise(CLASS, noise_key((1, 2), 3, request.ctx()), [w], self.manifest.policy.hmax(CLASS))
         record = Record(
             manifest=self.manifest.digest(),
             seq=self.records,

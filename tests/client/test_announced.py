@@ -66,7 +66,7 @@ def test_a_client_reads_so_much_behind_a_manifest_and_no_more(
     assert isinstance(whole[-1], WindowOpen)
     needed = len(whole) + 1 if bound == "MOST_ENTRIES" else sum(len(entry.encode()) for entry in whole)
     monkeypatch.setattr(acceptance, bound, needed - 1)
-    with pytest.raises(CommitmentError, match="nobody reads that much"):
+    with pytest.raises(CommitmentError, match="that is too much to read"):
         bench.client().ask("json")
     assert "prepare" not in bench.provider.calls
     monkeypatch.setattr(acceptance, bound, needed)

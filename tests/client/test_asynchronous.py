@@ -13,6 +13,8 @@ import pytest
 from ragseal.client import AsyncClient, Pool, Retries, asynchronous
 from ragseal.client import retries as retrying
 from ragseal.client.adapters.asking import Asking
+from ragseal.kernel.attestation import SignedRequest
+from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import (
     AttestationError,
     BudgetError,
@@ -168,7 +170,8 @@ def failing(bench: Any, monkeypatch: pytest.MonkeyPatch, failures: int) -> list[
     real = bench.provider.retrieve
 
     def retrieve(canonical: bytes, *rest: Any) -> Any:
-        sent.append(canonical)
+        if peek_tag(canonical) == SignedRequest.TAG:
+            sent.append(canonical)
         if len(sent) <= failures:
             raise TransportError("the connection broke")
         return real(canonical, *rest)

@@ -63,7 +63,8 @@ class Service(provider_pb2_grpc.ProviderServiceServicer, ledger_pb2_grpc.LedgerS
 
     @answers
     async def Prepare(self, request: Any, context: Any) -> Any:
-        return provider_pb2.PrepareResponse(canonical=self.provider.prepare(request.canonical, request.signature))
+        reply = self.provider.prepare(request.canonical, request.signature)
+        return provider_pb2.PrepareResponse(canonical=reply.canonical, answered=reply.answered)
 
     @answers
     async def Retrieve(self, request: Any, context: Any) -> Any:

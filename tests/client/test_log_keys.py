@@ -111,7 +111,7 @@ def test_a_turn_of_a_tree_that_was_made_up_is_not_believed(bench: Any, tmp_path:
     root = MerkleTree(log.entries(0, log.size)).root()
     bench.provider.checkpoint = lambda: Checkpoint(ORIGIN, log.size, root).sign(third())
     bench.provider.rotations = lambda: [proof.encode() for proof in made_up.turns()]
-    with pytest.raises(LedgerError, match="of another history"):
+    with pytest.raises(LedgerError, match="of a different history"):
         client._history.latest(client._evidence(None))
     assert client.state.log_key() == bench.provider.log_signer.verifier
     with without(TURN_IN_THIS_HISTORY):

@@ -82,7 +82,7 @@ LIES: dict[str, tuple[Shape, str]] = {
     "an auditor who never committed": (lambda p, e: without(e, AUDITOR_COMMIT), "ends with the auditors"),
     "an auditor with another key": (
         lambda p, e: put(e, AUDITOR_COMMIT, p.commit("auditor", MALLORY)),
-        "no auditor that the manifest names",
+        "not an auditor of the manifest",
     ),
     "an auditor's key without its signature": (
         lambda p, e: put(e, AUDITOR_COMMIT, dataclasses.replace(p.commit("auditor"), signature=bytes(64))),
@@ -143,14 +143,14 @@ LIES: dict[str, tuple[Shape, str]] = {
     ),
     "an observer who is named twice": (
         lambda p, e: put(put(e, SEAL, p.sealed(TWICE)), OPEN, opened(p, TWICE)),
-        "somebody between provider and auditors who is no observer",
+        "participant between provider and auditors that is not an observer",
     ),
     "an auditor whom no manifest names": (
         lambda p, e: [
             p.commit("auditor-x", MALLORY), e[AUDITOR_COMMIT], p.sealed(STRANGE), e[PROVIDER], e[AUDITOR],
             p.opening("auditor-x"), opened(p, STRANGE),
         ],
-        "somebody between provider and auditors who is no observer",
+        "participant between provider and auditors that is not an observer",
     ),
     "sealed again once the auditor's nonce is out": (
         lambda p, e: [*e[:OPEN], p.sealed(EVERYBODY[::2]), opened(p, EVERYBODY[::2])],

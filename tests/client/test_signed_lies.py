@@ -14,7 +14,7 @@ from ragseal.kernel import signature, statement
 from ragseal.kernel.attestation import Answer, Openings, Prepared, Receipt, Record, SignedRequest
 from ragseal.kernel.commitment import Membership, SignedManifest, embedding_commitment
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, LedgerError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.slot_text import NO_METADATA
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.note import NoteSigner
@@ -376,7 +376,7 @@ def test_another_provider_key_and_two_manifests_of_one_window(bench: Any) -> Non
 def test_a_class_that_this_installation_does_not_have(bench: Any) -> None:
     from ragseal.kernel.errors import PolicyError
 
-    def lacking(policy: Any) -> CircuitClass:
+    def lacking(policy: Any) -> NoiseClass:
         raise PolicyError("unknown class")
 
     with pytest.raises(PolicyError, match="unknown class"):

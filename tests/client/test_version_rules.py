@@ -43,8 +43,7 @@ class Account:
     def prepared(self, index: int, shown: IndexUpdate | None = None) -> Any:
         """The window as it may be signed over, where the provider names this entry of the log."""
         named = (shown or self.log[index]).index_digest("acme")
-        made: Any = SimpleNamespace(update=index, index_digest=named)
-        return self.versions.prepared(self.window, self.memory, made, None)  # type: ignore[arg-type]
+        return self.versions.of(self.window, self.memory, named, index, None)  # type: ignore[arg-type]
 
 
 def test_one_version_may_be_signed_over_again_and_none_before_it(tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_a_version_of_another_window_or_line_is_not_remembered(tmp_path: Path) -
     account.log = {10: update(1, manifest=b"o" * 32), 20: update(1)}
     with pytest.raises(CommitmentError, match="belongs to another window"):
         account.prepared(10)
-    with pytest.raises(CommitmentError, match="of another version of this tenant's index"):
+    with pytest.raises(CommitmentError, match="of a different version of this tenant's index"):
         account.prepared(20, shown=update(2))
     assert account.memory.newest_version() is None
 

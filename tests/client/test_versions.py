@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.client.link import PreparedReply
 from ragseal.client.remote import LedgerOverGrpc, ProviderOverGrpc
 from ragseal.kernel.attestation import Prepared
 from ragseal.kernel.errors import (
@@ -39,8 +40,9 @@ class Lying(ProviderOverGrpc):
         super().__init__(live.address, BY_DEFAULT, 20.0)
         self.live, self.lie = live, lie
 
-    def prepare(self, canonical: bytes, signature: bytes) -> bytes:
-        return self.lie(self.live, Prepared.decode(super().prepare(canonical, signature))).encode()
+    def prepare(self, canonical: bytes, signature: bytes) -> PreparedReply:
+        reply = super().prepare(canonical, signature)
+        return replace(reply, canonical=self.lie(self.live, Prepared.decode(reply.canonical)).encode())
 
 
 def an_older_version(live: Ticking, made: Prepared) -> Prepared:
@@ -70,8 +72,8 @@ def nothing_yet(live: Ticking, made: Prepared) -> Prepared:
 
 LIES: dict[Lie, tuple[type[AuditError], str]] = {
     an_older_version: (CommitmentError, "goes back to version 1"),
-    anothers_index: (CommitmentError, "of another version of this tenant's index"),
-    the_manifests_version: (CommitmentError, "of another version of this tenant's index"),
+    anothers_index: (CommitmentError, "of a different version of this tenant's index"),
+    the_manifests_version: (CommitmentError, "of a different version of this tenant's index"),
     an_entry_before_the_opening: (LedgerError, "before the window's opening"),
     a_record: (EncodingError, "not a index-update message"),
     nothing_yet: (TransportError, "does not show this version"),

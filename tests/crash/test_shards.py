@@ -26,7 +26,7 @@ from ragseal.prover.storage.stopped_keys import stop_key, stopped
 from ragseal.prover.workers.interface import UnreachedError, Work, WorkResult
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
-from tests.crash.sharded_window import KIND, SHARDS, engine_of, make, window_of
+from tests.crash.shards_window import KIND, SHARDS, engine_of, make, window_of
 from tests.simulator import provider as scene
 from tests.simulator.keys import ROOT
 from tests.workers.scene import Scripted
@@ -89,7 +89,7 @@ def cut_off(provider: Provider, after: int = 2) -> None:
 @pytest.mark.parametrize("engine", ["here", "workers"])
 @pytest.mark.parametrize("after", [1, 2])
 def test_a_killed_provider_makes_only_what_is_missing(folder: Path, engine: str, after: int) -> None:
-    child = [sys.executable, "-m", "tests.crash.sharded_window", str(folder), engine, str(after)]
+    child = [sys.executable, "-m", "tests.crash.shards_window", str(folder), engine, str(after)]
     done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with opened(folder) as provider:

@@ -343,6 +343,7 @@ const MESSAGES = {
   prepared: [fixed(16), blob(DIMENSIONS), point, element, hash, u64],
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
+  "answer-ask": [hash, name, u32, hash],
   record: [hash, u64, message("signed-request"), points(SHARDS), element, u64, u8],
   "metadata-pair": [characters(1, 64), metadataValue],
   metadata: [list(message("metadata-pair"), 16)],

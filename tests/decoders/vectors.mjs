@@ -397,7 +397,7 @@ const OPERATIONS = {
   "seed-commitment": ({ seed }) => ({ c_seed: poseidon(1n, ...limbs(seed)) }),
   "noise-key": ({ seed, beacon, ctx }) => ({ key: poseidon(2n, ...limbs(seed), BigInt(beacon), BigInt(ctx)) }),
   "places-commitment": ({ class: cls, salt, ids, flags }) => {
-    const width = BigInt((cls.N - 1).toString(2).length) + 1n;
+    const width = BigInt(((cls.S ?? 1) * cls.N - 1).toString(2).length) + 1n;
     const per = Number(248n / width);
     const t = ids.map((id, k) => 2n * BigInt(id) + (flags[k] ? 1n : 0n));
     const packed = [];
@@ -460,10 +460,10 @@ const OPERATIONS = {
   "proof-equations": ({ class: cls, key_digest: key, record, clear: common, c_w: scores, entry }) => {
     const [, , points, proofs, threshold] = decodeWhole("proof-entry", bytes(entry)).fields;
     const shards = scores.length / 128;
-    const width = 128 * ("s" in cls ? 1 : 2); // C_h, and C_1 of a ranked class
+    const width = 128 * ("s" in cls ? 1 : 2); // C_h, and C_1 of a class with bounds apart
     if (shards > (cls.S ?? 1)) refuse("more shards than the class is for");
     if (points.length !== width * shards || proofs.length !== 512 * shards) refuse("not all shards, each once");
-    if (threshold.length !== ("S" in cls ? 1 : 0)) refuse("a threshold of shards, and of nothing else");
+    if (threshold.length !== ("S" in cls ? 1 : 0)) refuse("a threshold where the class has one, and nowhere else");
     const part = (text, size, at) => text.slice(size * at, size * (at + 1));
     const equations = Array.from({ length: shards }, (_, shard) => {
       const own = [...common, ...("S" in cls ? [shard, shards] : [])];

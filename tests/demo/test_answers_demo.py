@@ -61,11 +61,11 @@ def test_a_vocabulary_is_taken_in_and_the_demos_policy_names_it(tmp_path: Path) 
     ("data", "said"),
     [
         (b"a\nb\na\n", "twice"),
-        (b"", "is no keyword"),
-        (b" a\n", "is no keyword"),
-        (b"a\n\nb\n", "is no keyword"),
+        (b"", "is not a keyword"),
+        (b" a\n", "is not a keyword"),
+        (b"a\n\nb\n", "is not a keyword"),
         (b"\xff\n", "not UTF-8"),
-        (b"x" * 65 + b"\n", "is no keyword"),
+        (b"x" * 65 + b"\n", "is not a keyword"),
         (b"\n".join(b"w%d" % i for i in range(127)), "1 to 126 words"),
     ],
 )

@@ -80,14 +80,14 @@ def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path
 
 
 def test_policy_file(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="small-geo")
+    plan = dataclasses.replace(plan, class_name="noise-small-two-50")
     values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
     assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
     assert (values["claim"], values["unseen"], values["n_max"]) == ("until-delivered", 3, 4)
     assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
-@pytest.mark.parametrize("name", ["small-geo", "lottery-small-32"])
+@pytest.mark.parametrize("name", ["noise-small-two-50", "lottery-small-32"])
 def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
     plan = dataclasses.replace(plan, class_name=name)
     cls = load_classes()[name]
@@ -104,11 +104,11 @@ def test_the_cheapest_class_of_the_best_law_is_taken() -> None:
     """Of one cost that with most results."""
     classes = load_classes()
     for documents, name in (
-        (1, "mini-one-50"), (2000, "mini-one-50"), (5000, "small-one-128"), (6500, "small-one-50"),
-        (7000, "small-one-32"),
+        (1, "mini-one-10"), (3000, "mini-one-10"), (5000, "small-one-50"), (6500, "small-one-50"),
+        (20_000, "large-one-50"),
     ):  # fmt: skip
         chosen = classes[smallest_class(documents)]
-        assert (chosen.law, chosen.name) == ("one-sided-16", f"ranked-{name}")
+        assert (chosen.law, chosen.name) == ("one-sided-16", f"noise-{name}")
         others = [c for c in classes.values() if c.law.startswith("one-sided") and documents <= c.N and c.K >= 10]
         least = min(count_rows(c).domain for c in others)
         assert count_rows(chosen).domain == least

@@ -405,9 +405,9 @@ def _kind(tag: str) -> type[Message]:
 
 
 def _class_files() -> list[bytes]:
-    """The smallest class of one index, and of one for shards."""
+    """The smallest class of each kind."""
     found = []
-    for file, name in (("classes.toml", "[tiny]"), ("sharded_classes.toml", "[sharded-tiny-two]")):
+    for file, name in (("classes.toml", "[tiny]"), ("noise_classes.toml", "[noise-tiny-two]")):
         text = (Path(__file__).parents[2] / "circuits" / file).read_text()
         at = text.index(name)
         found.append(text[at : text.index("\n[", at)].encode())

@@ -61,6 +61,6 @@ def test_both_places_give_up_in_time() -> None:
 @pytest.mark.parametrize(
     "names", [("extractive", "chat:m@http://localhost:1/v1"), ("chat:m@http://localhost:1/v1", "extractive")]
 )
-def test_the_generator_of_sentences_has_no_second_place(names: tuple[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="second place"):
+def test_the_generator_of_sentences_has_no_second_server(names: tuple[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="second server"):
         named_generator(names[0], alone=names[1])

@@ -45,7 +45,7 @@ def test_a_url_that_cannot_be_used_is_refused(base: str) -> None:
 
 @pytest.mark.parametrize("model", ["", "a b", "x" * 129, "\x1b[2J"])
 def test_a_model_without_a_name_is_refused(model: str) -> None:
-    with pytest.raises(ConfigurationError, match="no name of a model"):
+    with pytest.raises(ConfigurationError, match="not the name of a model"):
         ChatGenerator("http://localhost:1/v1", model)
 
 

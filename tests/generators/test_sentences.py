@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
+from weakref import WeakValueDictionary
 
 import pytest
 
 from ragseal.generators import NOTHING, Generator, SentenceGenerator, Sentences, chosen_sentence
+from ragseal.generators import sentences as module
 from ragseal.generators.extractive import sentences_of
-from ragseal.generators.sentences import MAX_READ
+from ragseal.generators.sentences import MAX_READ, ReadText
 from ragseal.kernel.errors import EncodingError
 
 PALACE = "It will rain. The family lives in the palace in Tokyo. More rain!"
@@ -97,3 +100,31 @@ def test_an_index_without_texts_has_no_sentence() -> None:
     assert Sentences([]).chosen("what?") == []
     assert Sentences(["", " \n"]).chosen("what?") == [-1, -1]
     assert chosen_sentence("", -1) == ""
+
+
+def test_a_text_that_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And counts for what it counted for, wherever it stands now."""
+    asked: list[str] = []
+    real = module.sentences_of
+
+    def seen(text: str) -> list[str]:
+        asked.append(text)
+        return real(text)
+
+    monkeypatch.setattr(module, "sentences_of", seen)
+    known: WeakValueDictionary[bytes, ReadText] = WeakValueDictionary()
+    texts = ["Rain on the meadow. A lantern in the harbour.", "", PALACE, PALACE]
+    first = Sentences(texts, known)
+    asked.clear()
+    second = Sentences([PALACE, "Copper. The lantern.", *texts], known)
+    assert asked == ["Copper. The lantern."]
+    question = "where is the lantern?"
+    assert second.chosen(question)[2:] == first.chosen(question)
+    assert second.chosen(question) == Sentences([PALACE, "Copper. The lantern.", *texts]).chosen(question)
+    del second
+    gc.collect()
+    assert len(known) == 3, "of what nobody keeps nothing is known"
+
+
+def test_a_surrogate_in_a_text_is_read() -> None:
+    assert Sentences(["One \ud800 harbour. Copper."], {}).chosen("copper") == [1]

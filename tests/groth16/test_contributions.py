@@ -143,7 +143,7 @@ def test_a_forged_chain(chain: Chain, forge: Callable[[Chain], Chain]) -> None:
 
 def test_a_chain_of_another_beginning(chain: Chain) -> None:
     """Attack: contributions to one ceremony are shown as those to another."""
-    with pytest.raises(ProofError, match="circuit hash of another beginning"):
+    with pytest.raises(ProofError, match="circuit hash is that of a different beginning"):
         check_chain(chain, bytes(64))
     with pytest.raises(ProofError, match="contribution 1 was not made upon the ones before it"):
         check_chain(replace(chain, circuit_hash=bytes(64)), bytes(64))

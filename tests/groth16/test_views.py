@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.circuit import layout_of
 from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.statement import Layout
 from ragseal.kernel.thinning import thinning_class
+from tests.classes import ONE_SIDED, TINY
 from vectors.source.trapdoor import Trapdoor
 
 KEY = Trapdoor("views", 1).key  #: of whatever number of inputs: only how its points relate is looked at
@@ -29,15 +29,14 @@ class Key:
 
 
 def test_keys_never_cross_classes() -> None:
-    tiny, geometric = load_classes()["tiny"], load_classes()["tiny-geo"]
     blocks = CLASSES["estimate-6"]
-    public = Layout(tiny).public
+    tiny, public = TINY, layout_of(TINY).public
     KeyView(tiny, Key(public))
     EstimateView(blocks, Key(blocks.public))
     thinning = thinning_class(tiny.N)
     ThinningView(thinning, Key(thinning.public))
     refused: list[tuple[Any, Any, int]] = [
-        (KeyView, geometric, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
+        (KeyView, ONE_SIDED, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
         (KeyView, tiny, blocks.public), (EstimateView, blocks, public), (EstimateView, CLASSES["estimate-112"], 45),
         (ThinningView, thinning, public), (ThinningView, thinning_class(tiny.N + 1), thinning.public),
     ]  # fmt: skip

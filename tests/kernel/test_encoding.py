@@ -83,6 +83,7 @@ SAMPLES: list[Message] = [
     cm.Account("alice", "t", KEY, b"s" * 32),
     cm.Registry((cm.Account("alice", "t", KEY, b"s" * 32),)),
     cm.AccountAsk(b"m" * 32, "alice"),
+    at.AnswerAsk(b"m" * 32, "alice", 3, b"\x07" * 31 + b"\x00"),
     cm.Membership(cm.Account("alice", "t", KEY, b"s" * 32), 3, (b"h" * 32,)),
     BeaconCommit(b"m" * 32, "auditor", KEY, b"c" * 32, b"s" * 64),
     iq.RegistryAsk(b"m" * 32, 60, b"n" * 16),

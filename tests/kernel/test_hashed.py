@@ -48,6 +48,7 @@ from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.link_list import LinkList, Listing, TenantLinks
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
@@ -256,12 +257,13 @@ def test_poseidon_commitments() -> None:
     assert statement.seed_commitment(seed) == apart.poseidon(1, *seed)
     key = apart.poseidon(2, *seed, beacon, ctx)
     assert mechanism.noise_key(seed, beacon, ctx) == key
-    assert mechanism.fine_element(key, 77) == apart.poseidon(key, 77 + 4 * 2**32)
-    coarse = [x for block in range(CLS.blocks) for x in apart.permuted([0, key, block + 3 * 2**32] + [0] * 14)[1:17]]
-    assert mechanism.coarse_elements(CLS, key) == coarse[: CLS.N // CLS.q]
+    for tag, count, shard in ((3, CLS.N // CLS.q, 0), (4, 20, 0), (3, 33, 5)):
+        blocks = range(-(-count // 16))
+        drawn = [x for block in blocks for x in apart.permuted([0, key, block + tag * 2**32, shard] + [0] * 13)[1:17]]
+        assert wide_elements(key, tag, count, shard) == drawn[:count]
     returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(RNG.sample(range(CLS.N), CLS.K))]
     t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
-    width = (CLS.N - 1).bit_length() + 1
+    width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
     assert statement.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from ragseal.kernel import attestation
@@ -56,7 +57,6 @@ def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings(
     sealed = attestation.seal_openings(mine, openings, b"w" * 32)
     digest = h("record", canonical(mine))
     suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     opened = suite.decrypt(sealed, X25519PrivateKey.from_private_bytes(secret), h("seal-info", digest))
     assert opened == canonical(openings)
@@ -67,3 +67,30 @@ def test_a_seal_is_about_its_record_and_follows_from_secret_record_and_openings(
     assert sealed[:32] != attestation.seal_openings(mine, openings, b"x" * 32)[:32]
     later = replace(mine, seq=mine.seq + 1)
     assert sealed[:32] != attestation.seal_openings(later, openings, b"w" * 32)[:32], "an ephemeral key for two records"
+
+
+def test_a_second_seal_is_about_its_ask_too_and_shares_no_key_with_the_first() -> None:
+    """SPEC B.4.11."""
+    private = b"\x07" * 32
+    record, openings = sample(attestation.Record, random.Random(1)), sample(attestation.Openings, random.Random(2))
+    assert isinstance(record, attestation.Record)
+    assert isinstance(openings, attestation.Openings)
+    ask = attestation.AnswerAsk(b"m" * 32, "p", 3, public_of(private))
+    about = h("reseal-info", canonical(ask), h("record", canonical(record)))
+    sealed = attestation.reseal_openings(ask, record, openings, b"w" * 32)
+    suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    assert suite.decrypt(sealed, X25519PrivateKey.from_private_bytes(private), about) == canonical(openings)
+    ephemeral = h("reseal-ephemeral", b"w" * 32, about, canonical(openings))
+    assert sealed[:32] == public_of(derive_private(ephemeral))
+    assert sealed == attestation.reseal_openings(ask, record, openings, b"w" * 32)
+    request = replace(record.signed.request, seal_key=ask.seal_key)
+    first = replace(record, signed=replace(record.signed, request=request))
+    others = [
+        attestation.seal_openings(first, openings, b"w" * 32),
+        attestation.reseal_openings(replace(ask, seal_key=public_of(b"\x08" * 32)), record, openings, b"w" * 32),
+        attestation.reseal_openings(replace(ask, ctr=4), record, openings, b"w" * 32),
+        attestation.reseal_openings(ask, replace(record, seq=record.seq + 1), openings, b"w" * 32),
+        attestation.reseal_openings(ask, record, replace(openings, t_salt=openings.t_salt ^ 1), b"w" * 32),
+        attestation.reseal_openings(ask, record, openings, b"x" * 32),
+    ]
+    assert len({one[:32] for one in [sealed, *others]}) == 7, "an ephemeral key for two texts or keys"

@@ -10,8 +10,8 @@ import hashlib
 
 from ragseal.kernel import proofs
 from ragseal.kernel.enrolment import Enrolment, LateMembership, enrolment_leaves, leaf_salt
+from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.kernel.rotation import Rotation
-from ragseal.kernel.sharded_statement import ShardStatement
 from tests import apart
 from tests.apart import be, canonical, element, h
 from tests.simulator.parties import account

@@ -29,16 +29,16 @@ from ragseal.kernel.lottery_class import (
 )
 from ragseal.kernel.lottery_mechanism import lottery_value, rank, select_lottery
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE
 from ragseal.kernel.params import R as FIELD
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, Policy, check_policy, max_gain
-from ragseal.kernel.ranked_mechanism import wide_elements
 from ragseal.kernel.statement import canonical_limit
 from tests import simulator
 from tests.kernel import lottery_brute as brute
 
 GEOMETRIC = {
-    "name": "t", "law": "geometric", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 10, "s": 5, "a": "2", "b": "1/2"
+    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2", "S": 1
 }  # fmt: skip
 TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14
@@ -230,8 +230,8 @@ def test_a_class_is_found_by_its_law() -> None:
     assert attestation_class(TINY.to_mapping()) == TINY
     assert places_suffice(TINY, PrizeTable(8, 3))
     assert not places_suffice(dataclasses.replace(TINY, R=21), PrizeTable(8, 3))
-    with pytest.raises(PolicyError, match="has the law 'lottery', the table 'geometric'"):
-        places_suffice(TINY, build_table("geometric"))
+    with pytest.raises(PolicyError, match="has the law 'lottery', the table 'geometric-16'"):
+        places_suffice(TINY, build_table("geometric-16"))
 
 
 def test_a_prize_table_has_one_digest() -> None:
@@ -335,7 +335,7 @@ def test_whatever_the_scores_the_top_is_that_of_a_plain_sort(kind: str) -> None:
             "random": [rng.randrange(-WIDTH, 2 * WIDTH) for _ in range(126)],
         }[kind]
         selection = select_lottery(TINY, key, w, WIDTH, 3)
-        elements = wide_elements(key, TAG_COARSE, TINY.elements)
+        elements = wide_elements(key, TAG_COARSE, TINY.elements, 0)
         assert list(selection.coarse) == [e >> 8 * k & 255 for e in elements for k in range(18)]
         assert list(selection.ids) == plain(w, selection.coarse, 3, 3)
         assert {one.slot: one.flag for one in selection.returned} == {i: w[i] >= 1 for i in selection.ids}

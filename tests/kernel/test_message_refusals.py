@@ -156,6 +156,7 @@ def test_a_request_and_its_retrieval_are_signed_apart() -> None:
 @pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little")], ids=["zero", "one"])
 def test_an_answer_is_sealed_to_nobody_with_a_key_of_small_order(key: bytes) -> None:
     refused(request(seal_key=key), AttestationError, "nothing can be sealed")
+    refused(attestation.AnswerAsk(b"m" * 32, "p", 1, key), AttestationError, "nothing can be sealed")
 
 
 @pytest.mark.parametrize("time", [1, 59, 61, 119])

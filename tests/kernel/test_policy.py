@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
-from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
-from ragseal.kernel.params import CircuitClass, class_from_mapping
-from ragseal.kernel.policy import Policy, check_policy, comparison_need, max_gain
+from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC
+from ragseal.kernel.policy import Policy, check_policy, max_gain
 
 pytestmark = pytest.mark.slow
 
-CLASS = CircuitClass("toy", "gaussian", N=120, K=3, R=30, m=8, q=20, c=12, s=8, a=Fraction(3), b=Fraction(1, 2))
+CLASS = NoiseClass("toy", RANKED_GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
 
 
 def policy(**changes: Any) -> Policy:
     values: dict[str, Any] = {
-        "class_name": "toy", "class_digest": b"c" * 32, "table_digest": noise.build_table("gaussian").digest(),
+        "class_name": "toy", "class_digest": b"c" * 32, "table_digest": CLASS.table.digest(),
         "dimension": 384, "claim": "every-list", "hidden": 0,
         "lo": 4800, "hi": 11300, "gain": 40, "n_max": 10, "k_max": 2, "delta": "1/1000000",
         "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True, "unit": "slot", "chunks_max": 1,
@@ -38,7 +38,8 @@ def test_good_policy_and_round_trip() -> None:
     assert Policy.decode(policy().encode()) == policy()
     assert policy().width == 40 * 6500
     policy(gain=1, n_max=1, k_max=1, tau=1, chunks_max=1, dimension=1, theta="1/2", period_start=10).validate()  # least
-    assert policy(gain=1, lo=0, hi=257).shift(CLASS) == 2  # rounded up: 257 is more than one step of 256
+    assert policy(gain=1, lo=0, hi=2 * 4096 - 1).shift(CLASS) == 1  # what is less than a step is cut off
+    assert policy(gain=1, lo=0, hi=2 * 4096).shift(CLASS) == 2
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ def test_refused_with_the_reason(changes: dict[str, Any], reason: str) -> None:
 
 def test_suggested_gain_is_the_largest_that_fits() -> None:
     most = max_gain(policy(), CLASS)
-    assert comparison_need(policy(gain=most), CLASS) <= 1 << 24 < comparison_need(policy(gain=most + 1), CLASS)
+    check_policy(policy(gain=most), CLASS, b"c" * 32)
+    with pytest.raises(PolicyError, match=f"use gain <= {most}"):
+        check_policy(policy(gain=most + 1), CLASS, b"c" * 32)
 
 
 def test_scores() -> None:
@@ -113,23 +116,23 @@ def test_scores() -> None:
 
 
 def test_class_files() -> None:
-    assert class_from_mapping(CLASS.to_mapping()) == CLASS
+    assert noise_class_from_mapping(CLASS.to_mapping()) == CLASS
     good = CLASS.to_mapping()
     for key, value in {
         "N": 121,
         "K": 0,
         "R": 200,
         "q": 27,
-        "s": 13,
+        "c": 7,
         "law": "cauchy",
         "a": "1",
         "b": "x",
         "m": True,
     }.items():
         with pytest.raises(PolicyError):
-            class_from_mapping(good | {key: value})
+            noise_class_from_mapping(good | {key: value})
     with pytest.raises(PolicyError, match="unknown or missing"):
-        class_from_mapping(good | {"extra": 1})
+        noise_class_from_mapping(good | {"extra": 1})
     with pytest.raises(PolicyError):
         dataclasses.replace(CLASS, R=3)
 
@@ -159,26 +162,26 @@ def test_the_largest_score_that_is_named_is_accepted() -> None:
 
 def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
     wide = dataclasses.replace(CLASS, name="wide", c=14)
-    noisy = dataclasses.replace(CLASS, name="noisy", c=14, s=10)
-    geometric = dataclasses.replace(CLASS, name="geometric", law="geometric", c=14)
-    others = [CLASS, wide, noisy, geometric]
-    greedy = policy(gain=4000)
+    geometric = dataclasses.replace(CLASS, name="geometric", law=RANKED_GEOMETRIC, c=14)
+    narrow = dataclasses.replace(CLASS, name="narrow", c=11)
+    others = [CLASS, wide, narrow, geometric]
+    greedy = policy(gain=600)
     with pytest.raises(PolicyError) as refusal:
         check_policy(greedy, CLASS, b"c" * 32, others)
     most = max_gain(greedy, CLASS)
-    assert f"use gain <= {most}, or class 'wide' (120 slots) with gain = 4000" in str(refusal.value)
+    assert f"use gain <= {most}, or class 'wide' (120 slots) with gain = 2400" in str(refusal.value)
     assert "'toy' (" not in str(refusal.value)
     assert "geometric" not in str(refusal.value)  # another law is another promise
-    # The class with four times the noise needs four times the gain, which it could not compare.
-    assert max_gain(greedy, noisy) < 4 * 4000
-    assert "noisy" not in str(refusal.value)
+    # The same noise for a score, half the gain at half the step, does not fit the class of half the room.
+    assert max_gain(greedy, narrow) < 300
+    assert "narrow" not in str(refusal.value)
     check_policy(policy(gain=most), CLASS, b"c" * 32)
-    check_policy(policy(class_name="wide", gain=4000), wide, b"c" * 32)
+    check_policy(policy(class_name="wide", gain=2400), wide, b"c" * 32)
 
 
 def test_delta_too_small_for_the_queries_names_both_ways_out() -> None:
     small = Fraction(1, 10**13)
-    table = noise.build_table("gaussian")
+    table = CLASS.table
     shape: dict[str, Any] = {"scores": ScorePolicy(gain=1, lo=0, hi=257), "k_max": 1}
     with pytest.raises(PolicyError, match="used up") as refusal:
         epsilon_audit(CLASS, table, n_max=10**7, delta=small, **shape)

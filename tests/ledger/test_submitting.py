@@ -246,7 +246,7 @@ class Raw:
     ("handler", "said"),
     [
         (answer(200), "no line of the key"),
-        (answer(200, b"\xff\xfe"), "no text"),
+        (answer(200, b"\xff\xfe"), "not text"),
         (answer(200, b"junk\n" * 1000), "no line of the key"),
         (signing(witness_key(9)), "no line of the key"),
         (signing(NoteSigner("w1.example", witness_key(9).private_key, COSIGNATURE)), "no line of the key"),

@@ -76,7 +76,7 @@ def test_a_turn_may_begin_where_the_overlap_before_it_ends_and_no_earlier() -> N
 def test_what_is_no_next_turn_of_this_log() -> None:
     key = LogKey.of(LOG, [turn()])
     for wrong, said in [
-        (replace(turn(2, SECOND, THIRD, index=9), log=bytes(32)), "of another log's key"),
+        (replace(turn(2, SECOND, THIRD, index=9), log=bytes(32)), "of a different log's key"),
         (turn(3, SECOND, THIRD, index=9), "does not come behind"),
         (turn(2, FIRST, THIRD, index=9), "gives up a key that did not sign"),
         (turn(2, SECOND, FIRST, index=9), "id of one that the log had"),
@@ -93,7 +93,7 @@ def test_a_turn_stands_in_its_place_behind_its_history() -> None:
     for index, root in ((5, ROOT), (4, MerkleTree([b"other", *BEFORE[1:]]).root())):
         with pytest.raises(TurnError, match="signed for another place or history"):
             read_turn(LOG, index, entry, lambda root=root: root)  # type: ignore[misc]
-    with pytest.raises(TurnError, match="is no turn of a key"):
+    with pytest.raises(TurnError, match="is not a turn of a key"):
         read_turn(LOG, 4, entry[:-1], lambda: ROOT)
     entries = [*BEFORE, entry, b"more"]
     found = turns_in(LOG, entries, 0, lambda size: MerkleTree(entries[:size]).root())
@@ -105,7 +105,7 @@ def test_two_words_of_one_key_convict_the_log_at_one_place_only() -> None:
     key = LogKey.of(LOG, [turn()])
     with pytest.raises(TurnedTwiceError):
         read_turn(key, 4, turn(new=THIRD).encode(), lambda: ROOT)
-    with pytest.raises(TurnError, match="whoever stole the key can have signed the later one") as said:
+    with pytest.raises(TurnError, match="a thief of the key can have signed the later one") as said:
         read_turn(key, 9, turn(new=THIRD, index=9).encode(), lambda: ROOT)
     assert not isinstance(said.value, TurnedTwiceError)
     somebody = replace(turn(new=THIRD), by_old=bytes(64))

@@ -154,10 +154,10 @@ async def test_a_fork_by_a_stolen_old_key_raises_no_alarm_once_the_turn_is_known
     bench.log.rotate(SECOND)
     grow(bench.log, 5)
     assert bench.log.size == fork.size
-    with pytest.raises(UnprovenError, match="whoever stole that key"):
+    with pytest.raises(UnprovenError, match="a thief of that key"):
         await bench.observer().step()
     grow(bench.log, 1)
-    with pytest.raises(UnprovenError, match="whoever stole that key"):
+    with pytest.raises(UnprovenError, match="a thief of that key"):
         await bench.observer().step()
     assert bench.observer().alarm() is None
     with without(Check(witness, "void_memory", _forked)), pytest.raises(_ForkedError):

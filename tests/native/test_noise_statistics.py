@@ -2,11 +2,11 @@
 """The noise that leaves the engine, as a statistician sees it: its law, and independence across slots and records.
 
 Streams are seeded, so a result never changes from run to run; every test is shown to reject a stream that is wrong.
-All N slots are opened (R = N), so that the native engine's own values are looked at, of every slot.  The kernel's
+All N slots are places (R = N), so that the native engine's own values are looked at, of every slot.  The kernel's
 sampler is held to the same values on a few records, and to its law on a stream of its own.
 
 Time says nothing about the noise by construction, not by measurement here: all coarse bits of all slots are derived
-for every query, exactly R fine hashes follow whatever the values are, and answers leave on a fixed tick (SPEC M.7).
+for every query, and those of exactly R places whatever the values are, and answers leave on a fixed tick (SPEC M.7).
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ import numpy.typing as npt
 import pytest
 
 from ragseal.accounting.attack import log_chance
-from ragseal.backends.mechanism import NativeEngine
-from ragseal.circuits.circuit import load_classes
-from ragseal.kernel import mechanism, statement
-from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.backends.mechanism import NativeNoiseEngine
+from ragseal.kernel.noise import TOTAL, NoiseTable, build_table, scale_of
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_mechanism import select_noise
+from ragseal.kernel.noise_statement import NoiseLayout
+from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_LAWS, R
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 
 pytestmark = pytest.mark.slow
 
 Whole = npt.NDArray[np.int64]
 
-CLASSES = ("tiny", "tiny-geo", "tiny-one")
+CLASSES = {cls.name: cls for cls in (TINY, ONE_SIDED, GAUSSIAN)}
 RECORDS = 300
 REJECT = 5.0  #: standard deviations; an honest stream exceeds them once in three million
 
 
-def opened(name: str) -> CircuitClass:
+def opened(name: str) -> NoiseClass:
     """The class with a place for every slot."""
-    cls = load_classes()[name]
+    cls = CLASSES[name]
     return replace(cls, R=cls.N)
 
 
@@ -49,18 +51,22 @@ def key(record: int) -> int:
 
 
 @lru_cache
-def stream(name: str) -> tuple[Whole, Whole]:
-    """(table noise, dither) of the native engine, one row a record, one column a slot."""
+def stream(name: str) -> Whole:
+    """Noise of the native engine, one row a record, one column a slot."""
     cls = opened(name)
-    engine, layout = NativeEngine(cls), statement.Layout(cls)
-    rows = []
+    engine, layout = NativeNoiseEngine(cls), NoiseLayout(cls)
+    rows = np.zeros((RECORDS, cls.N), dtype=np.int64)
     for record in range(RECORDS):
-        data = engine.hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)
-        h = [int.from_bytes(data[i : i + 32], "big") for i in range(0, len(data), 32)]
-        one = {g: np.array(h[layout.by_name[g].offset :][: cls.N]) for g in ("pi", "pz", "psg", "pd")}
-        assert one["pi"].tolist() == list(range(cls.N))
-        rows.append((one["pz"] * (1 - 2 * one["psg"]), one["pd"]))
-    return np.array([z for z, _ in rows]), np.array([d for _, d in rows])
+        data = engine.shard_hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)[0]
+
+        def group(name: str, data: bytes = data) -> Whole:
+            at = 32 * layout.by_name[name].offset
+            return np.array([int.from_bytes(data[i : i + 32], "big") for i in range(at, at + 32 * cls.N, 32)])
+
+        slots = group("placeSlot")
+        assert sorted(slots.tolist()) == list(range(cls.N))
+        rows[record, slots] = group("placeMagnitude") * (1 if cls.sides == 1 else 1 - 2 * group("placeSign"))
+    return rows
 
 
 def deviation(chi_square: float, freedom: int) -> float:
@@ -95,8 +101,8 @@ def wilson(hits: int, n: int, z: float = REJECT) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_law_is_the_tables(name: str) -> None:
-    z, _ = stream(name)
-    table = build_table(load_classes()[name].law)
+    z = stream(name)
+    table = CLASSES[name].table
     assert abs(fit(z, table)) < REJECT
     for scale in (0, table.cut // 100, table.cut // 30, table.cut // 15, table.cut // 8):
         low, high = wilson(int((z > scale).sum()), z.size)
@@ -108,27 +114,14 @@ def test_the_law_is_the_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_wrong_law_is_seen(name: str) -> None:
-    z, _ = stream(name)
-    law = load_classes()[name].law
-    table = build_table(law)
-    assert fit(z + 16, table) > REJECT, "shifted by a sixteenth of sigma, or by half the geometric scale"
+    z = stream(name)
+    law, table = CLASSES[name].law, CLASSES[name].table
+    assert fit(z + 8, table) > REJECT, "shifted by a sixteenth of sigma, or by half the geometric scale"
     assert fit(np.rint(z * 1.04).astype(np.int64), table) > REJECT, "four per cent wider"
-    other = build_table("geometric" if law == "gaussian" else "gaussian")
+    other = build_table(RANKED_GEOMETRIC if law == RANKED_GAUSSIAN else RANKED_GAUSSIAN)
     assert fit(z, other) > REJECT
     low, high = wilson(int((z > 0).sum()), z.size)
     assert not low <= table.tail(table.cut // 50) / TOTAL <= high
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_the_dither_is_uniform_and_independent_of_the_noise(name: str) -> None:
-    z, dither = stream(name)
-    s = load_classes()[name].s
-    found = np.bincount(dither.ravel(), minlength=1 << s)
-    assert found.size == 1 << s
-    expected = dither.size / found.size
-    assert abs(deviation(float(((found - expected) ** 2 / expected).sum()), found.size - 1)) < REJECT
-    assert abs(dependence(z, dither)) < REJECT
-    assert dependence(z, np.where(z > 0, dither, dither // 2)) > REJECT
 
 
 Pair = Callable[[Whole], tuple[Whole, Whole]]
@@ -146,7 +139,7 @@ PAIRS: dict[str, Pair] = {
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", CLASSES)
 def test_slots_and_records_are_independent(name: str, pair: str) -> None:
-    z, _ = stream(name)
+    z = stream(name)
     a, b = PAIRS[pair](z)
     assert abs(dependence(a, b)) < REJECT
     # A stream in which one value in five is carried over is caught.
@@ -157,48 +150,38 @@ def test_slots_and_records_are_independent(name: str, pair: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_value_comes_twice_as_a_whole_record(name: str) -> None:
-    z, dither = stream(name)
-    cls = load_classes()[name]
-    whole = (z << cls.s) + dither
-    assert len({row.tobytes() for row in whole}) == RECORDS
-    assert len({column.tobytes() for column in whole.T}) == cls.N
+    z = stream(name)
+    assert len({row.tobytes() for row in z}) == RECORDS
+    assert len({column.tobytes() for column in z.T}) == CLASSES[name].N
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
-    cls = opened(name)
-    z, dither = stream(name)
+    cls, z = opened(name), stream(name)
     for record in (0, 7):
-        elements = mechanism.coarse_elements(cls, key(record))
-        coarse = [(e >> (cls.m * j)) & ((1 << cls.m) - 1) for e in elements for j in range(cls.q)]
-        for slot in range(0, cls.N, 9):
-            _, d, value = mechanism.exact_noise(cls, coarse[slot], mechanism.fine_element(key(record), slot))
-            assert (value, d) == (z[record, slot], dither[record, slot])
+        places = select_noise(cls, key(record), [[0] * cls.N], 16).shards[0].places
+        assert {place.slot: place.noise for place in places} == dict(enumerate(z[record].tolist()))
 
 
-@pytest.mark.parametrize("law", ["gaussian", "geometric", "one-sided"])
+@pytest.mark.parametrize("law", RANKED_LAWS)
 def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
     table = build_table(law)
-    data = hashlib.shake_256(b"inverse " + law.encode()).digest(16 * 40_000)
-    values = np.array([table.inverse(int.from_bytes(data[i : i + 16], "big")) for i in range(0, len(data), 16)])
+    data = hashlib.shake_256(b"inverse " + law.encode()).digest(14 * 40_000)
+    values = np.array([table.inverse(int.from_bytes(data[i : i + 14], "big")) for i in range(0, len(data), 14)])
     assert abs(fit(values, table, 200)) < REJECT
-    assert fit(values + 32, table, 200) > REJECT
+    assert fit(values + 16, table, 200) > REJECT
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
     """The engine's answers against the exact chance, which the lower bound of epsilon uses."""
-    cls = load_classes()[name]
-    engine = NativeEngine(cls)
-    sigma = {"gaussian": 256, "geometric": 32, "one-sided": 32}[cls.law]
-    queries = 3000
-    for lead in (0, sigma):
+    cls = CLASSES[name]
+    engine, scale, queries = NativeNoiseEngine(cls), scale_of(cls.law), 3000
+    for lead in (0, scale):
         w = np.zeros(cls.N, dtype=np.int64)
-        w[5] = lead << cls.s
-        hits = sum(
-            5 in {one.slot for one in engine.answer(key(10_000 + q), w, max(1, lead << cls.s))} for q in range(queries)
-        )
+        w[0] = lead << cls.c
+        hits = sum(0 in {one.slot for one in engine.answer(key(10_000 + q), w, max(1, lead))} for q in range(queries))
         low, high = wilson(hits, queries)
-        chance = math.exp(log_chance(build_table(cls.law), cls.N, cls.K, lead)[0])
+        chance = math.exp(log_chance(cls.table, cls.N, cls.K, lead)[0])
         assert low <= chance <= high
         assert not low <= 3 * chance <= high

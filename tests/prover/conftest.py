@@ -7,18 +7,18 @@ import pytest
 
 from ragseal.circuits.build import BuiltCircuit, build
 from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from tests.classes import TINY
 from tests.simulator.keys import keys_of
 
 
 @pytest.fixture(scope="session")
-def tiny() -> CircuitClass:
+def tiny() -> NoiseClass:
     return TINY
 
 
 @pytest.fixture(scope="session")
-def built(tiny: CircuitClass) -> BuiltCircuit[CircuitClass]:
+def built(tiny: NoiseClass) -> BuiltCircuit[NoiseClass]:
     return build(tiny)
 
 

@@ -225,14 +225,14 @@ def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
 
 BAD_LINES = {
     "cut off": (b'{"id": "a", "text": "b", "metadata": {}}\n{"id"', "was cut off"),
-    "no JSON": (b"nothing\n", "no line of JSON"),
+    "no JSON": (b"nothing\n", "not a line of JSON"),
     "another member": (b'{"id": "a", "text": "b", "metadata": {}, "more": 1}\n', "exactly the members"),
     "a member less": (b'{"id": "a", "text": "b"}\n', "exactly the members"),
     "a number": (b'{"id": 1, "text": "b", "metadata": {}}\n', "are texts"),
     "metadata that is none": (b'{"id": "a", "text": "b", "metadata": []}\n', "is an object"),
     "metadata that nests": (b'{"id": "a", "text": "b", "metadata": {"m": [1]}}\n', "text, a boolean or a number"),
-    "not UTF-8": (b'{"id": "\xff", "text": "b"}\n', "no line of JSON"),
-    "nested": (b"[" * 100_000 + b"\n", "no line of JSON"),
+    "not UTF-8": (b'{"id": "\xff", "text": "b"}\n', "not a line of JSON"),
+    "nested": (b"[" * 100_000 + b"\n", "not a line of JSON"),
 }
 
 

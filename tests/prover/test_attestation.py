@@ -26,8 +26,8 @@ from ragseal.kernel.errors import (
     EncodingError,
     UnprovableError,
 )
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_mechanism import select_ranked
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
@@ -74,7 +74,7 @@ async def refused(kind: type[AuditError], match: str | None, action: Awaitable[o
         await action
 
 
-def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: NoiseClass) -> None:
     async def scene(serving: Serving) -> None:
         alice, provider = Asker("alice", serving), serving.provider
         window = newest(serving)
@@ -110,7 +110,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: CircuitC
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(select_ranked(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
+            assert list(select_noise(tiny, key, [w], policy.hmax(tiny)).returned) == openings.returned()
             assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
     play(scene, tmp_path / "p")
@@ -238,9 +238,7 @@ def test_the_same_request_gets_the_same_bytes_and_another_one_nothing(tmp_path: 
         assert len(window.records) == 1
         again = alice.message("again")
         crooked = alice.request(again, await alice.prepare(again)).encode()  # the same ctr, signed twice
-        older = (
-            r"signed once: the account's folder is an older copy, .* that has asked 1 time in this window, or ask in"
-        )
+        older = r"signed once: the account's folder is an older copy, .* asked 1 time in this window: .* fetches what"
         await refused(AttestationError, older, retrieved(serving, crooked))
         # one request id, one record: a second signature under it would use C_e twice
         receipt = opened(results[0]).receipt.digest()

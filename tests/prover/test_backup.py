@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 NOT_AHEAD = Check(backup, "_not_ahead")
 GOES_BACK = Guard(restore, "_refuse_older", "later entries were signed")
-OTHER_HISTORY = Guard(restore, "_behind", "of another history")
+OTHER_HISTORY = Guard(restore, "_behind", "of a different history")
 SOUND = Both((Check(access, "refuse_rollback"), Check(restore, "refuse_rollback")))
 
 
@@ -138,7 +138,7 @@ def test_a_copy_is_put_back_and_goes_on(serving: Live, tmp_path: Path) -> None:
     shutil.rmtree(serving.folder / "provider")
     with pytest.raises(ConfigurationError, match="never that nothing was"):
         put_back(folder, serving.folder / "provider")
-    with pytest.raises(ConfigurationError, match="no checkpoint of the backup's log"):
+    with pytest.raises(ConfigurationError, match="not a checkpoint of the backup's log"):
         put_back(folder, serving.folder / "provider", b"nonsense")
     assert not (serving.folder / "provider").exists()
     told = put_back(folder, serving.folder / "provider", note, nothing_newer=True)
@@ -165,7 +165,7 @@ def test_a_copy_that_the_log_has_passed_is_not_put_back(serving: Live) -> None:
     with pytest.raises(ConfigurationError, match="holds a provider: move it away"):
         put_back(folder, own, nothing_newer=True)
     os.rename(own / "provider.toml", own / "toml")  # what a disk left of it
-    with pytest.raises(ConfigurationError, match="name its new place with --remains"):
+    with pytest.raises(ConfigurationError, match="name its new path with --remains"):
         put_back(folder, own, nothing_newer=True)
     own.rename(left)
     with pytest.raises(LedgerError, match=lost):
@@ -224,7 +224,7 @@ def test_a_copy_of_another_history_is_not_put_back(serving: Live, tmp_path: Path
         (one / COPY).unlink()  # or no copy would go on
     note = asyncio.run(go_on(forked, "bob"))
     asyncio.run(go_on(folder, "carol"))
-    with pytest.raises(LedgerError, match="of another history"):
+    with pytest.raises(LedgerError, match="of a different history"):
         put_back(folder, serving.folder / "elsewhere", note)
     with without(OTHER_HISTORY):
         put_back(folder, serving.folder / "elsewhere", note, nothing_newer=True)

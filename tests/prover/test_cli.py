@@ -306,9 +306,17 @@ def test_a_lost_database_is_not_replaced_by_an_empty_one(prepared: Path, tmp_pat
     assert not list(copy.glob("state.db*"))
 
 
-def _unknown_class(folder: Path) -> None:
+def _of_class(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        settings = folder / "provider.toml"
+        settings.write_text(settings.read_text().replace(f'"{TINY.name}"', f'"{name}"'))
+
+    return damage
+
+
+def _retired_class(folder: Path) -> None:
     settings = folder / "provider.toml"
-    settings.write_text(settings.read_text().replace(f'"{TINY.name}"', '"tinny"'))
+    settings.write_text(settings.read_text().replace(f'"{TINY.name}"', '"small-one-32"'))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +331,9 @@ def _unknown_class(folder: Path) -> None:
             "checkpoint is missing): restore the whole",
         ),
         (lambda folder: (folder / "provider.toml").unlink(), "provider.toml is missing, beside other files"),
-        (_unknown_class, "this release has no circuit class 'tinny'"),
+        (_of_class("tinny"), "this release has no circuit class 'tinny'"),
+        (_of_class("ranked-small-one-50"), "is no more: with ragseal 0.3.0 close its window, have it audited"),
+        (_of_class("sharded-large-two-10"), "`ragseal-provider change --class` takes one of"),
     ],
 )
 def test_a_damaged_folder_has_a_status(

@@ -21,7 +21,8 @@ from ragseal.kernel.commitment import (
     WindowClose,
 )
 from ragseal.kernel.errors import AttestationError, CommitmentError, ConfigurationError, ProofError
-from ragseal.kernel.params import CircuitClass, R
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import R
 from ragseal.prover.commitment import manifest, registry, window_secrets
 from ragseal.prover.commitment.columns import combine_columns, commit_columns, make_version
 from ragseal.prover.commitment.corpora import Document
@@ -49,7 +50,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")
-def view(tiny: CircuitClass, keys: KeyPaths) -> KeyView:
+def view(tiny: NoiseClass, keys: KeyPaths) -> KeyView:
     return load_key(keys.directory, tiny)
 
 
@@ -153,7 +154,7 @@ def test_a_repeated_seed_or_nonce_is_refused(tmp_path: Path) -> None:
     provider.close()
 
 
-def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_documents_of_two_tenants_are_said(tmp_path: Path, tiny: NoiseClass) -> None:
     """The guarantee is about one slot of one index: whoever asks in both learns twice."""
     provider = open_provider(tmp_path / "p")
     both = [Document("in both", "acme report number 3 about topic 8"), Document("new", "nobody else has this")]

@@ -151,7 +151,7 @@ def test_a_name_that_no_document_has_is_told(tmp_path: Path) -> None:
         (("a", "b", "a"), "'a' is named twice"),
         (("",), "0 characters, not 1 to 64"),
         (("x" * 65,), "65 characters"),
-        (("ragseal",), "no name for metadata"),
+        (("ragseal",), "cannot be a name for metadata"),
         (tuple(f"f{i}" for i in range(17)), "17 metadata fields are named, a document carries at most 16"),
     ],
 )

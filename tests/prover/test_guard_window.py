@@ -122,7 +122,7 @@ def test_a_policy_file_names_its_guard() -> None:
         ({"guard": "returned", "guard_rho": 0}, "strictly between 0 and 1"),
         ({"guard": "returned", "guard_rho": 1}, "strictly between 0 and 1"),
         ({"guard": "returned", "guard_rho": f"{10**20 - 1}/{10**20}"}, "not 1.0"),
-        ({"guard": "returned", "guard_rho": "a"}, "no rational number"),
+        ({"guard": "returned", "guard_rho": "a"}, "not a rational number"),
         ({"guard": "returned", "guard_formula": "none"}, "formula is one of precise, or paper"),
         ({"guard": "returned", "guard_formula": 3}, "precise"),
     ],

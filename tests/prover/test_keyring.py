@@ -27,7 +27,8 @@ from ragseal.groth16.provers import AttestationBackend, open_backend
 from ragseal.kernel import noise
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, TransportError
 from ragseal.kernel.msm import multi_scalar
-from ragseal.kernel.params import CircuitClass, P, R
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import P, R
 from ragseal.prover.base.check_report import Report
 from ragseal.prover.fsck.keys_check import check_keys
 from ragseal.prover.keys.keyring import AttestationKeys, attestation_keys
@@ -74,7 +75,7 @@ async def serving(sender: Sender) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> AttestationKeys:
+def ring(tmp_path: Path, tiny: NoiseClass, built: BuiltCircuit) -> AttestationKeys:
     def backend(folder: Path) -> AttestationBackend:
         return open_backend(built, folder, HERE / "node_modules")
 
@@ -82,7 +83,7 @@ def ring(tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit) -> Attestation
 
 
 @pytest.fixture
-def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
+def sender(tiny: NoiseClass, keys: KeyPaths) -> Sender:
     data = keys.zkey.read_bytes()
     info = {
         "class_name": TINY.name,
@@ -97,7 +98,7 @@ def sender(tiny: CircuitClass, keys: KeyPaths) -> Sender:
 def fetch(
     sender: Sender,
     ring: AttestationKeys,
-    tiny: CircuitClass,
+    tiny: NoiseClass,
     wanted: bytes | None = None,
     powers: PowersFile | None = None,
 ) -> tuple[KeyPaths, list[int]]:
@@ -126,7 +127,7 @@ def leftovers(ring: AttestationKeys) -> list[str]:
     return [p.name for p in ring.directory.iterdir()]
 
 
-def test_the_announced_key_is_kept(sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_the_announced_key_is_kept(sender: Sender, ring: AttestationKeys, tiny: NoiseClass, keys: KeyPaths) -> None:
     paths, moved = fetch(sender, ring, tiny)
     assert paths.digest == keys.digest
     assert paths.zkey.read_bytes() == sender.data
@@ -138,7 +139,7 @@ def test_the_announced_key_is_kept(sender: Sender, ring: AttestationKeys, tiny: 
 
 
 def test_a_key_that_is_fetched_again_onto_a_full_disk_stays(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass, keys: KeyPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows are proven under it."""
     paths, _ = fetch(sender, ring, tiny)
@@ -154,7 +155,7 @@ def test_a_key_that_is_fetched_again_onto_a_full_disk_stays(
 
 
 def test_what_is_not_the_announced_key_leaves_nothing_behind(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass
 ) -> None:
     good_data, good_info = sender.data, sender.info
     flipped = bytearray(good_data)
@@ -169,7 +170,7 @@ def test_what_is_not_the_announced_key_leaves_nothing_behind(
         (good_data, {"key_digest": b"x"}, TransportError),
         (good_data, {"size": 1 << 40}, TransportError),
         (good_data, {"class_digest": b"c" * 32}, ConfigurationError),
-        (good_data, {"class_name": "base"}, ConfigurationError),
+        (good_data, {"class_name": "noise-small-two-50"}, ConfigurationError),
         (bytes(flipped), {}, ProofError),
     ]
     for data, change, kind in cases:
@@ -213,7 +214,7 @@ def moved(zkey: bytes, kind: int, wire: int, guess: int) -> bytes:
     return written(zkey, parts)
 
 
-def wire_of(tiny: CircuitClass, group: str, at: int) -> int:
+def wire_of(tiny: NoiseClass, group: str, at: int) -> int:
     """The wire of a hint: public inputs follow the constant."""
     layout = layout_of(tiny)
     return 1 + layout.hints_at + layout.by_name[group].offset + at
@@ -224,9 +225,7 @@ def send(sender: Sender, data: bytes) -> None:
     sender.info["size"] = len(data)
 
 
-def test_a_key_whose_failures_tell_a_score_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
-) -> None:
+def test_a_key_whose_failures_tell_a_score_is_refused(sender: Sender, ring: AttestationKeys, tiny: NoiseClass) -> None:
     """The verifying key, its digest and every consistency of the file are untouched."""
     assert with_predicate(sender.data, 1, 0) != sender.data
     assert written(sender.data, sections(sender.data)) == sender.data  # the attack writes a key but for the predicate
@@ -237,7 +236,7 @@ def test_a_key_whose_failures_tell_a_score_is_refused(
 
 
 def test_a_predicate_that_made_up_statements_satisfy_is_refused(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, built: BuiltCircuit, tmp_path: Path
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass, built: BuiltCircuit, tmp_path: Path
 ) -> None:
     """One coefficient more: proofs hold unless a place has the table's largest noise.  No rehearsal shows it."""
     honest = sender.data
@@ -254,7 +253,7 @@ def test_a_predicate_that_made_up_statements_satisfy_is_refused(
 
 
 def test_points_that_are_not_the_circuits_fail_on_made_up_statements(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass
 ) -> None:
     honest, score = sender.data, 1 + layout_of(tiny).scores_at + 17
     send(sender, moved(honest, 5, score, 4711))
@@ -274,7 +273,7 @@ def powers(tmp_path_factory: pytest.TempPathFactory) -> PowersFile:
 
 @pytest.fixture(scope="module")
 def checkable(
-    tiny: CircuitClass, built: BuiltCircuit, powers: PowersFile, tmp_path_factory: pytest.TempPathFactory
+    tiny: NoiseClass, built: BuiltCircuit, powers: PowersFile, tmp_path_factory: pytest.TempPathFactory
 ) -> KeyPaths:
     """An auditor's key of these powers."""
     folder = tmp_path_factory.mktemp("checkable")
@@ -285,7 +284,7 @@ def checkable(
 
 
 def test_a_key_of_powers_is_checked_in_full(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile, checkable: KeyPaths
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass, powers: PowersFile, checkable: KeyPaths
 ) -> None:
     sender.info["key_digest"] = checkable.digest
     send(sender, checkable.zkey.read_bytes())
@@ -294,7 +293,7 @@ def test_a_key_of_powers_is_checked_in_full(
 
 
 def test_a_predicate_in_the_points_passes_unless_they_are_checked(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile, checkable: KeyPaths
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass, powers: PowersFile, checkable: KeyPaths
 ) -> None:
     """One point of A more: proofs hold unless a place has the table's largest noise.  SPEC A.9.6 and its hole."""
     rare = wire_of(tiny, "noiseCount", noise.build_table(tiny.law).cut)
@@ -308,7 +307,7 @@ def test_a_predicate_in_the_points_passes_unless_they_are_checked(
 
 
 def test_a_key_of_one_party_cannot_be_checked(
-    sender: Sender, ring: AttestationKeys, tiny: CircuitClass, powers: PowersFile
+    sender: Sender, ring: AttestationKeys, tiny: NoiseClass, powers: PowersFile
 ) -> None:
     with pytest.raises(ProofError, match="alpha and beta are not those of these powers"):
         fetch(sender, ring, tiny, powers=powers)
@@ -324,7 +323,7 @@ def test_a_key_of_another_class_is_refused(sender: Sender, tmp_path: Path) -> No
         fetch(sender, ring, other)
 
 
-def test_fsck_notices_every_byte_of_a_proving_key(sender: Sender, ring: AttestationKeys, tiny: CircuitClass) -> None:
+def test_fsck_notices_every_byte_of_a_proving_key(sender: Sender, ring: AttestationKeys, tiny: NoiseClass) -> None:
     """One byte deep among the points: the key is opened as before, and only its SHA-256 tells."""
     held, _ = fetch(sender, ring, tiny)
     whole = held.zkey.read_bytes()
@@ -362,7 +361,7 @@ def test_fsck_waits_for_no_pipe_in_a_key_s_place(ring: AttestationKeys, name: st
     looking.start()
     looking.join(10)
     assert not looking.is_alive()
-    assert f"{name} is no regular file" in report.findings[0]
+    assert f"{name} is not a regular file" in report.findings[0]
 
 
 def test_a_damaged_key_folder_is_noticed(ring: AttestationKeys, keys: KeyPaths) -> None:
@@ -397,7 +396,7 @@ def test_a_proving_key_that_cannot_be_loaded_is_no_failed_proof(ring: Attestatio
 
 
 def test_answers_have_their_key_while_a_back_end_is_loaded(
-    tmp_path: Path, tiny: CircuitClass, built: BuiltCircuit, keys: KeyPaths
+    tmp_path: Path, tiny: NoiseClass, built: BuiltCircuit, keys: KeyPaths
 ) -> None:
     loading, loaded, opened = threading.Event(), threading.Event(), list[Path]()
 

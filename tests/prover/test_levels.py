@@ -10,14 +10,14 @@ import pytest
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_mechanism import clipped, digit
 from ragseal.kernel.policy import Policy, check_policy
-from ragseal.kernel.ranked_mechanism import clipped, digit
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.levels import ENOUGH, few_levels
 from tests.simulator import policy as a_policy
 
 CLASSES = load_classes()
-CLS = CLASSES["ranked-small-gaussian-10"]
+CLS = CLASSES["noise-small-gaussian-50"]
 LO, HI = 4839, 8065  # cosines 0.3 and 0.5
 
 
@@ -51,7 +51,7 @@ def test_few_levels_are_said_with_what_they_lose(gain: int) -> None:
     assert few_levels(CLS, LO, HI, found.gain - 1) is not None
 
 
-def test_enough_levels_and_a_dither_have_nothing_to_say() -> None:
+def test_enough_levels_have_nothing_to_say() -> None:
     assert few_levels(CLS, LO, HI, 11) is None
     assert "level" not in said(CLS, 11)
     assert few_levels(replace(CLS, law="geometric-16"), LO, HI, 1) is not None

@@ -286,12 +286,12 @@ def test_a_copy_from_before_a_turn_is_read_only(tmp_path: Path, by: str) -> None
     assert told.values["lost"] is None
     assert "by a key that it does not know" in told.text
     other = note.replace(b"example.org/rag", b"example.org/log")
-    with pytest.raises(ConfigurationError, match="no checkpoint of the backup's log"):
+    with pytest.raises(ConfigurationError, match="not a checkpoint of the backup's log"):
         restore(tmp_path / "copy", tmp_path / "again", Known(newest=other, read_only=True), int(time.time()))
     known = Known(newest=note, read_only=True)
     with (
         without(Check(copies, "_is_of_a_later_key", lambda *_: False)),
-        pytest.raises(ConfigurationError, match="no checkpoint"),
+        pytest.raises(ConfigurationError, match="not a checkpoint"),
     ):
         restore(tmp_path / "copy", tmp_path / "again", known, int(time.time()))
 

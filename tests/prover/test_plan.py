@@ -19,13 +19,13 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.accounting.delivered_period import delivered_window
-from ragseal.circuits.circuit import class_digest, one_index_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.params import LAWS
-from ragseal.kernel.ranked_class import RankedClass, overflow_bound_holds
+from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
+from ragseal.kernel.params import RANKED_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
@@ -42,7 +42,7 @@ from tests.simulator.provider import DIMENSION, NOW, TrigramEmbedder
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = one_index_classes()
+CLASSES: dict[str, AttestationClass] = load_classes()
 SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "ul", "or")]
 
 
@@ -70,14 +70,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
-    monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (6.0,)) | {"gaussian": (0.5,)})
+    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
+    scales = dict.fromkeys(RANKED_LAWS, (6.0,)) | {"gaussian-128": (0.5,)}
+    monkeypatch.setattr(plan_command, "QUICK_SCALES", scales)
 
 
 @pytest.fixture
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
-    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.25, 0.75)})
+    monkeypatch.setattr(
+        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75)}
+    )
 
 
 def run(beir: Path, tmp_path: Path, *more: str, ticks: bool = False) -> Result:
@@ -160,29 +163,26 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
         return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
 
-    every = noise.KNOWN_LAWS
-    assert names(every, 3, 100) == [
-        ("ranked-tiny-gaussian", True),
-        ("ranked-tiny-two", True),
-        ("ranked-tiny-one", True),
+    assert names(RANKED_LAWS, 3, 100) == [
+        ("noise-tiny-two", True),
+        ("noise-tiny-one", True),
+        ("noise-tiny-gaussian", True),
     ]
-    assert names(LAWS, 3, 100) == [("tiny", True), ("tiny-geo", True), ("tiny-one", True)]
-    for size, documents in (("mini", 1000), ("small", 5000)):
-        expected = [(f"ranked-{size}-{law}-10", True) for law in ("gaussian", "two", "one")]
-        assert names(every, 10, documents) == expected
-    assert names(["geometric", "geometric-16"], 32, 1000) == [("ranked-mini-two-32", True)]
-    assert names(["geometric"], 10, 5000) == [("base-geo", True)]
-    assert names(["geometric-16"], 4, 100) == [("ranked-tiny-two-k4", False)]
+    small = [(f"noise-small-{law}-50", True) for law in ("two", "one", "gaussian")]
+    assert names(RANKED_LAWS, 50, 5000) == small
+    assert names(RANKED_LAWS, 50, 1000) == small
+    mini = [("noise-small-two-50-k10", False), ("noise-mini-one-10", True), ("noise-small-gaussian-50-k10", False)]
+    assert names(RANKED_LAWS, 10, 1000) == mini
+    assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
-    assert isinstance(made, RankedClass)
+    assert isinstance(made, NoiseClass)
     assert overflow_bound_holds(made)
-    for law, most in (("one-sided", 15776), ("one-sided-16", 34592)):
-        with pytest.raises(ConfigurationError, match=f"fit no class with one-sided noise, the largest holds {most}"):
-            candidates.shapes(CLASSES.values(), [law], [10], 40_000)
+    with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 33856"):
+        candidates.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
 
 
 @pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])
-def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
+def test_a_noise_class_is_recommended_with_a_policy_that_uses_its_whole_return(
     law: str, beir: Path, tmp_path: Path
 ) -> None:
     best = made(beir, tmp_path, "--claim", "until-delivered", *WINDOW, "--law", law)["recommended"]
@@ -197,7 +197,7 @@ def test_a_ranked_class_is_recommended_with_a_policy_that_uses_its_whole_return(
     assert delivered_window(policy, cls, ACCOUNTS, Fraction(policy.delta)).returned == 6.0
 
 
-def test_the_least_gain_of_a_ranked_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
+def test_the_least_gain_of_a_noise_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
     found = made(beir, tmp_path, *WINDOW, "--law", "geometric-16", "--epsilon", "0.001")
     assert found["recommended"] is None
     assert found["nearest"]["gain"] == -(-(1 << 11) // (found["nearest"]["hi"] - found["nearest"]["lo"]))
@@ -400,7 +400,7 @@ def test_bad_command_lines_are_refused_in_one_line(beir: Path, tmp_path: Path) -
         (["--window", "wide"], "0.3:0.7"),
         (["--delta", "0.5e-6"], "--delta"),
         (["--split", "dev"], "dev.tsv"),
-        (["--law", "one-sided"], "no finite epsilon under the claim every-list"),
+        (["--law", "one-sided-16"], "no finite epsilon under the claim every-list"),
         (["--returned", "126"], "no class of 126 slots can return 126"),
     ):
         done = run(beir, tmp_path, *more)

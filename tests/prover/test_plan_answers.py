@@ -34,7 +34,7 @@ def planned() -> dict[str, Any]:
 
 def test_the_recommended_policy_is_one_that_commit_accepts_with_the_epsilon_that_was_said() -> None:
     found = planned()["recommended"]
-    assert found["class"] == "ranked-tiny-one"
+    assert found["class"] == "noise-tiny-one"
     cls = CLASSES[found["class"]]
     values = {**tomllib.loads(found["policy"]), "vocabulary": "ab" * 32}
     policy = read_policy(values, Binding(cls, class_digest(cls), 384, 0), assembly.advertised_epsilon)
@@ -46,7 +46,7 @@ def test_the_recommended_policy_is_one_that_commit_accepts_with_the_epsilon_that
 
 
 def test_documents_are_the_least_that_a_keyword_needs() -> None:
-    cls = CLASSES["ranked-tiny-one"]
+    cls = CLASSES["noise-tiny-one"]
     for share in (0.5, 0.9):
         n = documents_for(cls, 4, share)
         assert comes_back(cls, (4 * n) << cls.step_bits) >= share > comes_back(cls, (4 * (n - 1)) << cls.step_bits)
@@ -59,7 +59,7 @@ def test_what_cannot_be_met_is_said_with_the_nearest() -> None:
 
 
 def test_a_vocabulary_that_no_class_holds() -> None:
-    with pytest.raises(ConfigurationError, match="no class returns 3 keywords of 1000: of that K there is ranked-tiny"):
+    with pytest.raises(ConfigurationError, match="no class returns 3 keywords of 1000: of that K there is noise-tiny"):
         plan_answers(Wish(8.0, 4, 5, DELTA, words=1000), CLASSES.values(), (3,))
     with pytest.raises(ConfigurationError, match="at least 1"):
         Wish(8.0, 4, 0, DELTA)

@@ -21,11 +21,10 @@ from ragseal.accounting.claims.until_delivered import CoinPlan
 from ragseal.accounting.delivered_lottery import certified_return
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
-from ragseal.circuits.circuit import class_digest, load_classes, one_index_classes
+from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
-from ragseal.kernel.noise import KNOWN_LAWS
-from ragseal.kernel.params import LAWS
+from ragseal.kernel.params import RANKED_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -61,9 +60,11 @@ TINY = lottery()
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests' small embedder, and the tiny classes alone: larger ones take seconds a point."""
     monkeypatch.setattr(plan, "load_embedder", lambda name: scene.TrigramEmbedder())
-    tiny = {name: cls for name, cls in one_index_classes().items() if "tiny" in name}
-    monkeypatch.setattr(plan, "one_index_classes", lambda: tiny)
-    monkeypatch.setattr(plan_command, "QUICK_SCALES", dict.fromkeys(LAWS, (2.0, 6.0)) | {"gaussian": (0.5, 2.0)})
+    tiny = {name: cls for name, cls in load_classes().items() if "tiny" in name}
+    monkeypatch.setattr(plan, "load_classes", lambda: tiny)
+    monkeypatch.setattr(
+        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
     assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
-    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in KNOWN_LAWS))["recommended"]
+    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in RANKED_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
     assert noisy["return"] <= 6.0
@@ -203,7 +204,7 @@ def test_what_is_different_is_said_in_words(corpus: Path, tmp_path: Path) -> Non
     assert "1 document in 20 is not found this period" in text
     few, many = found, made(corpus, tmp_path, "--n-max", "500", "--k-max", "9", "--window", "0.3:0.5")
     assert few["recommended"]["epsilon"] == many["recommended"]["epsilon"]
-    noisy = made(corpus, tmp_path, "--law", "geometric")
+    noisy = made(corpus, tmp_path, "--law", "geometric-16")
     assert "lottery" not in " ".join(noisy["reasons"])
     page = (tmp_path / "plan" / "plan.html").read_text()
     assert ">prizes</th>" in page
@@ -225,10 +226,10 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 
 
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
-    classes = tuple(one_index_classes().values())
-    used = candidates.shapes(classes, PLANNED_LAWS, [50], 10_000)
-    assert {shape.cls.law for shape in used} == {"gaussian-128", "geometric-16", "one-sided-16"}
-    (said,) = candidates.left_out(classes, PLANNED_LAWS, used)
+    used = candidates.shapes(load_classes().values(), PLANNED_LAWS, [50], 10_000)
+    assert {shape.cls.law for shape in used} == {"gaussian-128", "one-sided-16"}
+    two, said = candidates.left_out(classes, PLANNED_LAWS, used)
+    assert two.startswith("geometric noise is left out: its largest class holds 6,808 documents")
     assert said.startswith("the lottery is left out: its largest class holds 8,000 documents")
     assert candidates.left_out(classes, PLANNED_LAWS, candidates.shapes(classes, PLANNED_LAWS, [50], 5000)) == []
     with pytest.raises(ConfigurationError, match="fit no class with the lottery, the largest holds 8000"):
@@ -237,11 +238,11 @@ def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
 
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
     """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
-    classes = tuple(one_index_classes().values())
+    classes = tuple(load_classes().values())
     used = candidates.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
     kept = candidates.ready(used)
     assert all(shape.available for shape in kept)
-    assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [10, 50]
+    assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [50]
     assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32, 50]
     none = [shape for shape in used if not shape.available and shape.cls.law == LOTTERY]
     assert candidates.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be
@@ -260,8 +261,7 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
     ("documents", "K", "name", "available"),
     [
         (5000, 32, "lottery-small-32", True),
-        (5000, 50, "lottery-small-50", True),
-        (6000, 50, "lottery-small-50", True),
+        (5000, 50, "lottery-small-32-k50", False),
         (5000, 128, "lottery-small-32-k128", False),
         (100, 3, "lottery-tiny", True),
     ],
@@ -269,7 +269,7 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
 def test_of_its_classes_the_fastest_that_holds_the_documents(
     documents: int, K: int, name: str, available: bool
 ) -> None:
-    (shape,) = candidates.shapes(one_index_classes().values(), [LOTTERY], [K], documents)
+    (shape,) = candidates.shapes(load_classes().values(), [LOTTERY], [K], documents)
     assert (shape.cls.name, shape.available) == (name, available)
     assert isinstance(shape.cls, LotteryClass)
     assert overflow_bound_holds(shape.cls)

@@ -98,7 +98,7 @@ def test_a_fraction_has_so_many_characters_and_no_more() -> None:
 
 @pytest.mark.parametrize("value", ["1e1000", "1E+1000", "1e-1000", "1e10000"])
 def test_an_exponent_of_four_digits_is_no_number(value: str) -> None:
-    with pytest.raises(PolicyError, match="is no rational number"):
+    with pytest.raises(PolicyError, match="is not a rational number"):
         read(delta=value)
 
 
@@ -163,6 +163,6 @@ def test_a_vocabulary_is_a_root_of_32_bytes(root: object) -> None:
 
 
 def test_shards_are_the_class_s_and_no_matter_of_the_file() -> None:
-    sharded = {"class": "sharded-tiny-two", "gain": 4}
+    sharded = {"class": "noise-tiny-two", "gain": 4}
     assert bound(shards=3, **sharded).shards == 3
     assert bound(**sharded).shards == 1

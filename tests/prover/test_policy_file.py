@@ -10,7 +10,7 @@ import pytest
 
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.history import coarse
@@ -21,7 +21,7 @@ from tests.simulator.provider import DIMENSION, NOW, make_policy
 pytestmark = pytest.mark.slow
 
 
-def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_a_policy_file_in_cosines(tmp_path: Path, tiny: NoiseClass) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(
         TEMPLATE.format(
@@ -53,7 +53,7 @@ def test_a_policy_file_in_cosines(tmp_path: Path, tiny: CircuitClass) -> None:
     "change",
     [
         {"surprise": 1},
-        {"class": "base"},
+        {"class": "noise-small-two-50"},
         {"lo": 0.9},
         {"lo": -0.1},
         {"hi": 1.5},
@@ -81,7 +81,7 @@ def test_policies_that_make_no_sense_are_refused(change: dict[str, object]) -> N
         make_policy(**change)
 
 
-def test_unreadable_policies_are_named(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_unreadable_policies_are_named(tmp_path: Path, tiny: NoiseClass) -> None:
     binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW)
     (tmp_path / "broken.toml").write_text("lo = [")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
@@ -93,7 +93,7 @@ def test_unreadable_policies_are_named(tmp_path: Path, tiny: CircuitClass) -> No
         read_policy({}, binding, assembly.advertised_epsilon)
 
 
-def test_what_is_advertised_follows_from_the_noise(tiny: CircuitClass) -> None:
+def test_what_is_advertised_follows_from_the_noise(tiny: NoiseClass) -> None:
     honest = make_policy()
     assembly.check_promises(honest, tiny)
     less = str(Fraction(honest.epsilon_account) * Fraction(9, 10))

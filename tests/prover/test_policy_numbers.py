@@ -22,7 +22,7 @@ GOOD = {
     "class": TINY.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 60, "n_max": 5, "k_max": 2,
     "delta": "1/1000000",
 }  # fmt: skip
-ANSWERS = GOOD | {"claim": "answers", "class": "ranked-mini-one-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
+ANSWERS = GOOD | {"claim": "answers", "class": "noise-mini-one-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
                   "words_max": 6, "participations": 3, "estimate": "report", "vocabulary": "ab" * 32}  # fmt: skip
 
 

@@ -20,8 +20,10 @@ from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.kernel.record_proofs import proof_equations
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.prover.attestation.answers import Answers
 from ragseal.prover.attestation.batch_openings import hint_blinders
 from ragseal.prover.attestation.proofs import Proofs
@@ -63,10 +65,13 @@ def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
         item(key, manifest, beacon, serving, window, accounts[a].tenant, e) for e, a in with_accounts(serving, batch)
     ]
     for i in items:
-        ab = proofs.challenges(key.digest, i.record_digest, i.statement, i.c_w, i.entry.c_h)
-        key.verify([*i.statement.clear(), *ab], i.c_w, i.entry.c_h, i.entry.proof)
+        for one in proof_equations(key.cls, key.digest, key.hint_bases, i):
+            key.verify(one.clear, one.c_w, one.c_h, one.proof)
     context = proofs.batch_context(key.digest, window.digest, items)
     proofs.verify_hints(group, key.hint_bases, context, items, batch.hints)
+    assert key.thresholds is not None
+    (thresholds,) = batch.thresholds
+    verify_thresholds(group, key.thresholds, context, [c_v for i in items for c_v in i.entry.c_v], thresholds)
     assert [link.tenant for link in batch.links] == sorted({i.tenant for i in items})
     for link in batch.links:
         index = manifest.index_of(link.tenant)
@@ -96,7 +101,7 @@ def item(
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
 
-def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: NoiseClass, keys: KeyPaths) -> None:
     key = load_key(keys.directory, tiny)
 
     async def run() -> None:
@@ -114,11 +119,11 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Circu
             assert await batch(serving, digest, []) == whole.encode()
             # a proof moved to another record, and openings of another batch
             entries = list(whole.entries)
-            moved = ProofEntry(0, entries[0].record_digest, entries[2].c_h, entries[2].proof)
+            moved = replace(entries[2], seq=0, record_digest=entries[0].record_digest)
             with pytest.raises(ProofError):
-                audit(key, serving, ProofBatch(digest, (moved, *entries[1:]), whole.links, whole.hints))
+                audit(key, serving, replace(whole, entries=(moved, *entries[1:])))
             with pytest.raises(ProofError):
-                audit(key, serving, ProofBatch(digest, part.entries, part.links, whole.hints))
+                audit(key, serving, replace(part, hints=whole.hints))
 
     asyncio.run(run())
 
@@ -134,7 +139,7 @@ def test_what_is_no_set_of_records_is_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_the_worker_proves_what_a_restart_left(tmp_path: Path, tiny: NoiseClass, keys: KeyPaths) -> None:
     async def run() -> None:
         async with asked(tmp_path) as serving:
             digest = newest(serving).digest

@@ -17,17 +17,16 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
-from ragseal.kernel.noise import KNOWN_LAWS, build_table, dithered, scale_of
-from ragseal.kernel.params import CircuitClass
-from ragseal.kernel.ranked_mechanism import clipped as clipped_steps
-from ragseal.kernel.ranked_mechanism import select_ranked
+from ragseal.kernel.noise import build_table, scale_of
+from ragseal.kernel.noise_mechanism import clipped as clipped_steps
+from ragseal.kernel.noise_mechanism import select_noise
+from ragseal.kernel.params import RANKED_LAWS
 from ragseal.prover.planning.quality import (
     Judge,
     LotteryMeasurement,
     NoiseMeasurement,
     Setting,
     TableSampler,
-    clipped,
     largest_slots,
     noise_free,
 )
@@ -46,7 +45,7 @@ class Lower:
         return self._halves.pop(0)
 
 
-@pytest.mark.parametrize("law", KNOWN_LAWS)
+@pytest.mark.parametrize("law", RANKED_LAWS)
 def test_draws_are_the_tables_inverse_on_both_sides_of_every_bound(law: str) -> None:
     """The worst places: uniforms whose upper 64 bits are those of a CDF entry."""
     table = build_table(law)
@@ -92,7 +91,7 @@ def test_draws_of_a_table_that_begins_at_0() -> None:
     assert (drawn > 0).mean() == pytest.approx(9 / 256, abs=0.003)
 
 
-@pytest.mark.parametrize("law", KNOWN_LAWS)
+@pytest.mark.parametrize("law", RANKED_LAWS)
 def test_draws_follow_the_table(law: str) -> None:
     table = build_table(law)
     drawn = TableSampler(table).draw(np.random.default_rng(5), (200_000,))
@@ -104,37 +103,8 @@ def test_draws_follow_the_table(law: str) -> None:
     assert scipy.stats.chisquare(counts, np.array(masses) * len(drawn) / sum(masses)).pvalue > 1e-4
 
 
-def tiny_noise(cls: CircuitClass, key: int) -> list[int]:
-    """z of every slot as the circuit derives it."""
-    mask = (1 << cls.m) - 1
-    coarse = [(e >> (cls.m * j)) & mask for e in mechanism.coarse_elements(cls, key) for j in range(cls.q)]
-    out = []
-    for slot, u in enumerate(coarse):
-        _, dither, z = mechanism.exact_noise(cls, u, mechanism.fine_element(key, slot))
-        out.append((z << cls.s) + dither)
-    return out
-
-
-@pytest.mark.parametrize("name", ["tiny", "tiny-geo"])
-def test_the_selection_is_the_served_one(name: str) -> None:
-    """Same noise, same scores: the vectorised selection returns the slots that the prover's engine returns."""
-    cls = load_classes()[name]
-    engine, rng = open_engine(cls), np.random.default_rng(3)
-    for trial in range(20):
-        y = rng.integers(0, 16129, 60).astype(np.int32)
-        lo, hi, gain = 4000, 9000, int(rng.integers(1, 9))
-        key = mechanism.noise_key((1, trial), 2, 3)
-        w = np.full(cls.N, -gain * lo, dtype=np.int64)
-        w[:60] = gain * (y.astype(np.int64) - lo)
-        v = np.array([tiny_noise(cls, key)], dtype=np.int64)
-        v[0, :60] += gain * clipped(y, lo, hi)
-        assert sorted(largest_slots(v, cls.K)[0].tolist()) == [
-            one.slot for one in engine.answer(key, w, gain * (hi - lo))
-        ]
-
-
-@pytest.mark.parametrize("name", ["ranked-tiny-two", "ranked-tiny-one"])
-def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one"])
+def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
     """What is measured with a generator's noise, fed the mechanism's own: scores in whole steps, the same slots.
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
@@ -146,7 +116,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         w = np.full(cls.N, -gain * lo, dtype=np.int64)
         w[:60] = gain * (y[0].astype(np.int64) - lo)
         key, steps = mechanism.noise_key((1, trial), 2, 3), cls.window_of(gain * (hi - lo))
-        made = select_ranked(cls, key, w.tolist(), steps)
+        (made,) = select_noise(cls, key, [w.tolist()], steps).shards
         z = [cls.table.inverse(u << cls.fine_bits) for u in made.coarse]
         for place in made.places:
             z[place.slot] = place.noise
@@ -156,7 +126,7 @@ def test_the_selection_of_a_ranked_class_is_the_mechanisms(name: str) -> None:
         v[:, :60] += signal
         assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
         assert not (signal % (1 << cls.c)).any()
-        assert not (measure.drawn(trial) % (1 << cls.c)).any()  # no dither
+        assert not (measure.drawn(trial) % (1 << cls.c)).any()
         assert (signal[0] >> cls.c).tolist() == [clipped_steps(int(x) >> cls.c, steps) for x in w[:60]]
         flagged = {one.slot for one in made.returned if one.flag}
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
@@ -211,7 +181,7 @@ def test_fewer_prizes_leave_more_to_scores_under_the_same_draw() -> None:
     assert [measure.quality([setting])[0] for setting in settings] == [one, three, many]
 
 
-def test_a_text_of_a_ranked_class_takes_a_whole_step() -> None:
+def test_a_text_of_a_noise_class_takes_a_whole_step() -> None:
     """Documents just below and at one step above the window's lower end, so many slots returned that both come."""
     gain, c = 3, 11
     step = -(-(1 << c) // gain)  # 683: 3 * 682 < 2048
@@ -255,7 +225,7 @@ def test_a_text_is_read_where_the_slot_scores_above_the_window_and_no_coin_hides
 
 def test_the_coin_hides_its_share_for_a_whole_draw_and_a_larger_share_the_same_ones() -> None:
     work = work_of([[100] * 20_000] * 2, [{0: 1}] * 2)
-    measure = NoiseMeasurement(work, build_table("geometric"), 1, 20_000, 1, 3)
+    measure = NoiseMeasurement(work, build_table("geometric-16"), 1, 20_000, 1, 3)
     few, many = measure.hidden(0, 13), measure.hidden(0, 40)
     assert few.mean() == pytest.approx(13 / 256, abs=0.006)
     assert many.mean() == pytest.approx(40 / 256, abs=0.01)
@@ -268,7 +238,7 @@ def test_a_hidden_document_is_an_empty_slot() -> None:
     """Scores so far above the noise that every visible document comes back: what is missing is what the coin took."""
     documents, share = 40, 64
     work = work_of([[5000] * documents] * 30, [{q % documents: 1} for q in range(30)])
-    measure = NoiseMeasurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    measure = NoiseMeasurement(work, build_table("geometric-16"), 1, 2 * documents, 50, 5)
     seen, hidden = measure.quality([Setting(0, 5000, 100, documents), Setting(0, 5000, 100, documents, share)])
     assert seen.recall == 1
     taken = np.mean([[measure.hidden(draw, share)[q % documents] for q in range(30)] for draw in range(50)])
@@ -281,7 +251,7 @@ def test_a_hidden_document_takes_no_place() -> None:
     """Equal documents for a few places: what the coin takes from some goes to the others, so all places are filled."""
     documents, K = 40, 10
     work = work_of([[5000] * documents] * documents, [{q: 1} for q in range(documents)])
-    measure = NoiseMeasurement(work, build_table("geometric"), 1, 2 * documents, 50, 5)
+    measure = NoiseMeasurement(work, build_table("geometric-16"), 1, 2 * documents, 50, 5)
     seen, hidden = measure.quality([Setting(0, 5000, 100, K), Setting(0, 5000, 100, K, 64)])
     assert seen.recall == pytest.approx(K / documents, abs=0.04)
     assert hidden.recall == pytest.approx(K / documents, abs=0.04)  # 0.19 if hidden ones kept their scores
@@ -295,7 +265,7 @@ def test_only_ten_ranks_count() -> None:
     assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
 
 
-@pytest.mark.parametrize("law", KNOWN_LAWS)
+@pytest.mark.parametrize("law", RANKED_LAWS)
 def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     """One document against empty slots: sampled recall against the exact probability, summed over the table."""
     table, N, K, s = build_table(law), 126, 3, 4
@@ -303,21 +273,17 @@ def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     gain, hi = 1, unit << s  # one unit of scale
     work = work_of([[hi]] * 400, [{0: 1}] * 400)
     measured = NoiseMeasurement(work, table, s, N, 10, 7).quality([Setting(0, hi, gain, K)])[0]
-    # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; dither only breaks ties, and of
-    # a ranked class the document's slot, 0, wins them.
-    bounds = []
-    for strict in (False, True) if dithered(law) else (True, True):
-        total = 0.0
-        for z in range(-table.cut, table.cut + 1):
-            exceeds = table.tail(z + unit - (0 if strict else 1)) / table.total
-            total += table.mass(z) / table.total * float(scipy.stats.binom.cdf(K - 1, N - 1, exceeds))
-        bounds.append(total)
-    spread = 5 * math.sqrt(bounds[1] * (1 - bounds[0]) / 4000)
-    assert bounds[0] - spread <= measured.recall <= bounds[1] + spread
+    # P(fewer than K of the N - 1 others exceed z) summed over the document's noise; its slot, 0, wins ties.
+    expected = 0.0
+    for z in range(-table.cut, table.cut + 1):
+        exceeds = table.tail(z + unit) / table.total
+        expected += table.mass(z) / table.total * float(scipy.stats.binom.cdf(K - 1, N - 1, exceeds))
+    spread = 5 * math.sqrt(expected * (1 - expected) / 4000)
+    assert expected - spread <= measured.recall <= expected + spread
     assert measured.recall == pytest.approx(measured.ndcg10)
     # Half the noise or twice the gain would be noticed.
     doubled = NoiseMeasurement(work, table, s, N, 10, 7).quality([Setting(0, hi, 2 * gain, K)])[0]
-    assert doubled.recall > bounds[1] + spread
+    assert doubled.recall > expected + spread
 
 
 def test_without_noise_the_best_are_found() -> None:

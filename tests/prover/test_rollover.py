@@ -160,7 +160,7 @@ def test_schedules_that_cannot_hold_are_refused(tmp_path: Path) -> None:
     file.write_text("")
     assert [seconds_of(text) for text in ("90s", "30m", "24h", "7d")] == [90, 1800, 86400, 604800]
     for text in ("", "24", "-1h", "1.5h", "h", "1 h", "9999999999s"):
-        with pytest.raises(ConfigurationError, match="no length of time"):
+        with pytest.raises(ConfigurationError, match="not a length of time"):
             seconds_of(text)
     with pytest.raises(ConfigurationError, match="at least 600 s"):
         Schedule(file, 599.0).check()

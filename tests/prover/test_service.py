@@ -22,7 +22,7 @@ from ragseal.kernel.attestation import Answer, Prepared, Record
 from ragseal.kernel.commitment import IndexFile, Registry, SignedManifest, registry_leaves, verify_columns
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError, EncodingError
 from ragseal.kernel.inquiry import Delivery, LinksAsk, ProofsAsk, RegistryAsk, open_delivery
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.remote import RemoteLedger
@@ -89,7 +89,7 @@ async def ask_all(stub: Any, asker: Asker, queries: list[str]) -> list[Answer]:
 
 
 @pytest.mark.slow
-def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: CircuitClass, keys: KeyPaths) -> None:
+def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: NoiseClass, keys: KeyPaths) -> None:
     async def scene(server: Server, channel: Any, stub: Any) -> None:
         shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(), "p")
         signed = SignedManifest.decode(shown.canonical)

@@ -22,7 +22,7 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
@@ -33,7 +33,7 @@ from tests.simulator.parties import LOUD
 HOUR = 3600
 
 
-def classes(name: str) -> CircuitClass:
+def classes(name: str) -> NoiseClass:
     if name != CLS.name:
         raise ConfigurationError(f"no class {name}")
     return CLS
@@ -219,7 +219,7 @@ def test_a_period_that_mixes_claims_has_no_epsilon_and_the_way_out_is_said() -> 
 
 def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     """The auditor counts every place of a live index as an account (SPEC A.13.4), so what is foreseen does, too."""
-    cls = load_classes()["ranked-tiny-one"]
+    cls = load_classes()["noise-tiny-one"]
     world = World()
     own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=120)
     world.commit("w0", policy_=own)

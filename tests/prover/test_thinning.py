@@ -18,7 +18,7 @@ from ragseal.kernel import commitment, signature
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
-from ragseal.kernel.params import CircuitClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
 from ragseal.prover.commitment import thinning
@@ -61,7 +61,7 @@ def play(scene: Callable[[Serving], Awaitable[None]], directory: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tiny: CircuitClass) -> None:
+def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tiny: NoiseClass) -> None:
     async def scene(serving: Serving) -> None:
         provider = serving.provider
         window = newest(serving)

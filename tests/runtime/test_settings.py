@@ -71,12 +71,12 @@ def test_what_is_no_number_is_in_no_range(run: Any) -> None:
 def test_what_a_file_may_not_say_is_refused_by_name(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "serve.toml"
     for text, said in (
-        ('lisen = "a"', f"{file} sets 'lisen', which is no option: do you mean listen?"),
+        ('lisen = "a"', f"{file} sets 'lisen', which is not an option: do you mean listen?"),
         ('tls_cert = "a"', "do you mean tls-cert?"),
         ('witnesses = ["a"]', "do you mean witness?"),  # the option's name, not its parameter's
-        ("[serve]\nlisten = 1", "sets 'serve', which is no option: "),
-        ('config = "x"', "sets 'config', which is no option"),
-        ("check-config = true", "sets 'check-config', which is no option"),
+        ("[serve]\nlisten = 1", "sets 'serve', which is not an option: "),
+        ('config = "x"', "sets 'config', which is not an option"),
+        ("check-config = true", "sets 'check-config', which is not an option"),
         ("listen = 7800", f"{file}: listen: takes text"),
         ('witness = "a"', "witness: takes a list"),
         ('listen = ["a"]', "listen: takes text"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider whose windows make the claim answers: class ranked-tiny-one, a small real embedder, a real generator."""
+"""A provider whose windows make the claim answers: class noise-tiny-one, a small real embedder, a real generator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.generators import ExtractiveGenerator, Generator
 from ragseal.groth16.keys import load_key
 from ragseal.kernel import signature
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment import registry
@@ -55,10 +55,10 @@ from tests.simulator.provider import (
     serving_on,
 )
 
-NAME = "ranked-tiny-one"
+NAME = "noise-tiny-one"
 _found = load_classes()[NAME]
-assert isinstance(_found, RankedClass)
-CLASS: RankedClass = _found
+assert isinstance(_found, NoiseClass)
+CLASS: NoiseClass = _found
 SHAPE = IndexShape(CLASS.N, DIMENSION)
 TOPICS = ("copper", "harbour", "lantern", "meadow")
 WORDS = vocabulary([*TOPICS, *(f"word{i}" for i in range(100))], CLASS.N)

@@ -26,11 +26,13 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_statement import THRESHOLD
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY
@@ -57,12 +59,12 @@ def key_of(name: str) -> Ed25519PrivateKey:
 class BindingKey:
     """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
 
-    thresholds = None  #: the class is one index
-
     def __init__(self, name: str = "key") -> None:
-        points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + 1)
+        points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + len(THRESHOLD) + 1)
+        threshold_at = 64 * (CLS.N + HINTS)
         self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])
-        self.hint_bases = HintBases(points[64 * CLS.N : -64], points[-64:])
+        self.hint_bases = HintBases(points[64 * CLS.N : threshold_at], points[-64:])
+        self.thresholds = ThresholdBases(points[threshold_at:])
         self.digest = hashlib.sha256(points).digest()
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
         self.calls = 0
@@ -120,7 +122,7 @@ class Tenant:
     """One tenant's index: random rows, its columns with their opening, its texts."""
 
     name: str
-    rows: list[list[int]]  #: N x d
+    rows: list[list[int]]  #: N x d, of every shard
     blinders: list[int]
     file: IndexFile
     texts: MerkleTree
@@ -134,14 +136,18 @@ class Tenant:
         *,
         slots: int = CLS.N,
         dimension: int = DIMENSION,
+        shards: int = 1,
         extra: Mapping[int, Extra] | None = None,
     ) -> Tenant:
         """Everything but ``key`` follows from the name; ``extra`` as for :func:`index_file`."""
         rng = random.Random(name)
-        rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots)]
-        blinders = [rng.randrange(1, R) for _ in range(dimension)]
-        file = index_file(rows, blinders, key, rng, extra)
-        texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots)])
+        rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots * shards)]
+        blinders = [rng.randrange(1, R) for _ in range(dimension * shards)]
+        beside = [
+            [x for row in rows[i::slots] for x in row] for i in range(slots)
+        ]  # columns of shard 0, then those of shard 1, ...
+        file = index_file(beside, blinders, key, rng, extra)
+        texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots * shards)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
 

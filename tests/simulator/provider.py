@@ -279,8 +279,8 @@ async def open_window(serving: Serving, auditor_key: Ed25519PrivateKey = AUDITOR
     await serving.beacon.open(auditor.open().encode())
     async with asyncio.timeout(60):  # the call itself waits for a shorter time, in which a busy machine thins nothing
         while window.stage is not Stage.OPEN:
-            coin = window.manifest.coin
-            assert coin is None or stopped(serving.provider.state, coin.key_digest) is None, "its thinning failed"
+            for coin in window.manifest.coins:
+                assert stopped(serving.provider.state, coin.key_digest) is None, "its thinning failed"
             await asyncio.sleep(0.01)
     return window
 
@@ -318,9 +318,8 @@ class Asker:
 
     async def prepare(self, message: Prepare) -> Prepared:
         canonical = message.encode()
-        return Prepared.decode(
-            await self.serving.attestation.prepare(canonical, signature.sign(self.key, "prepare", canonical))
-        )
+        reply = await self.serving.attestation.prepare(canonical, signature.sign(self.key, "prepare", canonical))
+        return Prepared.decode(reply.canonical)
 
     def request(self, message: Prepare, prepared: Prepared, **changes: object) -> SignedRequest:
         window = newest(self.serving)

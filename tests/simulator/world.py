@@ -55,6 +55,7 @@ from ragseal.kernel.opening import Opening, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
+from ragseal.kernel.record_proofs import statements_of
 from ragseal.kernel.statement import Returned, places_commitment
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.verdict import log_digest
@@ -104,6 +105,8 @@ class Kept:
     rho_hint: int
     t_salt: int
     rho_bounds: int = 0  #: blinder of C_1, where there is one
+    threshold: tuple[int, int] | None = None  #: (v*, i*), where C_v holds it
+    rho_v: int = 0  #: blinder of C_v
     number: int = 0  #: of the update whose version the record names
 
     def hint_blinders(self, bases: HintBases) -> list[int]:
@@ -237,13 +240,23 @@ class World:
         wanted = self.request(account, c_e, checked=checked, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
         columns = self.tenants[columns_of or tenant].file.columns
-        returned, hints = self.select(wanted, tenant, e)
+        returned, hints, threshold = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
-        c_y = attestation.score_commitment(GROUP, columns, self.key.scores, e, rho)
+        size = len(columns) // self.shards
+        c_y = b"".join(
+            attestation.score_commitment(GROUP, columns[size * s : size * (s + 1)], self.key.scores, e, rho + s)
+            for s in range(self.shards)
+        )
         entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
         kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
+        kept.threshold, kept.rho_v = threshold, rho + 1
         kept.number = self.number
         return self.enter(account, entry, kept, returned)
+
+    @property
+    def shards(self) -> int:
+        """Of every tenant's index; that of shard s has the blinder rho + s."""
+        return self.manifest.policy.shards
 
     def registry_payload(self) -> Message:
         """What its auditor is delivered as a window's registry."""
@@ -294,10 +307,15 @@ class World:
         self.last[account] = self.answers[-1].receipt.digest()
         return entry
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
-        """T and the hints; any will do for a key that looks at statements only.  The last slot came by the noise."""
-        ids = sorted(self.rng.sample(range(self.cls.N), self.cls.K))
-        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS)
+    def select(
+        self, request: Request, tenant: str, e: list[int]
+    ) -> tuple[list[Returned], bytes, tuple[int, int] | None]:
+        """T, hints and threshold; any will do for a key that looks at statements only.
+
+        The last slot came by the noise.
+        """
+        ids = sorted(self.rng.sample(range(self.cls.N * self.shards), self.cls.K))
+        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS), (7, ids[0])
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         """The proof of one statement."""
@@ -308,7 +326,7 @@ class World:
         texts = self.tenants[tenant].texts
 
         def opened(slot: int) -> TextOpening:
-            return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % self.cls.N)))
+            return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % (self.cls.N * self.shards))))
 
         readable = [one.slot for one in returned if one.flag]
         readable = readable[self.manifest.policy.withheld_of(len(readable)) :]  # a guard's choice is the provider's
@@ -378,7 +396,8 @@ class World:
         context = proofs.batch_context(self.key.digest, manifest, items)
         hints = self.open_hints(context, items)
         links = tuple(self.link(*version, context, items) for version in sorted({item.version for item in items}))
-        return ProofBatch(manifest, tuple(item.entry for item in items), links, hints)
+        entries = tuple(item.entry for item in items)
+        return ProofBatch(manifest, entries, links, hints, self.open_thresholds(context, items))
 
     def item(self, record: Record) -> BatchItem:
         """A record with its proof; one that ``tamper_entry`` leaves empty is made for what then stands there."""
@@ -391,27 +410,59 @@ class World:
             self.manifest.policy.hmax(self.cls),
             record.t_commit,
         )
-        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), self.hint_commitment(kept), bytes(256)))
-        if entry.proof == bytes(256):
-            alpha, beta = proofs.challenges(self.key.digest, record.digest(), statement, c_w, entry.c_h)
-            proof = self.prove(record, kept, [*statement.clear(), alpha, beta], c_w, entry.c_h)
-            entry = replace(entry, proof=proof)
+        c_h, c_v = self.hint_commitment(kept) * self.shards, self.threshold_commitments(kept)
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256 * self.shards), c_v))
+        if not any(entry.proof):
+            made = []
+            for shard, stated in enumerate(statements_of(self.cls, statement, self.shards)):
+                own = c_w[64 * shard : 64 * (shard + 1)]
+                size = len(entry.c_h) // self.shards
+                added = entry.c_h[size * shard : size * (shard + 1)] + b"".join(entry.c_v)
+                alpha, beta = proofs.challenges(self.key.digest, record.digest(), stated, own, added)
+                made.append(self.prove(record, kept, [*stated.clear(), alpha, beta], own, added))
+            entry = replace(entry, proof=b"".join(made))
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
         return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy, self.cls)[0]
 
+    def of_shard(self, common: Statement) -> Statement:
+        """What the proof of the one shard states."""
+        return statements_of(self.cls, common, 1)[0]
+
+    def threshold_commitments(self, kept: Kept) -> tuple[bytes, ...]:
+        """C_v, of a class that has it."""
+        bases = self.key.thresholds
+        if bases is None or kept.threshold is None:
+            return ()
+        return (bases.commit(GROUP, *kept.threshold, kept.rho_v),)
+
+    def open_thresholds(self, context: bytes, items: Sequence[BatchItem]) -> tuple[Opening, ...]:
+        """The opening of all C_v of a batch: as good as the witness allows."""
+        bases = self.key.thresholds
+        if bases is None:
+            return ()
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
+        weights = powers(opening.batching_challenge("thresholds", context), len(items))
+        witness = GROUP.combine([bases.witness(*(k.threshold or (0, 0)), k.rho_v) for k in kept], weights)
+        relation = bases.relation([c_v for item in items for c_v in item.entry.c_v])
+        place = hashlib.sha256(b"".join((context, self.key.digest, *relation.commitments, witness))).digest()
+        if place not in _OPENED:
+            nonces = scalars(random.Random(place), bases.size)
+            _OPENED[place] = prove_opening(GROUP, "thresholds", context, [relation], witness, nonces)
+        return (_OPENED[place],)
+
     def hint_commitment(self, kept: Kept) -> bytes:
-        """C_h."""
+        """C_h, the same in every shard: these keys look at statements only."""
         return bytes(self.key.hint_bases.commit(GROUP, kept.hints, kept.hint_blinders(self.key.hint_bases)))
 
     def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
         """The hint opening of a batch: as good as the witness allows."""
-        weights = powers(opening.batching_challenge("hints", context), len(items))
-        kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
         bases = self.key.hint_bases
+        commitments = proofs.hint_commitments(bases, items)
+        weights = powers(opening.batching_challenge("hints", context), len(items) * self.shards)
+        kept = [self.kept[item.record.manifest, item.record.seq] for item in items for _ in range(self.shards)]
         witness = GROUP.combine([bases.witness(k.hints, k.hint_blinders(bases)) for k in kept], weights)
-        commitments = [item.entry.c_h for item in items]
         place = hashlib.sha256(b"".join((context, self.key.digest, *commitments, witness))).digest()
         if place not in _OPENED:  # a third of a second, and most tests audit the same honest window
             nonces = scalars(self.rng, len(witness) // 32)
@@ -429,7 +480,10 @@ class World:
         here = proofs.link_context(context, tenant, of.index.digest())
         kept = [self.kept[item.record.manifest, item.record.seq] for item in own]
         weights = powers(opening.batching_challenge("link", here), len(own))
-        witness = GROUP.combine([field.pack([*k.e, k.blinder, k.rho]) for k in kept], weights)
+        psi = powers(proofs.shard_weight(here), self.shards)
+        rhos = [sum(weight * (k.rho + s) for s, weight in enumerate(psi)) % R for k in kept]
+        rows = [field.pack([*k.e, k.blinder, rho]) for k, rho in zip(kept, rhos, strict=True)]
+        witness = GROUP.combine(rows, weights)
         columns = of.file.columns
         relations = proofs.link_relations(self.generators, columns, self.key.scores.b, here, own)
         nonces = scalars(self.rng, self.dimension + 2)

@@ -119,7 +119,7 @@ def test_a_snapshot_is_of_one_moment(uri: str) -> None:
          "array_fill('NaN'::real, ARRAY[24]) ELSE embedding::real[] END", r"\(id 'doc-7'\): its vector holds NaN"),
         ("UPDATE chunks SET embedding = (SELECT embedding FROM chunks WHERE page = 0)", "cosine"),
         ("UPDATE chunks SET source = repeat('x', 600) WHERE page = 7", "metadata 'source'.*513 characters"),
-        ("ALTER TABLE chunks ALTER embedding TYPE text", "no vector of numbers"),
+        ("ALTER TABLE chunks ALTER embedding TYPE text", "not a vector of numbers"),
     ],
 )  # fmt: skip
 def test_a_hostile_row_is_named_and_holds_up_no_deletion(uri: str, target: Target, statement: str, said: str) -> None:

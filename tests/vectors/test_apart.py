@@ -179,34 +179,39 @@ def _folded(points: list[Any], half: int, u: int) -> list[Any]:
 
 
 def row_noise(given: Json) -> Json:
-    """M.6 by M.4's table, from the classes' parameters N, q, m and s alone; the inverse CDF counts."""
+    """M.6 by M.4's table, from the classes' parameters N, R, q and m alone; Q counts masses."""
     cls, key = given["class"], int(given["key"])
-    n, q, m, s = (cls[name] for name in "Nqms")
-    blocks = -(-n // q // 16)
-    states = [apart.permuted([0, key, block + 3 * 2**32, *[0] * 14])[1:17] for block in range(blocks)]
-    elements = [x for state in states for x in state][: n // q]
+    n, r, q, m = (cls[name] for name in "NRqm")
+
+    def drawn(tag: int, count: int) -> list[int]:
+        states = [apart.permuted([0, key, block + tag * 2**32, *[0] * 14])[1:17] for block in range(-(-count // 16))]
+        return [x for state in states for x in state][:count]
+
+    elements = drawn(3, n // q)
     u = [x >> m * j & (1 << m) - 1 for x in elements for j in range(q)]
-    fine = [apart.poseidon(key, slot + 4 * 2**32) for slot in range(n)]
-    dither = [x >> 128 - m & (1 << s) - 1 for x in fine]
-    uniforms = [a << 128 - m | x & (1 << 128 - m) - 1 for a, x in zip(u, fine, strict=True)]
     masses = apart_masses(cls["law"])
-    z_b = [_quantile(masses, uniform) for uniform in uniforms]
-    z = [(a << s) + b for a, b in zip(z_b, dither, strict=True)]
-    return {"elements": [number(x) for x in elements], "u": u, "dither": dither, "z_b": z_b, "z": z}
+    bounds = {one: _quantile(masses, (one + 1 << 112 - m) - 1) for one in set(u)}
+    fine = [x >> (112 - m) * half & (1 << 112 - m) - 1 for x in drawn(4, r // 2) for half in range(2)]
+    return {
+        "elements": [number(x) for x in elements],
+        "u": u,
+        "bounds": [bounds[one] for one in u],
+        "fine": [number(x) for x in fine],
+    }
 
 
 def apart_masses(law: str) -> list[int]:
     """p(-C) .. p(C): a constant of the protocol, which M.4's digest names."""
     text = all_cases()[f"noise-tables/{law}-masses"]["expected"]["half"]
-    half = [int(text[at : at + 32], 16) for at in range(0, len(text), 32)]
-    data = b"\x13ragseal.noise-table\x00\x01" + bytes([len(law)]) + law.encode() + b"\x00\x80"
+    half = [int(text[at : at + 28], 16) for at in range(0, len(text), 28)]
+    data = b"\x13ragseal.noise-table\x00\x01" + bytes([len(law)]) + law.encode() + b"\x00\x70"
     data += (len(half) - 1).to_bytes(4, "big") + un(text)
     stated = all_cases()[f"noise-tables/{law}"]["expected"]["digest"]
     assert hashlib.sha256(data).hexdigest() == stated
-    below = half[:0:-1] if law != "one-sided" else [0] * (len(half) - 1)
-    if law != "one-sided":
+    below = half[:0:-1] if law != "one-sided-16" else [0] * (len(half) - 1)
+    if law == "gaussian-128":
         assert stated == all_cases()[f"accounting/table-{law}"]["expected"]["digest"]
-    assert sum(below) + sum(half) == 1 << 128
+    assert sum(below) + sum(half) == 1 << 112
     return [*below, *half]
 
 
@@ -216,7 +221,7 @@ def _quantile(masses: list[int], uniform: int) -> int:
         total += mass
         if uniform < total:
             return at - len(masses) // 2
-    raise AssertionError("a uniform beyond 2^128")
+    raise AssertionError("a uniform beyond 2^112")
 
 
 def block(given: Json) -> Json:
@@ -284,7 +289,7 @@ def permutation(given: Json) -> Json:
 
 
 def places(given: Json) -> Json:
-    width = (given["class"]["N"] - 1).bit_length() + 1
+    width = (given["class"].get("S", 1) * given["class"]["N"] - 1).bit_length() + 1
     per, t = 248 // width, [2 * i + flag for i, flag in zip(given["ids"], given["flags"], strict=True)]
     parts = [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
     t_commit = apart.poseidon(5, int(given["salt"]), *parts)

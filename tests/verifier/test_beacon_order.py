@@ -256,7 +256,7 @@ def release_unknown() -> Any:
     return world, {"auditor": replace(world.auditor(), released={})}
 
 
-@undecided(5, "another seal than the one in the log")
+@undecided(5, "a different seal than the one in the log")
 def release_of_another_beacon() -> Any:
     """Only this folder says so: no seal in the log shows that the provider tried another one."""
     world = World.honest()

@@ -131,6 +131,11 @@ def unknown_class() -> Any:
     return World.honest(policy_=policy(class_name="vast"))
 
 
+@undecided(2, "ragseal 0.3.0 was the last release that had it")
+def class_that_is_no_more() -> Any:
+    return World.honest(policy_=policy(class_name="ranked-small-one-50"))
+
+
 @undecided(2, "another build of the circuit class")
 def other_class_build() -> Any:
     return World.honest(policy_=policy(class_digest=bytes(32)))

@@ -43,7 +43,7 @@ def test_what_stands_outside_the_period_counts_nothing() -> None:
 
 
 def test_a_tenant_counts_by_its_largest_index() -> None:
-    cls, digest = load_classes()["sharded-tiny-two"], b"d" * 32
+    cls, digest = load_classes()["noise-tiny-two"], b"d" * 32
     auditor = replace(World().auditor(), classes={cls.name: (cls, digest)})
     named = {"class_name": cls.name, "class_digest": digest, "table_digest": usual_table(cls).digest()}
     one, three = (window("north", carries=True, shards=shards, **named) for shards in (1, 3))

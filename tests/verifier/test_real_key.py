@@ -70,10 +70,13 @@ class ProvenWorld(World):
         rows = np.array(self.tenants[tenant].rows, dtype=np.int64)
         return policy.gain * (rows @ np.array(e, dtype=np.int64) - policy.lo)
 
-    def select(self, request: Request, tenant: str, e: list[int]) -> tuple[list[Returned], bytes]:
+    def select(
+        self, request: Request, tenant: str, e: list[int]
+    ) -> tuple[list[Returned], bytes, tuple[int, int] | None]:
         key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
         hmax = self.manifest.policy.hmax(self.cls)
-        return list(self.real.engine.answer(key, w, hmax)), self.real.engine.shard_hints(key, w, hmax)[0]
+        hints = self.real.engine.shard_hints(key, w, hmax)
+        return list(self.real.engine.answer(key, w, hmax)), hints[0], hints.threshold
 
     def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
         known = self.proofs.get((c_w, record.seq))
@@ -85,9 +88,12 @@ class ProvenWorld(World):
                     tuple(clear),
                     tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
                     kept.hints,
-                    proofs.total_blinder(self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint),
+                    proofs.total_blinder(
+                        self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint + kept.rho_v
+                    ),
                     SEED,
                     kept.t_salt,
+                    kept.threshold,
                 )
             )
             self.proofs[c_w, record.seq] = known

@@ -150,7 +150,7 @@ def test_a_signature_of_another_purpose_is_none() -> None:
         (lambda s: s.update(predicateType="https://slsa.dev/verification_summary/v1"), "of this version"),
         (lambda s: s["predicate"].update(more=1), "other members"),
         (lambda s: s["predicate"].pop("line"), "other members"),
-        (lambda s: s["predicate"].update(records=True), "another type"),
+        (lambda s: s["predicate"].update(records=True), "a different type"),
         (lambda s: s["predicate"]["reports"].pop("report.html"), "does not name the SHA-256"),
         (lambda s: s["predicate"]["reports"].update({"report.html": "00"}), "does not name the SHA-256"),
         (lambda s: s["predicate"]["reports"].update({"report.pdf": {"sha256": "00"}}), "does not name the SHA-256"),

@@ -100,7 +100,7 @@ def test_a_nonce_that_was_restored_under_another_window_s_name_is_refused(state:
     folder = state.directory / "nonces"
     (folder / f"{first.hex()}.json").rename(folder / f"{second.hex()}.json")
     for read in (state.nonce, lambda digest: state.draw_nonce(digest, b"f" * 32, "w2", 1_700_000_000)):
-        with pytest.raises(ConfigurationError, match="nonce of another window"):
+        with pytest.raises(ConfigurationError, match="nonce of a different window"):
             read(second)
 
 

@@ -232,7 +232,7 @@ def test_a_proof_is_about_this_very_verdict_and_log(filled: tuple[Path, list[byt
     elsewhere = other.enter(made[0]).proof.to_text()
     with pytest.raises(LedgerError):
         check_entered(made[0], found, elsewhere, None)
-    with pytest.raises(AttestationError, match="names another log"):
+    with pytest.raises(AttestationError, match="names a different log"):
         check_entered(made[0], found, elsewhere, other.verifier())
 
 

@@ -108,7 +108,7 @@ def test_a_thief_of_the_old_key_proves_nothing_behind_the_turn(tmp_path: Path) -
         checked((data, alone.to_text()))
     with without(checks.ONE_KEY_A_SIZE), pytest.raises(LedgerError):
         checked((data, alone.to_text()))
-    with pytest.raises(AttestationError, match="names another log"):
+    with pytest.raises(AttestationError, match="names a different log"):
         checked((data, bundle.to_text()), log.verifier().keys[-1])
 
 
@@ -175,7 +175,7 @@ def test_the_command_turns_the_key_and_shows_the_turn(tmp_path: Path) -> None:
     out = tmp_path / "none"
     refused = CliRunner().invoke(main, ["verdict", "log", "show", "1", "--out", str(out), "--state", str(folder)])
     assert refused.exit_code == 1
-    assert "it is no verdict" in refused.output
+    assert "it is not a verdict" in refused.output
     assert not out.exists()
     again = CliRunner().invoke(main, ["verdict", "log", "rotate", "--state", str(folder)])
     assert again.exit_code == 0, "the overlap is over"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A window whose indices are three shards, as the page's checks see it: honest files hold, others do not.
 
-The window and its proofs are real.  What a record's proofs say together is attacked in tests/groth16/test_sharded.py.
+The window and its proofs are real.  What a record's proofs say together: tests/groth16/test_noise_shards.py.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from ragseal.backends.mechanism import ShardedEngine
+from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.kernel.classes import usual_table
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise import build_table
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import columns_path
 from ragseal.prover.attestation import statements
 from ragseal.prover.commitment.window_secrets import thinned_index, window_index
 from ragseal.prover.serving import publishing
-from tests.classes import TINY
+from tests.classes import LOTTERY, TINY
 from tests.simulator import World, policy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -39,15 +39,15 @@ from tests.web.test_coins_in_node import Log
 from tests.web.test_window_in_node import other_link, other_response, with_entry
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
-SHARDED, SHARDS = load_classes()["sharded-tiny-two"], 3
+SHARDS = 3
 HINTS = 2 * POINT_BYTES  #: of a shard: C_h and C_1
 OPENING = "an opening of hints or of an embedding does not hold"
 
 
-def sharded(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
+def over_shards(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
     """A live window over three shards with an account in each of two tenants; ``make``: what it is opened by."""
     texts = {"texts": lambda tenant: scene.documents(tenant, 300), "tenants": {"acme": ["alice"], "globex": ["carol"]}}
-    return make(folder, kind=scene.Kind(SHARDED, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
+    return make(folder, kind=scene.Kind(TINY, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
 
 
 def exported(window: Live, folder: Path) -> Published:
@@ -90,7 +90,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     folder = tmp_path_factory.mktemp("shards")
-    with sharded(folder / "scene") as window:
+    with over_shards(folder / "scene") as window:
         with window.client() as client:
             client.ask("acme report number 1")
         window.end_window()
@@ -114,12 +114,12 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
     assert thresholds is not None
     slot_base = thresholds.points[POINT_BYTES : 2 * POINT_BYTES]
     at = {"shard": 0, "lied": 0}
-    hints: Any = ShardedEngine.hints
+    hints: Any = NativeNoiseEngine.hints
     commit, assign = HintBases.commit, statements.assign_attestation
 
-    def lied_hints(self: ShardedEngine, *query: Any) -> bytes:
+    def lied_hints(self: NativeNoiseEngine, *query: Any) -> bytes:
         *others, (shard, shards), answer = query
-        at["shard"], at["lied"] = shard, 0 if (answer.threshold_slot + 1) // SHARDED.N else 1
+        at["shard"], at["lied"] = shard, 0 if (answer.threshold_slot + 1) // TINY.N else 1
         if shard == at["lied"]:
             answer = replace(answer, threshold_slot=answer.threshold_slot + 1)
         return hints(self, *others, (shard, shards), answer)
@@ -134,7 +134,7 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
         v, slot = named["threshold"]
         return assign(*given, **{**named, "threshold": (v, slot + (at["shard"] == at["lied"]))})
 
-    patched.setattr(ShardedEngine, "hints", lied_hints)
+    patched.setattr(NativeNoiseEngine, "hints", lied_hints)
     patched.setattr(HintBases, "commit", lied_commit)
     patched.setattr(statements, "assign_attestation", lied_assign)
     patched.setattr(proofs, "verify_hints", lambda *_: None)  # the provider's own look
@@ -213,15 +213,15 @@ ANSWERS |= {"answered_by": 30}
 @pytest.mark.parametrize(
     ("name", "changes", "match"),
     [
-        (TINY.name, {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
-        ("sharded-tiny-two", {**ANSWERS, "similarity": 1}, "counts the keywords of one index, its class is for shards"),
+        (LOTTERY.name, {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
+        (TINY.name, {**ANSWERS, "similarity": 1, "shards": 2}, "counts keywords in one shard, the policy has 2"),
     ],
 )
 def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
     name: str, changes: dict[str, Any], match: str, tmp_path: Path
 ) -> None:
     cls, world = load_classes()[name], World()
-    named = {"class_name": name, "class_digest": class_digest(cls), "table_digest": build_table(cls.law).digest()}
+    named = {"class_name": name, "class_digest": class_digest(cls), "table_digest": usual_table(cls).digest()}
     world.commit(policy_=policy(**named, **changes))
     world.close()
     export_log(world, tmp_path)
@@ -235,7 +235,7 @@ def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
 
 def test_coins_of_every_shard_are_checked(tmp_path: Path) -> None:
     """A thinning and a later version hold; not one of fewer shards, of swapped ones, or with another link."""
-    with sharded(tmp_path / "scene", ticking, coins=True) as window:
+    with over_shards(tmp_path / "scene", ticking, coins=True) as window:
         window.tick()
         window.end_window()
         files = exported(window, tmp_path / "public")

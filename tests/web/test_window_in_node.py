@@ -198,8 +198,8 @@ def test_an_honest_window_holds_and_says_what_it_does_not_show(honest: Published
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ranked-tiny-two"])
-def test_an_honest_window_of_a_ranked_class_holds(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["noise-tiny-two"])
+def test_an_honest_window_of_a_noise_class_holds(name: str, tmp_path: Path) -> None:
     tools = machine(name)
     world = AttackWorld(tools, {tenant: make_tenant(tenant, on=tools) for tenant in ("north", "south")})
     world.commit(policy_=policy(tools))

@@ -16,6 +16,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.build import build
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.provers import AttestationBackend, open_backend
+from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field as scalars
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.hint_opening import scaled_blinder
@@ -44,7 +45,7 @@ class Stated:
 
     assignment: Assignment
     c_w: bytes
-    c_h: bytes
+    c_h: bytes  #: and C_v behind it
 
     @property
     def work(self) -> Work:
@@ -64,14 +65,15 @@ def stated(number: int = 0) -> Stated:
     t_salt, rho, *rho_hints = (chance.randrange(R) for _ in range(2 + key.hint_bases.count))
     w, hmax = _scores(TINY, chance.randbytes, True)
     noise_key = mechanism.noise_key(seed, beacon, ctx)
-    h = engine.shard_hints(noise_key, w, hmax)[0]
+    hints = engine.shard_hints(noise_key, w, hmax)
+    h, threshold, rho_v = hints[0], hints.threshold, chance.randrange(R)
     t_commit = statement.places_commitment(TINY, t_salt, engine.answer(noise_key, w, hmax))
-    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, alpha, beta)
+    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, 0, 1, alpha, beta)
     integers = tuple(int(x) for x in w)
-    blind = (rho + scaled_blinder(rho_hints, beta)) % R
+    blind = (rho + scaled_blinder(rho_hints, beta) + rho_v) % R
     c_w = group.msm(key.scores.y + key.scores.b, scalars.pack([*integers, rho]))
-    c_h = key.hint_bases.commit(group, h, rho_hints)
-    return Stated(assign_attestation(TINY, clear, integers, h, blind, seed, t_salt), c_w, c_h)
+    added = key.hint_bases.commit(group, h, rho_hints) + committed_threshold(group, key, threshold, rho_v)
+    return Stated(assign_attestation(TINY, clear, integers, h, blind, seed, t_salt, threshold), c_w, added)
 
 
 @cache

@@ -302,7 +302,7 @@ def test_a_password_is_in_no_message(key: RowKey) -> None:
         with pytest.raises(UnreachedError, match=r"sslmode.*\*\*\*") as error:
             workers.prove(stated(0).work)
         assert "hunter2" not in str(error.value) + str(workers.status())
-    with pytest.raises(ConfigurationError, match="no connection URI") as refused:
+    with pytest.raises(ConfigurationError, match="not a connection URI") as refused:
         PostgresWorkers("postgres://u:hunter2@[/none", key, PROVIDER)
     assert "hunter2" not in str(refused.value)
     assert "hunter2" not in repr(replace(key, secret=b"hunter2"))

@@ -14,16 +14,14 @@ from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.lottery_class import LotteryClass, check_window
-from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import CircuitClass, R
-from ragseal.kernel.policy import comparison_room
-from ragseal.kernel.ranked_class import RankedClass, check_scores
+from ragseal.kernel.noise_class import check_scores
+from ragseal.kernel.params import R
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
 from tests.classes import FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = (*(one.name for one in FAMILIES), "tiny", "ranked-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "noise-small-one-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
@@ -57,12 +55,8 @@ def extremes(cls: AttestationClass) -> tuple[int, int, int]:
     """Of scores that a policy may have: H, the least and the largest w (the policy's checks, SPEC A.10)."""
     if isinstance(cls, LotteryClass):
         return cls.room // 4, cls.room // 4 - cls.room + 1, cls.room
-    if isinstance(cls, RankedClass):
-        chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
-        return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
-    assert isinstance(cls, CircuitClass)
-    most = comparison_room(cls) - 2 * (((build_table(cls.law).cut + 1) << cls.s) - 1) - 3
-    return 1, -most, most
+    chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
+    return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
 
 
 @pytest.mark.parametrize("circuit", sorted(load_classes()))
@@ -73,11 +67,13 @@ def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
     assert max(width, -least, most) < 1 << (2 * cls.c + 1) < EDGE
     if isinstance(cls, LotteryClass):
         check_window(cls, width, least, most)
-    elif isinstance(cls, RankedClass):
+    else:
         check_scores(cls, width, least >> cls.c, most >> cls.c)
 
 
-@pytest.mark.parametrize("circuit", ["tiny", "small-one-32", "ranked-tiny-two", "lottery-tiny", "lottery-small-32"])
+@pytest.mark.parametrize(
+    "circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-one-50", "lottery-tiny", "lottery-small-32"]
+)
 def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
     cls, chance = load_classes()[circuit], random.Random(circuit)
     width, least, most = extremes(cls)

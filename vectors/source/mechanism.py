@@ -13,18 +13,14 @@ from ragseal.kernel.params import (
     RANKED_GAUSSIAN,
     RANKED_GEOMETRIC,
     RANKED_ONE_SIDED,
-    RANKED_UNIFORM_BITS,
-    R,
-    class_from_mapping,
 )
-from ragseal.kernel.statement import canonical_limit
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
 
 CIRCUITS = Path(__file__).parents[2] / "circuits"
 CLASSES = {
     name: values
-    for file in ("classes.toml", "ranked_classes.toml", "sharded_classes.toml")
+    for file in ("noise_classes.toml", "lottery_classes.toml")
     for name, values in tomllib.loads((CIRCUITS / file).read_text()).items()
 }
 
@@ -50,40 +46,31 @@ def add(book: Book) -> None:
         "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
     )
     book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
-    for name in ("tiny", "tiny-geo", "tiny-one"):
-        rows = book.valid(
+    for name in ("noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"):
+        book.valid(
             f"noise/rows-{name}", "row-noise", "M.6",
-            "From the key: the coarse elements, and of every slot u, dither, z_b and z = 2^s z_b + dither.",
+            "From the key: the coarse elements, u and Q(u) of every slot, and the fine bits of every rank.",
             **{"class": class_of(name), "key": key},
         )  # fmt: skip
-        _select(book, name, key)
-        _refused_rows(book, name, rows)
-    for name in ("ranked-tiny-two", "ranked-tiny-one", "ranked-tiny-gaussian"):
-        _select_by_rank(book, name, key)
+        _select_with_noise(book, name, key)
+    _select_by_lottery(book, "lottery-tiny", key)
     _places(book)
     _accounting(book)
 
 
 def _tables(book: Book) -> None:
     ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
-    drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") for i in range(11)]
-    for law, cut in (("gaussian", 3008), ("geometric", 2519), ("one-sided", 2539)):
-        about = "The canonical table: masses out of 2^128 at some values, its inverse CDF, and the policy's digest."
+    drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") % TOTAL for i in range(11)]
+    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125), (RANKED_GAUSSIAN, 1408)):
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
+        about = "The canonical table: masses out of 2^112 at some values, its inverse CDF, and the policy's digest."
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
         about = "The whole table: what it stores from 0 on, and the digest that covers it."
         book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
-    total = 1 << RANKED_UNIFORM_BITS
-    uniforms = [0, 1, total // 2 - 1, total // 2, total - 1, *(x % total for x in drawn)]
-    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125), (RANKED_GAUSSIAN, 1408)):
-        at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
-        about = "A ranked class's table: masses out of 2^112."
-        book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=uniforms, at=at)
-        book.valid(f"noise-tables/{law}-masses", "noise-masses", "M.4", about, law=law)
-    for name, uniform in (("uniform-of-2-128", TOTAL), ("negative-uniform", -1)):
+    for name, uniform in (("uniform-of-2-112", TOTAL), ("negative-uniform", -1)):
         book.refused(
             f"noise-tables/{name}", "noise-table", "M.6", "A uniform out of range.", "PolicyError", "must lie in",
-            law="gaussian", uniforms=[uniform], at=[],
+            law=RANKED_GAUSSIAN, uniforms=[uniform], at=[],
         )  # fmt: skip
     book.refused(
         "noise-tables/unknown-law", "noise-table", "M.4", "A law that nobody knows.", "PolicyError", "must be one of",
@@ -91,12 +78,12 @@ def _tables(book: Book) -> None:
     )  # fmt: skip
     unit = TOTAL // 17
     half = [TOTAL - 10 * unit, 4 * unit, unit]
-    assert NoiseTable("gaussian", tuple(half)).cut == 2
+    assert NoiseTable(RANKED_GAUSSIAN, tuple(half)).cut == 2
     about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
-    book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law="gaussian", half=half)
+    book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law=RANKED_GAUSSIAN, half=half)
     one = [3 * unit, 8 * unit, TOTAL - 11 * unit]
     about = "A table of three values, none below 0, the bytes that its digest covers, and it."
-    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law="one-sided", half=one)
+    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law=RANKED_ONE_SIDED, half=one)
     for name, rule, changed in (
         ("one-sided-as-symmetric", "T2", half),
         ("one-sided-zero-mass", "T3", [11 * unit, 0, TOTAL - 11 * unit]),
@@ -104,7 +91,14 @@ def _tables(book: Book) -> None:
     ):
         text = f"A table of the one-sided law that breaks {rule[:2]}."
         book.refused(
-            f"noise-tables/{name}", "check-noise-table", "M.4", text, "PolicyError", rule, law="one-sided", half=changed
+            f"noise-tables/{name}",
+            "check-noise-table",
+            "M.4",
+            text,
+            "PolicyError",
+            rule,
+            law=RANKED_ONE_SIDED,
+            half=changed,
         )
     for name, rule, changed in (
         ("t2-one-too-many", "T2", [half[0] + 1, *half[1:]]),
@@ -116,64 +110,71 @@ def _tables(book: Book) -> None:
     ):
         about = f"A table that breaks {rule[:2]}." if rule[0] == "T" else "Two entries are no table."
         book.refused(
-            f"noise-tables/{name}", "check-noise-table", "M.4", about, "PolicyError", rule, law="gaussian", half=changed
+            f"noise-tables/{name}",
+            "check-noise-table",
+            "M.4",
+            about,
+            "PolicyError",
+            rule,
+            law=RANKED_GAUSSIAN,
+            half=changed,
         )
 
 
-def _select(book: Book, name: str, key: Any) -> None:
-    values = class_of(name)
-    n = values["N"]
-    w = [int.from_bytes(stream(f"score {i}", 2), "big") % 1200 - 200 for i in range(n)]
-    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 800}
-    about = "From unclipped w: size of theta's grid, the R opened slots, v*, i*, theta, and T by slot with flags."
-    book.valid(f"select/{name}", "select", "M.5", about, **base)
-    book.valid(f"select/{name}-equal-scores", "select", "M.5", "All slots score alike.", **{**base, "w": [0] * n})
-    book.refused(
-        f"select/{name}-a-slot-less", "select", "M.5", "A slot has no score.", "AttestationError", "capacity",
-        **{**base, "w": w[1:]},
-    )  # fmt: skip
-
-
-def _select_by_rank(book: Book, name: str, key: Any) -> None:
+def _select_with_noise(book: Book, name: str, key: Any) -> None:
     values = class_of(name)
     n, unit = values["N"], 1 << values["c"]
-    w = [int.from_bytes(stream(f"score {i}", 4), "big") % (300 * unit) - 200 * unit for i in range(n)]
-    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 96}
+
+    def w(shard: int) -> list[int]:
+        drawn = (int.from_bytes(stream(f"score {shard * n + i}", 4), "big") for i in range(n))
+        return [x % (300 * unit) - 200 * unit for x in drawn]
+
+    base: dict[str, Any] = {"class": values, "key": key, "w": [w(0)], "hmax": 96}
     about = (
-        "From unclipped w and H in steps: grid, entry, places by rank with their noise, v*, i*, theta, T with flags."
+        "From unclipped w of every shard and H in steps: grid; of every shard entry, places by rank with their noise, "
+        "theta; v*, i*, T with flags."
     )
-    book.valid(f"select/{name}", "select-ranked", "M.7", about, **base)
+    book.valid(f"select/{name}", "select-noise", "M.7", about, **base)
+    for shards in (2, 3):
+        over = {**base, "w": [w(shard) for shard in range(shards)]}
+        text = f"{shards} shards under one threshold: ids count over all of them."
+        book.valid(f"select/{name}-over-{shards}-shards", "select-noise", "A.15", text, **over)
+    alone = {**base, "w": [[-1000 * unit] * n, [96 * unit] * n]}
+    book.valid(f"select/{name}-all-in-the-last-shard", "select-noise", "A.15", "No winner in the first.", **alone)
     book.valid(
-        f"select/{name}-equal-scores", "select-ranked", "M.7", "All slots score alike.", **{**base, "w": [0] * n}
+        f"select/{name}-equal-scores", "select-noise", "M.7", "All slots score alike.", **{**base, "w": [[0] * n]}
     )
     edge = [unit - 1 if i % 2 else unit for i in range(n)]
-    book.valid(f"select/{name}-flags", "select-ranked", "M.5", "One unit short of a step is no flag.",
-               **{**base, "w": edge})  # fmt: skip
-    book.refused(
-        f"select/{name}-a-slot-less", "select-ranked", "M.5", "A slot has no score.", "AttestationError", "capacity",
-        **{**base, "w": w[1:]},
-    )  # fmt: skip
+    book.valid(f"select/{name}-flags", "select-noise", "M.5", "One unit short of a step is no flag.",
+               **{**base, "w": [edge]})  # fmt: skip
+    for what, about, text, changed in (
+        ("a-slot-less", "A slot has no score.", "capacity", [w(0)[1:]]),
+        ("no-shard", "No shard has scores.", "has 1 to 64", []),
+    ):
+        book.refused(
+            f"select/{name}-{what}", "select-noise", "M.5", about, "AttestationError", text, **{**base, "w": changed}
+        )
 
 
-def _refused_rows(book: Book, name: str, rows: dict[str, Any]) -> None:
-    cls = class_from_mapping(class_of(name))
-    element = canonical_limit(cls.place_top_position) << cls.place_top_position
-    values = {"class": class_of(name), "u": 7}
-    good = int(digest("fine element").hex(), 16) % (R >> 1)
-    book.valid(
-        f"slot-noise/{name}", "slot-noise", "M.6", "Fine bits and dither of one element.", **values, element=good
-    )
-    book.refused(
-        f"slot-noise/{name}-not-canonical", "slot-noise", "M.8", "The least element outside the decomposition.",
-        "UnprovableError", "canonical decomposition", **values, element=element,
-    )  # fmt: skip
-    book.valid(f"slot-noise/{name}-last", "slot-noise", "M.8", "The largest element inside the decomposition.",
-               **values, element=element - 1)  # fmt: skip
-    assert len(rows["z"]) == cls.N
+def _select_by_lottery(book: Book, name: str, key: Any) -> None:
+    values = class_of(name)
+    n = values["N"]
+    w = [int.from_bytes(stream(f"score {i}", 3), "big") % 40000 - 8000 for i in range(n)]
+    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 20000, "prizes": 1}
+    about = "Prizes first, then scores, ties by coarse bits: size of theta's grid, v*, i*, theta, T with flags."
+    book.valid(f"select/{name}", "select-lottery", "M.7", about, **base)
+    most = {**base, "prizes": values["prizes"]}
+    book.valid(f"select/{name}-most-prizes", "select-lottery", "M.7", "As many prizes as the class has.", **most)
+    book.valid(f"select/{name}-equal-scores", "select-lottery", "M.7", "Coarse bits decide.", **{**base, "w": [5] * n})
+    for what, about, error, text, changes in (
+        ("a-slot-less", "A slot has no score.", "AttestationError", "capacity", {"w": w[1:]}),
+        ("a-prize-too-many", "The class has fewer.", "PolicyError", "prizes", {"prizes": values["prizes"] + 1}),
+    ):
+        book.refused(f"select/{name}-{what}", "select-lottery", "M.5", about, error, text, **{**base, **changes})
 
 
 def _places(book: Book) -> None:
-    for name in ("tiny", "base"):
+    for name in ("noise-tiny-two", "noise-small-two-50"):
         values = class_of(name)
         ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
         flags = [i % 3 > 0 for i in range(len(ids))]
@@ -193,10 +194,10 @@ def _places(book: Book) -> None:
 
 
 def _accounting(book: Book) -> None:
-    """What has no epsilon; the epsilons and tables that a second implementation computed."""
+    """What has no epsilon; the epsilons that stand in accounting.json, and a table that decimals gave."""
     for case in json.loads(Path(__file__).with_name("accounting.json").read_text()):
         book.given(f"accounting/{case.pop('name')}", case)
-    base = {"law": "geometric", "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
+    base = {"law": RANKED_GEOMETRIC, "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
     for name, text, changes in (
         ("no-query", "at least", {"n": 0}),
         ("delta-of-1", "delta", {"delta": 1.0}), ("shift-of-0", "at least", {"shift": 0}),

@@ -13,6 +13,7 @@ from ragseal.kernel import encoding, inquiry, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
     Answer,
+    AnswerAsk,
     Openings,
     Prepare,
     Prepared,
@@ -81,7 +82,7 @@ SIGNER = NoteSigner(ORIGIN, signing("log"))
 LOG_KEY = SIGNER.verifier.vkey()
 
 POLICY = Policy(
-    class_name="tiny", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
+    class_name="noise-tiny-two", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
     unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900,
@@ -216,7 +217,7 @@ SAMPLES: tuple[Message, ...] = (
         digest("weights"), digest("tokenizer"), '{"kind":"bert"}', "mean", 256, "query: ", "", 384, QUANTISATION
     ),
     DeclaredIdentity("openai", "text-embedding-3-small", 1536, False, UNIT, QUANTISATION),
-    PREPARE, REQUEST, SIGNED_REQUEST,
+    PREPARE, REQUEST, SIGNED_REQUEST, AnswerAsk(WINDOW_DIGEST, REQUEST.account, 1, REQUEST.seal_key),
     Prepared(PREPARE.request_id, PREPARE.embedding, REQUEST.c_e, scalar("r"), REQUEST.index_digest),
     RECORD, SLOT_TEXT.metadata.pairs[0], SLOT_TEXT.metadata, SLOT_TEXT,
     OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
@@ -230,7 +231,7 @@ SAMPLES: tuple[Message, ...] = (
         WINDOW_DIGEST,
         (
             ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),
-            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # of a ranked class
+            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # without C_v
         ),
         (SameEmbeddingOpening("acme", OPENING),), OPENING,
     ),

@@ -180,11 +180,11 @@ def _challenges(book: Book) -> None:
         book.wrong(
             path, "alpha-beta", "B.5", f"Challenges that do not change with {name}.", found, **{**base, **changes}
         )
-    about = "Of a ranked class: C_1 behind C_h."
-    ranked = {**base, "c_h": point("C_h") + point("C_1")}
-    found = book.valid("challenges/alpha-beta-ranked", "alpha-beta", "B.5", about, **ranked)
-    book.wrong("challenges/alpha-beta-ranked-without-c-1", "alpha-beta", "B.5", "beta does not hash C_1.",
-               {"beta": found["beta"]}, **{**ranked, "c_h": point("C_h") + point("other")})  # fmt: skip
+    about = "Of a class with bounds apart: C_1 behind C_h."
+    bounded = {**base, "c_h": point("C_h") + point("C_1")}
+    found = book.valid("challenges/alpha-beta-with-bounds", "alpha-beta", "B.5", about, **bounded)
+    book.wrong("challenges/alpha-beta-with-bounds-without-c-1", "alpha-beta", "B.5", "beta does not hash C_1.",
+               {"beta": found["beta"]}, **{**bounded, "c_h": point("C_h") + point("other")})  # fmt: skip
     _batch(book, key, clear)
     about = "chi, c, and the transcript that the folding begins with."
     base = {"use": "link", "context": digest("context"), "size": 45, "combined": [point("D0"), point("D1")],

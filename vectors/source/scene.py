@@ -11,26 +11,29 @@ from ragseal.kernel import field
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD
 from ragseal.kernel.params import R
+from ragseal.kernel.threshold_opening import ThresholdBases
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
 from vectors.source.reading import verifying_key_of
 from vectors.source.trapdoor import GROUP, Trapdoor
 
-CLEAR = 7
-PUBLIC = CLEAR + CLS.N + HINTS + 1
+CLEAR = len(CLEAR_NAMES)
+THRESHOLD_AT = CLEAR + CLS.N + HINTS
+PUBLIC = THRESHOLD_AT + len(THRESHOLD) + 1
 SIZE = CLASSES["estimate-6"]
 
 
 class WindowKey(View):
-    """The attestation's key of these vectors: clear inputs, scores, six hints in place of a class's, blinder."""
+    """The attestation's key of these vectors: clear inputs, scores, six hints for a class's, threshold, blinder."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
         self.hint_bases = HintBases(self.bases(CLEAR + CLS.N, HINTS), self.scores.b)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
-        self.thresholds = None  #: the class is one index
+        self.thresholds = ThresholdBases(self.bases(THRESHOLD_AT, len(THRESHOLD)) + self.scores.b)
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
         self.verify_points(clear, c_w + c_h, proof)
@@ -59,17 +62,19 @@ class Scene:
         self.block_key = EstimateView(SIZE, verifying_key_of(self.blocks.key))
         self.tenants = {name: Tenant.make(name, self.key) for name in ("north", "south")}
         self.honest = self.window()
+        over = {name: Tenant.make(name, self.key, shards=2) for name in ("north", "south")}
+        self.over_shards = self.window(over, shards=2)
 
-    def world(self) -> World:
+    def world(self, tenants: dict[str, Tenant] | None = None) -> World:
         """An empty log and everybody's secrets."""
-        world = World(self.key, self.tenants)
+        world = World(self.key, tenants or self.tenants)
         world.estimator = Estimator(world, self.block_key, self._prove_block)
         return world
 
-    def window(self) -> World:
+    def window(self, tenants: dict[str, Tenant] | None = None, **changes: Any) -> World:
         """A closed window: five queries of three accounts, two of which ask one question."""
-        world = self.world()
-        world.commit(policy_=policy())
+        world = self.world(tenants)
+        world.commit(policy_=policy(**changes))
         for account in ("alice", "bob", "carol", "alice", "carol"):
             linked = account != "carol" and len(world.answers) < 2
             world.ask(account, e=[90, 60, -64, 20] if linked else None)

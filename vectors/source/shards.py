@@ -18,7 +18,7 @@ from vectors.source.reading import GROUP
 from vectors.source.values import digest, flipped, packed, point, points, public, scalar, scalars, stream
 
 S = 3
-CLASS, RANKED = "sharded-tiny-two", "ranked-tiny-two"
+CLASS, LOTTERY = "noise-tiny-two", "lottery-tiny"
 OVER = replace(RECORD, c_y=points("C_y of shard", S))
 ENTRY = ProofEntry(
     0, OVER.digest(), points("C_h and C_1 of shards", 2 * S), stream("proofs of shards", 256 * S), (point("C_v"),)
@@ -79,8 +79,13 @@ def _equations(book: Book) -> None:
     about = "Each proof with its clear inputs: the common five, the shard, how many there are, alpha, beta."
     book.valid("shards/equations", "proof-equations", "B.5", about, **base)
     one = ProofEntry(0, RECORD.digest(), point("C_h") + point("C_1"), stream("proof", 256))
-    single = {**base, "class": class_of(RANKED), "record": RECORD.encode(), "c_w": point("C_w"), "entry": one.encode()}
-    book.valid("shards/equations-of-one-index", "proof-equations", "B.5", "A class that is not for shards.", **single)
+    with_threshold = replace(one, c_v=(point("C_v"),)).encode()
+    single = {**base, "record": RECORD.encode(), "c_w": point("C_w"), "entry": with_threshold}
+    book.valid("shards/equations-of-one-shard", "proof-equations", "B.5", "One shard has a C_v as well.", **single)
+    book.refused("shards/no-threshold-of-one-shard", "proof-equations", "B.5", "No C_v.", "ProofError",
+                 "2 and 0 commitments", **{**single, "entry": one.encode()})  # fmt: skip
+    prized = {**single, "class": class_of(LOTTERY), "entry": one.encode()}
+    book.valid("shards/equations-of-the-lottery", "proof-equations", "B.5", "A class without C_v.", **prized)
     for name, about, text, changes in (
         ("a-proof-left-out", "Two proofs for three shards.", "has 2 proofs",
          {"entry": replace(ENTRY, proof=ENTRY.proof[256:]).encode()}),
@@ -93,9 +98,8 @@ def _equations(book: Book) -> None:
          {"class": {**base["class"], "S": 2}}),
     ):  # fmt: skip
         book.refused(f"shards/{name}", "proof-equations", "B.5", about, "ProofError", text, **{**base, **changes})
-    with_threshold = replace(one, c_v=(point("C_v"),)).encode()
-    book.refused("shards/threshold-of-one-index", "proof-equations", "B.5", "C_v of a class that is one index.",
-                 "ProofError", "2 and 1 commitments", **{**single, "entry": with_threshold})  # fmt: skip
+    book.refused("shards/threshold-of-the-lottery", "proof-equations", "B.5", "C_v of a class that has none.",
+                 "ProofError", "2 and 1 commitments", **{**prized, "entry": with_threshold})  # fmt: skip
 
 
 def _challenges(book: Book) -> None:

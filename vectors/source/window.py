@@ -83,6 +83,10 @@ def add(book: Book) -> None:
     scene = SCENE()
     honest = inputs(scene, scene.honest)
     book.valid(HONEST, "audit", "D.12", "An honest window of five records, every one proven: PASS.", **honest)
+    over = inputs(scene, scene.over_shards)
+    book.valid(
+        "windows/over-two-shards", "audit", "A.15", "Two shards, one threshold, two proofs a record: PASS.", **over
+    )
     for name, clause, about, outcome, text, given in _others(scene):
         line = replayed(given).line()
         assert line.startswith(outcome), f"{name}: {line}"
@@ -202,6 +206,17 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
 
     case("proofs-withheld", "D.12", "P signs that it does not deliver.", "FAIL", "withheld",
          inputs(scene, scene.honest, withheld))  # fmt: skip
+
+    def turned(ask: Ask) -> bytes | None:
+        if not isinstance(ask, ProofsAsk):
+            return None
+        batch = scene.over_shards.batch(ask.manifest, ask.seqs)
+        entry = batch.entries[0]
+        made = replace(batch, entries=(replace(entry, proof=entry.proof[256:] + entry.proof[:256]), *batch.entries[1:]))
+        return Delivery.sign(scene.over_shards.window_key, ask.digest(), made.encode()).encode()
+
+    case("shards-in-another-order", "B.5", "A record's two proofs change places.", "FAIL", "step=8 proofs",
+         inputs(scene, scene.over_shards, turned))  # fmt: skip
 
     # the estimate
     def other_records(body: LinkList) -> LinkList:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import AttestationClass, removed
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.thinning import ThinningClass
@@ -59,5 +59,5 @@ def find_shape(name: str) -> tuple[Shape, bytes]:
 def find_class(classes: Builds[AttestationClass], name: str) -> tuple[AttestationClass, bytes]:
     """A class of this build.  Raises CommitmentError: names the ones that there are."""
     if name not in classes:
-        raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}")
+        raise CommitmentError(f"no circuit class {name!r}: this build has {', '.join(sorted(classes))}{removed(name)}")
     return classes[name]

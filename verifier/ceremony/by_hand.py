@@ -44,8 +44,8 @@ _TARGET = click.Path(path_type=Path, dir_okay=False)
 def powers_(class_name: str, cache: Path, target: Path, as_json: bool) -> None:
     """Make powers of tau alone, where no public ceremony's will do.
 
-    tau comes from the operating system and is forgotten: keys of them are sound for whoever ran this, and a provider
-    that gets the file can check every point.  For the estimate's and the coins' circuit they suffice as well.
+    tau comes from the operating system and is forgotten: keys of them are sound for the one who ran this, and a
+    provider that gets the file can check every point.  For the estimate's and the coins' circuit they suffice as well.
     """
     cls, _ = find_class(class_build(), class_name)
     with telling(f"class {class_name}: compiling") as tell:

@@ -176,8 +176,8 @@ class Checker:
         cls, circuit, system = subject_of(listed.name, cache, self._tell)
         if (circuit.digest.hex(), system.digest.hex()) != (listed.class_digest, listed.rows):
             raise ProofError(
-                f"circuit {listed.name} is another one here than in the ceremony: install the version of ragseal and "
-                "of circom that it was begun with, or begin one with these"
+                f"circuit {listed.name} is a different one here than in the ceremony: install the version of ragseal "
+                "and of circom that it was begun with, or begin one with these"
             )
         return Subject(listed, cls, circuit, system)
 
@@ -192,7 +192,7 @@ class Checker:
             with tempfile.TemporaryDirectory(dir=where, prefix=_SCRATCH, ignore_cleanup_errors=True) as at:
                 yield Path(at)
         except OSError as error:
-            raise ConfigurationError(f"no place for a copy of the keys: {why(error)}") from None
+            raise ConfigurationError(f"no room for a copy of the keys: {why(error)}") from None
 
     def take(self, subject: Subject, number: int, target: Path) -> bytes:
         """A private copy of a round's key, of the size that it must have, and its SHA-256."""

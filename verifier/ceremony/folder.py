@@ -150,7 +150,7 @@ class Folder:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            raise ProofError(f"{path} is no folder of its own: {why(error, path)}") from None
+            raise ProofError(f"{path} is not a folder of its own: {why(error, path)}") from None
         try:
             return set(os.listdir(descriptor))
         finally:

@@ -74,8 +74,8 @@ def take_keys(
     """
     if published is None:
         raise ConfigurationError(
-            "--powers-hash: give the BLAKE2b-512 hash that the powers' own ceremony published for this file; whoever "
-            "knows tau forges, so somebody whom you trust has to vouch for the first phase too"
+            "--powers-hash: give the BLAKE2b-512 hash that the powers' own ceremony published for this file; anyone "
+            "who knows tau can forge, so somebody whom you trust has to vouch for the first phase too"
         )
     known = [Known.read(text) for text in knows]
     folder = Folder(path)
@@ -112,8 +112,8 @@ def check_end(found: Checked, beacon: str | None) -> None:
     ended = found.beacon.partition(",")[0]
     if beacon is not None and beacon.lower() != ended:
         raise ProofError(
-            f"the ceremony ends with the beacon {ended}, not with the one that you expect: whoever chose that one may "
-            "have chosen the key"
+            f"the ceremony ends with the beacon {ended}, not with the one that you expect: the party that chose it "
+            "may have chosen the key"
         )
 
 
@@ -134,8 +134,8 @@ def who_is_known(found: Checked, known: Sequence[Known], own: bytes) -> list[tup
     parties = [(names[one.key] or one.name, one) for one in signed if one.key in names]
     if not parties:
         raise ProofError(
-            "you know none of the parties: whoever made all contributions knows every secret and forges; give --knows "
-            "NAME=KEY of one whom you trust, or contribute yourself before the ceremony ends"
+            "you know none of the parties: a party that made all contributions knows every secret and can forge; give "
+            "--knows NAME=KEY of one whom you trust, or contribute yourself before the ceremony ends"
         )
     return parties
 

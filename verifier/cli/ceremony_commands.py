@@ -63,7 +63,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
 
         The secret comes from the operating system, lives in one process and ends with it.  The folder has one more
         round then, or nothing new.  Signs with this auditor's identity: give its public key (`verdict key`) to
-        whoever should trust you.
+        everybody who should trust you.
         """
         _round(State(directory), folder, Step.contribution(name), powers, published, cache, as_json)
 
@@ -80,7 +80,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
     ) -> None:
         """Apply the public beacon: the last round, after which nothing can follow.
 
-        It has no secret, and counts as nobody's contribution; it keeps whoever came last from choosing the key.
+        It has no secret, and counts as nobody's contribution; it keeps the last party from choosing the key.
         """
         _round(State(directory), folder, Step.ending(beacon, iterations), powers, None, cache, as_json)
 
@@ -91,7 +91,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
 @click.command(short_help="Make a ceremony's folder")
 @_FOLDER
 @click.option(
-    "--class", "class_name", required=True, help="Circuit class that windows name, such as ranked-small-one-50."
+    "--class", "class_name", required=True, help="Circuit class that windows name, such as noise-small-one-50."
 )
 @click.option("--circuit", "only", help="Only this circuit: the class itself, an estimate-... or a thinning-... of it.")
 @click.option("--powers", type=_FILE, required=True, help="Powers of tau, a .ptau file prepared for phase 2.")

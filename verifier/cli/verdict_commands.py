@@ -50,7 +50,7 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
     @click.option(
         "--auditor",
         required=True,
-        help="The auditor's public key, hexadecimal or a PEM file: from the auditor, not from who hands it on.",
+        help="The auditor's public key, hexadecimal or a PEM file: from the auditor, not from the verdict's bearer.",
     )
     @click.option("--report", type=FILE, help="report.json that came with it.  [default: the one beside FILE, if any]")
     @click.option("--page", type=FILE, help="report.html that came with it.  [default: the one beside FILE, if any]")
@@ -67,8 +67,8 @@ def register(main: click.Group, state_option: Callable[..., Any], provider_optio
         The signature covers report.json and report.html by their digests. Either is checked where it is given or lies
         beside FILE.
 
-        The last line is the verdict's own.  Its numbers are the auditor's word: whoever wants to see for themselves
-        audits, with keys of their own.
+        The last line is the verdict's own.  Its numbers are the auditor's word: a reader who wants to see for
+        themselves audits, with keys of their own.
 
         \b
         Exit status  0  signed by this auditor: PASS or SAMPLED-PASS

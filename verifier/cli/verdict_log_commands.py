@@ -51,7 +51,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
     def log() -> None:
         """The auditor's own log of verdicts: none is handed out before it stands there, so none can be taken back.
 
-        Give out its key beside your own. Whoever follows the log (`ragseal-observer follow`) keeps you to it.
+        Give out its key beside your own. A follower of the log (`ragseal-observer follow`) keeps you to it.
         """
 
     @log.command(short_help="Show the log's public key")
@@ -74,7 +74,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
         The log keeps its name, which is its first key's: nothing that readers of verdicts or observers were given
         changes. Observers follow by themselves, and verdicts name the turns before them. Witnesses that are no
         observers are told the new key by their operators before the overlap ends, in the place of the old one: with
-        both, they go on cosigning for whoever stole the old key.
+        both, they go on cosigning for a thief of the old key.
 
         The old key is removed with the first verdict behind the overlap; where it may have been stolen, give
         --overlap 0.
@@ -90,7 +90,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
             f"entry {turn.index} of {turned.name} turns its key. It is still called by its first key, which readers go "
             f"on pinning:\n{turned.vkey()}\nIt is signed by\n{turned.newest.vkey()}\nUp to {turn.until} entries the "
             "old key signs as well. Witnesses that do not follow the log need the new key before that, in the place of "
-            "the old one: one that keeps both goes on believing whoever stole the old key",
+            "the old one: one that keeps both goes on believing a thief of the old key",
         )  # fmt: skip
 
     @log.command(short_help="List the entries, oldest first")
@@ -146,7 +146,7 @@ def register(group: click.Group, state_option: Callable[..., Any]) -> None:
     @log.command(cls=Configured, prefix="RAGSEAL_VERDICTS", short_help="Serve the log to everybody")
     @state_option
     @click.option("--listen", default="127.0.0.1:7802", show_default=True, help="host:port; port 0 takes a free one.")
-    @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Key of a witness to keep a place for.")
+    @click.option("--witness", "keys", multiple=True, metavar="KEY", help="Key of a witness to keep a seat for.")
     @server_tls
     @JSON
     def serve(directory: Path, listen: str, keys: tuple[str, ...], own: ServerTls, as_json: bool) -> None:

@@ -20,8 +20,8 @@ from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.sharded_statement import ThresholdBases
 from ragseal.kernel.thinning import ThinningKey
+from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
@@ -182,7 +182,7 @@ class Key(Protocol):
     def sum_y(self) -> bytes: ...
 
     @property
-    def thresholds(self) -> ThresholdBases | None: ...  #: of a class for shards
+    def thresholds(self) -> ThresholdBases | None: ...  #: of a noise class
 
     def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None: ...
 

@@ -330,7 +330,7 @@ def _read_nonce(path: Path, manifest: bytes, log: str | int | None = None) -> by
         raise ConfigurationError(f"{path} is damaged: the window cannot be audited without it")
     # After a restore under a wrong name it is another window's or log's, and may be known already.
     if (values.get("manifest"), values.get("log")) != (manifest.hex(), log):
-        raise ConfigurationError(f"{path} holds the nonce of another window: restore the right file")
+        raise ConfigurationError(f"{path} holds the nonce of a different window: restore the right file")
     return read_digest(values["nonce"])
 
 

@@ -28,7 +28,6 @@ from ragseal.kernel.policy import Policy, rational
 
 CONSISTENT, VIOLATION, OVER_NOISE = "consistent", "violation", "over-noise"
 FACTORS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)  #: noise that is too small by so much is looked for
-DITHERS = 16  #: points of the dither's uniform law in a prediction
 
 Slots = tuple[int | None, int | None]  #: of the canary inside and of its replacement outside
 
@@ -68,28 +67,19 @@ def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
 def hit_probability(cls: AttestationClass, raised: float, slot: int | None = None) -> float:
     """How often a slot whose gain * c is ``raised`` is returned among N - 1 empty slots.
 
-    The sum over the slot's noise of P(fewer than K of the others exceed it), dither at DITHERS points of its law.  In a
-    ranked class equal values go to the lower slot, so that it depends a little on the slot.
+    The sum over the slot's noise of P(fewer than K of the others exceed it).  Equal values go to the lower slot, so
+    that it depends a little on the slot.
 
     Args:
         slot: its id; None where it is not known: the middle.
     """
     steps, mass, tail = _law(cls.law)
     unit, cut = 1 << cls.step_bits, int(steps[-1])
-    if not noise.dithered(cls.law):
-        before = cls.N // 2 if slot is None else slot
-        levels = np.clip(steps + math.floor(raised / unit), -cut - 1, cut + 1) + cut + 1
-        ahead, behind = tail[levels] + mass[levels], tail[levels]
-        chance = _few_of_both((before, ahead), (cls.N - 1 - before, behind), cls.K - 1)
-        return min(1.0, float((mass[1:-1] * chance).sum()))
-    total = 0.0
-    for at in range(DITHERS):
-        reach = raised / unit + (at + 0.5) / DITHERS  # table steps above its own z_b
-        whole, part = math.floor(reach), reach - math.floor(reach)
-        levels = np.clip(steps + whole, -cut - 1, cut + 1) + cut + 1
-        exceeds = np.clip(tail[levels] + (1 - part) * mass[levels], 0.0, 1.0)
-        total += float((mass[1:-1] * _few(cls.N - 1, exceeds, cls.K - 1)).sum()) / DITHERS
-    return min(1.0, total)
+    before = cls.N // 2 if slot is None else slot
+    levels = np.clip(steps + math.floor(raised / unit), -cut - 1, cut + 1) + cut + 1
+    ahead, behind = tail[levels] + mass[levels], tail[levels]
+    chance = _few_of_both((before, ahead), (cls.N - 1 - before, behind), cls.K - 1)
+    return min(1.0, float((mass[1:-1] * chance).sum()))
 
 
 @lru_cache(maxsize=2)
@@ -100,11 +90,6 @@ def _law(law: str) -> tuple[npt.NDArray[np.int64], Vector, Vector]:
     mass, tail = np.array([table.mass(x) for x in wide]), np.array([table.tail(x) for x in wide])
     steps = np.arange(-table.cut, table.cut + 1)
     return steps, (mass / table.total).astype(np.float64), (tail / table.total).astype(np.float64)
-
-
-def _few(n: int, p: Vector, most: int) -> Vector:
-    """P(Bin(n, p) <= most) for every p."""
-    return np.asarray(np.minimum(1.0, _counts(n, p, most).sum(axis=0)))
 
 
 def _few_of_both(one: tuple[int, Vector], other: tuple[int, Vector], most: int) -> Vector:

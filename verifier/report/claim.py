@@ -18,26 +18,26 @@ SAMPLED_ALL = "A sample was asked for, hence the verdict's name; it took in ever
 
 UNSAFE = (
     "The keys are not this auditor's own and of no ceremony that it checked: the provider made them, or this folder "
-    "does not say by its own signature who did. Whoever makes keys can forge proofs under them, so nothing here binds "
+    "does not say by its own signature who did. The maker of keys can forge proofs under them, so nothing here binds "
     "the provider."
 )
 
 ANOTHERS_KEYS = (
-    "The keys are another auditor's, by this auditor's own trust in it: whoever makes keys can forge proofs under "
-    "them, so what is proven binds the provider as far as that auditor is no friend of its."
+    "The keys are another auditor's, by this auditor's own trust in it. That auditor can forge proofs under them, so "
+    "what is proven binds the provider only if the two do not work together."
 )
 
 NO_VERDICT = (
-    "This is no verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
+    "This is not a verdict. Nothing that the provider signed was found wrong, and nothing was found right either: the "
     "step that is named could not be decided, and its way out says what would decide it."
 )
 
 
 GUARDED = (
-    "What the guard achieves. Of every answer one text is withheld: the nearest to the question where the guard takes "
-    "it for too near, else the farthest. Every epsilon here is that of the lists with all their texts, so it holds "
-    "with one less; which one that is rests on the provider's word. Lists and flags show all the same that something "
-    "near is there, and the same slot again and again to whoever asks about one document often."
+    "What the guard achieves. Of every answer one text is withheld: the nearest to the question if the guard takes it "
+    "for too near, otherwise the farthest. Every epsilon here is that of the lists with all their texts, so it holds "
+    "with one less. Which one is withheld rests on the provider's word. Lists and flags still show that something near "
+    "is there, and show the same slot again and again to an account that asks about one document often."
 )
 
 #: Notes that stand before all others where they apply.

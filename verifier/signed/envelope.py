@@ -65,7 +65,7 @@ def open_sealed(data: bytes, kind: str, public_key: bytes) -> bytes:
     if not isinstance(found, dict) or not {"payload", "payloadType", "signatures"} <= set(found):
         raise EncodingError("not a DSSE envelope: payload, payloadType and signatures are its members")
     if found["payloadType"] != kind:
-        raise EncodingError(f"the envelope's payload is of another type than {kind}")
+        raise EncodingError(f"the envelope's payload is of a different type than {kind}")
     payload = _bytes(found["payload"], "payload")
     given = found["signatures"]
     if not isinstance(given, list) or not 1 <= len(given) <= MAX_SIGNATURES:

@@ -216,7 +216,7 @@ def verdict_in(copy: LogCopy, index: int) -> VerdictEntry:
     if not 0 <= index < size:
         raise LedgerError(f"there is no entry {index}: the log of verdicts has {size}")
     if index not in found:
-        raise LedgerError(f"entry {index} of the log of verdicts turns the log's key: it is no verdict")
+        raise LedgerError(f"entry {index} of the log of verdicts turns the log's key: it is not a verdict")
     return found[index]
 
 
@@ -268,7 +268,7 @@ def check_entered(data: bytes, found: SignedVerdict, proof: bytes, log: NoteVeri
             "the verdict says of itself that it is in no log: its auditor could not write it down when it was issued"
         )
     if log is not None and log.vkey() != key.vkey():
-        raise AttestationError(f"the verdict names another log of verdicts than {log.name}: {key.vkey()[:200]}")
+        raise AttestationError(f"the verdict names a different log of verdicts than {log.name}: {key.vkey()[:200]}")
     if key.name != origin_of(found.auditor):
         raise AttestationError(f"the log of verdicts {key.name} is not that of the auditor {found.auditor.hex()}")
     InclusionBundle.from_text(proof).verify(entry_of(data, found).encode(), key)

@@ -234,8 +234,8 @@ def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_
     for name, report in reports.items():
         if hashlib.sha256(report).hexdigest() != predicate["reports"][name]["sha256"]:
             raise AttestationError(
-                f"{name} is not the one that this verdict was signed with: it was changed, or is of another audit; ask "
-                "the auditor for it, or check the verdict alone in a folder of its own"
+                f"{name} is not the one that this verdict was signed with: it was changed, or is of a different audit; "
+                "ask the auditor for it, or check the verdict alone in a folder of its own"
             )
     return made
 
@@ -260,7 +260,7 @@ def _read_predicate(found: Any) -> dict[str, Any]:
         raise EncodingError("the signed verdict has other members than this version's")
     for name, kinds in _MEMBERS.items():
         if not isinstance(found[name], kinds) or (isinstance(found[name], bool)):
-            raise EncodingError(f"the signed verdict's {name} is of another type")
+            raise EncodingError(f"the signed verdict's {name} is of a different type")
     entered = found["verdictLog"]
     if entered is not None and (set(entered) != {"key", "turns"} or not isinstance(entered["key"], str)):
         raise EncodingError("the signed verdict's verdictLog is not a key with its turns")

@@ -226,7 +226,7 @@ def check_part(window: Entered, state: BeaconState, auditor: Auditor) -> str:
     expected = sealed(window, state, owners)
     if released != expected:
         raise Undecided(
-            "by this folder's record the nonce was released for another seal than the one in the log",
+            "by this folder's record the nonce was released for a different seal than the one in the log",
             OWN_FOLDER,
             released_for=released,
             sealed=expected,

@@ -25,7 +25,8 @@ from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, Epsil
 from ragseal.accounting.ideal_channel import ideal_channel, one_query_curve
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.noise import GAUSSIAN, kind_of, scale_of
+from ragseal.kernel.noise import scale_of
+from ragseal.kernel.params import RANKED_GAUSSIAN
 
 TOLERANCE = 5e-3  #: relative difference to the certified number; the other side's own error is below a thousandth
 MOST_QUERIES = 5_000  #: beyond, its convolutions take minutes
@@ -62,7 +63,7 @@ def second_opinion(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
             "not asked: not installed, pip install 'ragseal[accounting]'",
         )
     name = f"dp-accounting {version}"
-    delta = report.delta.table - report.delta.others
+    delta = report.delta.table
     if report.compositions > MOST_QUERIES or not LEAST_DELTA <= delta < 1:
         return CrossCheck(
             name, report.accountant, None, None, _NOT + f"beyond what it composes: {report.compositions} queries"
@@ -71,13 +72,13 @@ def second_opinion(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
         return CrossCheck(
             name, report.accountant, None, None, _NOT + "the table's end matters, which the ideal law lacks"
         )
-    epsilon = _composed(cls, report, delta) + 2 * report.field_bias
+    epsilon = _composed(cls, report, delta)
     return CrossCheck(name, report.accountant, epsilon, abs(epsilon - report.epsilon) <= TOLERANCE * report.epsilon)
 
 
 @lru_cache(maxsize=64)
 def _composed(cls: AttestationClass, report: EpsilonReport, delta: float) -> float:
-    """Its epsilon, without the field bias."""
+    """Its epsilon."""
     if report.accountant == SET_RENYI:
         return _renyi(importlib.import_module(_RDP), cls, report, delta)
     pld, pmf = importlib.import_module(_PLD), importlib.import_module(_PMF)
@@ -119,7 +120,7 @@ def _losses(cls: AttestationClass, report: EpsilonReport) -> tuple[Vector, Vecto
     """Positive losses of one query and their probabilities: all scores, or those that reach the threshold."""
     assert report.accountant in (FULL, ORDERED)
     channel = ideal_channel(report.law, cls.N, cls.K, report.shift)
-    gaussian, scale = kind_of(report.law) == GAUSSIAN, scale_of(report.law)
+    gaussian, scale = report.law == RANKED_GAUSSIAN, scale_of(report.law)
     x = np.arange(report.shift // 2 + 1, (12 if gaussian else 96) * scale + report.shift)
     if gaussian:
         loss = (2 * x - report.shift) * report.shift / (2 * scale**2)

@@ -219,7 +219,7 @@ def _links(inquiry: Inquiry, say: Recorder) -> SignedLinks:
         signed = SignedLinks.decode(data)
         signed.verify(window.manifest.window_key)
         if signed.body.manifest != window.digest:
-            raise Refused("the links are of another window")
+            raise Refused("the links are of a different window")
     _about_the_records(inquiry, signed)
     first = SignedLinks.decode(inquiry.auditor.first_links(window.digest, data))
     if first.body != signed.body:
@@ -264,7 +264,7 @@ def _by_the_provider(first: SignedLinks, window: Window) -> None:
     except AuditError as error:
         raise Undecided(f"the list of links that this auditor kept: {error}", OWN_FOLDER) from None
     if first.body.manifest != window.digest:
-        raise Undecided("the list of links that this auditor kept is of another window", OWN_FOLDER)
+        raise Undecided("the list of links that this auditor kept is of a different window", OWN_FOLDER)
 
 
 def _check_tenant(

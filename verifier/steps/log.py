@@ -105,8 +105,8 @@ def _both(older: SignedCheckpoint, newer: SignedCheckpoint) -> dict[str, str]:
 def void_note(older: SignedCheckpoint, whose: str) -> Undecided:
     """A note of a key that does not count for its size convicts nobody: that key may have been stolen (G.6.13)."""
     return Undecided(
-        f"the log does not continue {whose}, which a key alone signed that the log had given up by that size: whoever "
-        "stole that key showed it, or the provider did",
+        f"the log does not continue {whose}, which is signed only by a key that the log had given up by that size: a "
+        "thief of that key showed it, or the provider did",
         "compare with others what they were shown; then move that note away, and audit again",
         older=older.note.encode().decode(),
     )

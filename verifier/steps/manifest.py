@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragseal.kernel.classes import AttestationClass, table_of
+from ragseal.kernel.classes import AttestationClass, last_release_of, table_of
 from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     Manifest,
@@ -150,12 +150,18 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[AttestationClass, bytes
     Raises:
         Undecided: it has not; another build may, and this one knows nothing about the window's noise.
     """
-    own = auditor.classes.get(policy.class_name)
+    name = policy.class_name
+    own, last = auditor.classes.get(name), last_release_of(name)
+    if own is None and last:
+        raise Undecided(
+            f"the circuit class {name!r} is no more: ragseal {last} was the last release that had it",
+            f"audit this window with ragseal {last}",
+        )
     if own is None:
         known = ", ".join(sorted(auditor.classes)) or "none"
-        raise Undecided(f"this auditor's build has no circuit class {policy.class_name!r}, only: {known}", OWN_BUILD)
+        raise Undecided(f"this auditor's build has no circuit class {name!r}, only: {known}", OWN_BUILD)
     if policy.class_digest != own[1]:
-        raise Undecided(f"the policy names another build of the circuit class {policy.class_name!r}", OWN_BUILD)
+        raise Undecided(f"the policy names another build of the circuit class {name!r}", OWN_BUILD)
     try:
         table_of(own[0], policy.table_digest)
     except PolicyError as error:

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import ProofEquation, proof_equations
-from ragseal.kernel.sharded_statement import verify_thresholds
+from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.manifest import Window
@@ -173,7 +173,7 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
 def _thresholds(
     basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
 ) -> None:
-    """Of a class for shards, every record's C_v opens over the threshold's bases alone: else it could hold hints."""
+    """Of a noise class, every record's C_v opens over the threshold's bases alone: else it could hold hints."""
     bases = basis.key.thresholds
     if len(batch.thresholds) != (bases is not None):
         raise ProofError(

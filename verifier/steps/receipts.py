@@ -299,7 +299,7 @@ def _rest(log: LogView, window: Window, versions: Versions, promise: Promise, re
     try:
         verify_inclusion(leaf_hash(log.entries[body.index]), body.index, at.size, file.receipt.path, at.root)
     except AuditError as error:
-        raise _NotSignedError(f"its path is not that of its record ({error})") from None
+        raise _NotSignedError(f"its path is not its record's ({error})") from None
     if file.answer is None:
         return
     if file.answer.record != record:

@@ -234,4 +234,4 @@ def _bad_point(group: Group, found: Sequence[Placed]) -> Refused:
             group.check(one.record.signed.request.c_e + one.record.c_y)
         except AuditError as error:
             return Refused(f"record {one.record.seq}: {error}", seq=one.record.seq, ledger_index=one.index)
-    return Refused("a commitment of some record is no point of the curve")
+    return Refused("a commitment of some record is not a point of the curve")

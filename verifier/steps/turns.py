@@ -86,8 +86,8 @@ def _check_counted(signed: SignedCheckpoint, log: LogKey) -> None:
         open_checkpoint(signed.note.encode(), log)
     except AuditError as error:
         raise Undecided(
-            f"the checkpoint of {signed.checkpoint.size} entries is signed by a key alone that the log has given up "
-            f"before: whoever stole that key, or took a line from the note, can show it ({error})",
+            f"the checkpoint of {signed.checkpoint.size} entries is signed only by a key that the log has given up "
+            f"before: a thief of that key can show it, and so can anyone who took a line from the note ({error})",
             ASK_AGAIN,
             note=signed.note.encode().decode(),
         ) from None

@@ -4,7 +4,7 @@
 
 use super::{Decoys, Selection};
 use crate::constants::MODULUS_BITS;
-use crate::engine::bits;
+use crate::elements::bits;
 use crate::ensure;
 use crate::error::Result;
 use crate::ranges::{signed, Ranges};

@@ -5,8 +5,8 @@
 use super::{Lottery, Selection};
 use crate::ensure;
 use crate::error::Result;
+use crate::noise::element_hints;
 use crate::ranges::{signed, Ranges};
-use crate::ranked::element_hints;
 use ark_bn254::Fr;
 
 /// Chunks of a score's distances.

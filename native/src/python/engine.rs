@@ -1,36 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `Engine`: the mechanism of one circuit class.
+//! Engines: the mechanism of one circuit class.
 
 use crate::curve::G1;
 use crate::encoding as enc;
-use crate::engine;
+use crate::ensure;
 use crate::error::{detached, Error, Result};
 use crate::lottery;
-use crate::ranked;
+use crate::noise;
 use crate::scores;
-use crate::{bail, ensure};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::HashMap;
-
-/// Noise over every slot, exact top K, and the committed hints of one class.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct Engine(engine::Engine);
-
-/// F(-1), F(0), ..., F(cut), 17 big-endian bytes each, without the last, which is 2^128.
-fn cumulative(cdf: &[Vec<u8>]) -> Result<Vec<u128>> {
-    ensure!(cdf.iter().all(|b| b.len() == 17), "a cumulative count has 17 bytes");
-    let Some((total, below)) = cdf.split_last() else {
-        bail!("the noise table is empty");
-    };
-    ensure!(
-        total[0] == 1 && total[1..].iter().all(|&b| b == 0) && below.iter().all(|b| b[0] == 0),
-        "the noise table must increase to 2^128"
-    );
-    let number = |b: &Vec<u8>| u128::from_be_bytes(b[1..].try_into().expect("sixteen bytes"));
-    Ok(below.iter().map(number).collect())
-}
 
 pub(super) fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
     ensure!(bytes.len() % 8 == 0, "scores are little-endian int64");
@@ -41,8 +22,8 @@ pub(super) fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
 }
 
 /// The class's parameters of these names.
-fn shape(params: &HashMap<String, usize>, names: [&str; 7]) -> Result<[usize; 7]> {
-    let mut found = [0; 7];
+fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> Result<[usize; M]> {
+    let mut found = [0; M];
     for (slot, name) in found.iter_mut().zip(names) {
         *slot = *params
             .get(name)
@@ -51,157 +32,73 @@ fn shape(params: &HashMap<String, usize>, names: [&str; 7]) -> Result<[usize; 7]
     Ok(found)
 }
 
+/// Ids of the winners, and their flags.
+type Winners = (Vec<usize>, Vec<bool>);
+
 /// What [`scores::respond`] found.
-fn response(
-    py: Python<'_>,
-    ((ids, flags), w, c_y): ((Vec<usize>, Vec<bool>), Vec<i64>, G1),
-) -> PyResult<Bound<'_, PyDict>> {
+fn response(py: Python<'_>, ((ids, flags), w, c_y): (Winners, Vec<i64>, Vec<G1>)) -> PyResult<Bound<'_, PyDict>> {
     let out = PyDict::new(py);
     out.set_item("scores", ids.iter().map(|&slot| w[slot]).collect::<Vec<_>>())?;
     out.set_item("ids", ids)?;
     out.set_item("flags", flags)?;
-    out.set_item("c_y", PyBytes::new(py, &enc::g1_bytes(&c_y)))?;
+    let c_y: Vec<u8> = c_y.iter().flat_map(enc::g1_bytes).collect();
+    out.set_item("c_y", PyBytes::new(py, &c_y))?;
     Ok(out)
 }
 
-#[pymethods]
-impl Engine {
-    #[new]
-    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "s"])?;
-        Ok(Engine(engine::Engine::new(shape, bounds, cumulative(&cdf)?, grid)?))
-    }
+/// The mechanism with noise of one class: noise by rank, one threshold for all shards, and the committed hints of each.
+#[pyclass(frozen, module = "ragseal_native")]
+pub struct NoiseEngine(noise::Noise);
 
-    /// The K winners (increasing), their flags, v*, i* and theta.
-    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, hmax))?;
-        let out = PyDict::new(py);
-        out.set_item("ids", chosen.ids)?;
-        out.set_item("flags", chosen.flags)?;
-        out.set_item("v", chosen.threshold)?;
-        out.set_item("i_star", chosen.threshold_slot)?;
-        out.set_item("theta", chosen.theta)?;
-        Ok(out)
-    }
-
-    /// Of one query: the K winners (increasing), their flags and scores, and C_y.
-    #[allow(clippy::too_many_arguments)]
-    fn respond<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        index: &ScoreMatrix,
-        columns: &Committer,
-        e: &[u8],
-        line: (i64, i64),
-        hmax: i64,
-        rho: &[u8],
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let found = detached(py, || {
-            let (key, rho) = (enc::scalar(key)?, enc::scalar(rho)?);
-            let select = |w: &[i64]| self.0.select(key, w, hmax).map(|chosen| (chosen.ids, chosen.flags));
-            scores::respond(&index.0, &columns.0, e, line, &rho, select)
-        })?;
-        response(py, found)
-    }
-
-    /// The hint vector, packed.
-    fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], hmax: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || {
-            let w = integers(w)?;
-            let chosen = self.0.select(enc::scalar(key)?, &w, hmax)?;
-            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, hmax)?))
-        })?;
-        Ok(PyBytes::new(py, &packed))
-    }
+/// T of an answer.
+fn winners(found: noise::Answer) -> Winners {
+    found.returned.into_iter().unzip()
 }
 
-/// The ranked mechanism of one class: noise by rank, exact top K, and the committed hints.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct RankedEngine(ranked::Ranked);
-
 #[pymethods]
-impl RankedEngine {
+impl NoiseEngine {
     #[new]
     fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "bits"])?;
+        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "bits", "S"])?;
         let narrow = |b: &Vec<u8>| <[u8; 16]>::try_from(b.as_slice()).map(u128::from_be_bytes);
         let least: std::result::Result<Vec<u128>, _> = cdf.iter().map(narrow).collect();
         let least = least.map_err(|_| Error("a cumulative count has 16 bytes".into()))?;
-        Ok(RankedEngine(ranked::Ranked::new(shape, bounds, least, grid)?))
-    }
-
-    /// The K winners (increasing), their flags, v*, i*, theta and the entry.
-    fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, steps))?;
-        let out = PyDict::new(py);
-        out.set_item("ids", chosen.ids)?;
-        out.set_item("flags", chosen.flags)?;
-        out.set_item("v", chosen.threshold)?;
-        out.set_item("i_star", chosen.threshold_slot)?;
-        out.set_item("theta", chosen.theta)?;
-        out.set_item("entry", chosen.entry)?;
-        Ok(out)
-    }
-
-    /// Of one query: the K winners (increasing), their flags and scores, and C_y.
-    #[allow(clippy::too_many_arguments)]
-    fn respond<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        index: &ScoreMatrix,
-        columns: &Committer,
-        e: &[u8],
-        line: (i64, i64),
-        steps: i64,
-        rho: &[u8],
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let found = detached(py, || {
-            let (key, rho) = (enc::scalar(key)?, enc::scalar(rho)?);
-            let select = |w: &[i64]| self.0.select(key, w, steps).map(|chosen| (chosen.ids, chosen.flags));
-            scores::respond(&index.0, &columns.0, e, line, &rho, select)
-        })?;
-        response(py, found)
-    }
-
-    /// The hint vector, packed.
-    fn hints<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || {
-            let w = integers(w)?;
-            let chosen = self.0.select(enc::scalar(key)?, &w, steps)?;
-            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w, steps)?))
-        })?;
-        Ok(PyBytes::new(py, &packed))
-    }
-}
-
-/// The ranked mechanism over several shards of one class: one threshold, and the committed hints of each shard.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct ShardedEngine(ranked::Ranked);
-
-#[pymethods]
-impl ShardedEngine {
-    #[new]
-    fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
-        let shards = *params
-            .get("S")
-            .ok_or_else(|| Error("the class's parameter S is missing".into()))?;
-        Ok(ShardedEngine(
-            RankedEngine::new(params, bounds, cdf, grid)?.0.sharded(shards)?,
-        ))
+        Ok(NoiseEngine(noise::Noise::new(shape, bounds, least, grid)?))
     }
 
     /// Of all shards' scores, one shard after the other: the K winners (increasing ids), their flags, v* and i*.
     fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyDict>> {
-        let found = detached(py, || self.0.answer_shards(enc::scalar(key)?, &integers(w)?, steps))?;
-        let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
+        let found = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, steps))?;
         let out = PyDict::new(py);
-        out.set_item("ids", ids)?;
-        out.set_item("flags", flags)?;
         out.set_item("v", found.threshold)?;
         out.set_item("i_star", found.threshold_slot)?;
+        let (ids, flags) = winners(found);
+        out.set_item("ids", ids)?;
+        out.set_item("flags", flags)?;
         Ok(out)
+    }
+
+    /// Of one query: the K winners (increasing ids), their flags and scores, and C_y of every shard.
+    #[allow(clippy::too_many_arguments)]
+    fn respond<'py>(
+        &self,
+        py: Python<'py>,
+        key: &[u8],
+        index: &ScoreMatrix,
+        columns: Vec<Py<Committer>>,
+        e: &[u8],
+        line: (i64, i64),
+        steps: i64,
+        rhos: Vec<Vec<u8>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let columns: Vec<&scores::Committer> = columns.iter().map(|one| &one.get().0).collect();
+        let found = detached(py, || {
+            let key = enc::scalar(key)?;
+            let rhos = rhos.iter().map(|rho| enc::scalar(rho)).collect::<Result<Vec<_>>>()?;
+            let select = |w: &[i64]| self.0.select(key, w, steps).map(winners);
+            scores::respond(&index.0, &columns, e, line, &rhos, select)
+        })?;
+        response(py, found)
     }
 
     /// One shard's hint vector, packed.  `place`: its number and how many there are.  `threshold`: v*, i*.
@@ -216,7 +113,7 @@ impl ShardedEngine {
         threshold: (i64, i64),
         returned: Vec<u64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let whole = ranked::Whole {
+        let whole = noise::Whole {
             shard: place.0,
             shards: place.1,
             threshold: threshold.0,
@@ -224,7 +121,7 @@ impl ShardedEngine {
             returned,
         };
         let packed = detached(py, || {
-            let hints = self.0.shard_hints(enc::scalar(key)?, &integers(w)?, steps, &whole)?;
+            let hints = self.0.hints(enc::scalar(key)?, &integers(w)?, steps, &whole)?;
             Ok(enc::scalars_bytes(&hints))
         })?;
         Ok(PyBytes::new(py, &packed))
@@ -342,7 +239,5 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ScoreMatrix>()?;
     m.add_class::<Committer>()?;
     m.add_class::<LotteryEngine>()?;
-    m.add_class::<RankedEngine>()?;
-    m.add_class::<ShardedEngine>()?;
-    m.add_class::<Engine>()
+    m.add_class::<NoiseEngine>()
 }

@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_before_anything_is_asked(bench: Any) -> None:
         ({"top_k": 0}, "whole number"),
         ({"score_threshold": -2}, "least score"),
         ({"filters": {"field": "meta.a", "operator": "like", "value": "b"}}, "'like' is none of"),
-        ({"filters": {"field": "content", "operator": "==", "value": "b"}}, "no metadata"),
+        ({"filters": {"field": "content", "operator": "==", "value": "b"}}, "is not metadata"),
         ({"filters": {"field": "meta.a", "operator": "=="}}, "a value is"),
         ({"filters": {"operator": "AND", "conditions": []}}, "a group has"),
         ({"filters": [1]}, "expected"),

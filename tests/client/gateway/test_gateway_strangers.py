@@ -183,7 +183,7 @@ def test_searches_at_one_time_have_an_answer_each(bench: Any) -> None:
 
 
 ODD: list[tuple[object, str]] = [
-    ({"query": "\ud800"}, "no text"),
+    ({"query": "\ud800"}, "not text"),
     ({"query": "json", "filters": {"type": ["eq"], "key": "a", "value": 1}}, "none of eq"),
     ({"query": "json", "filters": {"type": "in", "key": "a", "value": [1] * 257}}, "at most 256"),
     ({"query": "json", "\ud800": 1}, "unknown member"),

@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_read_says_what_the_system_says(kind: str, tmp_pat
     """A folder stands in its place: the system refuses to read it, and it is there."""
     read, name, words = READERS[kind]
     (tmp_path / name).mkdir()
-    with pytest.raises(AuditError, match=f"{os.strerror(errno.EISDIR)}|is a folder|no regular file") as caught:
+    with pytest.raises(AuditError, match=f"{os.strerror(errno.EISDIR)}|is a folder|not a regular file") as caught:
         read(tmp_path)
     assert words not in str(caught.value)
 

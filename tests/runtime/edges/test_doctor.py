@@ -147,7 +147,7 @@ def test_a_file_system_without_locks(state: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_system_whose_locks_hold_nobody_off(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: None)
-    assert "hold nobody off" in looked("provider", "--state", state, status=1)["locks"]["found"]
+    assert "exclude nobody" in looked("provider", "--state", state, status=1)["locks"]["found"]
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EOPNOTSUPP])

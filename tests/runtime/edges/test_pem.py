@@ -234,7 +234,7 @@ def test_what_no_authority_issued_is_refused(tmp_path: Path) -> None:
     below.key = load_pem_private_key(key.read_bytes(), None)
     certificate, own = below.certificate("server")
     certificate.write_bytes(certificate.read_bytes() + between.read_bytes())
-    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is no authority's"):
+    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is not an authority's"):
         server_credentials(certificate, own)
 
 
@@ -251,7 +251,7 @@ def test_a_certificate_that_does_not_say_that_it_is_an_authority_s_is_none(tmp_p
     below.folder, below.name, below.key = tmp_path, "between", key
     certificate, own = below.certificate("server")
     certificate.write_bytes(certificate.read_bytes() + silent.public_bytes(Encoding.PEM))
-    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is no authority's"):
+    with pytest.raises(ConfigurationError, match=r"certificate 2 in .* is not an authority's"):
         server_credentials(certificate, own)
 
 

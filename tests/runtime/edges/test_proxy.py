@@ -255,7 +255,7 @@ def test_traces_go_straight(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_url_that_another_reader_takes_for_this_machine_is_refused(url: str) -> None:
     """A client of a database would go there through a proxy: its own parser knows more forms."""
-    with pytest.raises(ConfigurationError, match=r"is not an address|is no URL"):
+    with pytest.raises(ConfigurationError, match=r"is not an address|is not a URL"):
         proxy.go_straight_in_the_clear(url)
 
 

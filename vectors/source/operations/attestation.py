@@ -23,7 +23,7 @@ from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.sharded_statement import ShardStatement
+from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
@@ -50,7 +50,7 @@ def score_commitment(given: Json) -> Json:
     c_y = attestation.score_commitment(GROUP, un(given["columns"]), bases, given["e"], int(given["rho"]))
     sum_y = GROUP.msm(bases.y, field.pack([1] * bases.capacity))
     policy = Policy.decode(un(given["policy"]))  # of documents: its class does not matter
-    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, policy, load_classes()["tiny"])
+    (c_w,) = proofs.shifted_scores(GROUP, [c_y], sum_y, policy, load_classes()["noise-tiny-two"])
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragseal.kernel import mechanism, noise, overflow
-from ragseal.kernel.ranked_class import ranked_class_from_mapping
-from ragseal.kernel.ranked_mechanism import select_ranked
-from vectors.source.reading import Json, class_from
+from ragseal.kernel import noise
+from ragseal.kernel.lottery_class import lottery_class_from_mapping
+from ragseal.kernel.lottery_mechanism import select_lottery
+from ragseal.kernel.noise_class import noise_class_from_mapping
+from ragseal.kernel.noise_mechanism import fine_bits, select_noise, wide_elements
+from ragseal.kernel.params import TAG_COARSE, TAG_FINE
+from vectors.source.reading import Json
 from vectors.source.values import number, shown
 
 
@@ -20,7 +23,7 @@ def noise_table(given: Json) -> Json:
 
 
 def noise_masses(given: Json) -> Json:
-    """p(0), p(1), ..., p(C), 16 bytes each or 14, as the digest covers them."""
+    """p(0), p(1), ..., p(C), 14 bytes each, as the digest covers them."""
     table = noise.build_table(given["law"])
     return {
         "half": b"".join(p.to_bytes(table.bits // 8, "big") for p in table.half).hex(),
@@ -35,48 +38,41 @@ def check_noise_table(given: Json) -> Json:
 
 
 def row_noise(given: Json) -> Json:
-    """u, dither and z_b of every slot."""
-    cls, key = class_from(given["class"]), int(given["key"])
-    elements = mechanism.coarse_elements(cls, key)
+    """Of the first shard: elements of coarse bits, u and Q(u) of every slot, and the fine bits of every rank."""
+    cls, key = noise_class_from_mapping(given["class"]), int(given["key"])
+    elements = wide_elements(key, TAG_COARSE, cls.elements, 0)
     u = [(x >> (cls.m * j)) & ((1 << cls.m) - 1) for x in elements for j in range(cls.q)]
-    opened = [mechanism.exact_noise(cls, one, mechanism.fine_element(key, slot)) for slot, one in enumerate(u)]
+    ranks = wide_elements(key, TAG_FINE, cls.fine_elements, 0)
     return {
         "elements": shown(elements),
         "u": u,
-        "dither": [dither for _, dither, _ in opened],
-        "z_b": [z for *_, z in opened],
-        "z": [(z << cls.s) + dither for _, dither, z in opened],
+        "bounds": [cls.bounds[one] for one in u],
+        "fine": shown([fine_bits(cls, ranks, rank) for rank in range(cls.R)]),
     }
 
 
-def slot_noise(given: Json) -> Json:
-    fine, dither, z = mechanism.exact_noise(class_from(given["class"]), given["u"], int(given["element"]))
-    return {"fine": number(fine), "dither": dither, "z_b": z}
-
-
-def select(given: Json) -> Json:
-    cls = class_from(given["class"])
-    found = mechanism.select(cls, int(given["key"]), given["w"], given["hmax"])
+def select_with_noise(given: Json) -> Json:
+    cls = noise_class_from_mapping(given["class"])
+    found = select_noise(cls, int(given["key"]), given["w"], given["hmax"])
     return {
-        "grid": overflow.grid_size(cls, noise.build_table(cls.law)),
-        "places": [place.slot for place in found.places],
+        "grid": cls.grid,
+        "entries": [one.entry for one in found.shards],
+        "places": [[place.slot for place in one.places] for one in found.shards],
+        "full": [sum(place.full for place in one.places) for one in found.shards],
+        "noise": [[place.noise for place in one.places] for one in found.shards],
+        "thetas": [one.theta for one in found.shards],
         "threshold": found.threshold,
         "threshold_slot": found.threshold_slot,
-        "theta": found.theta,
         "ids": list(found.ids),
         "flags": [one.flag for one in found.returned],
     }
 
 
-def select_by_rank(given: Json) -> Json:
-    cls = ranked_class_from_mapping(given["class"])
-    found = select_ranked(cls, int(given["key"]), given["w"], given["hmax"])
+def select_by_lottery(given: Json) -> Json:
+    cls = lottery_class_from_mapping(given["class"])
+    found = select_lottery(cls, int(given["key"]), given["w"], given["hmax"], given["prizes"])
     return {
         "grid": cls.grid,
-        "entry": found.entry,
-        "places": [place.slot for place in found.places],
-        "full": sum(place.full for place in found.places),
-        "noise": [place.noise for place in found.places],
         "threshold": found.threshold,
         "threshold_slot": found.threshold_slot,
         "theta": found.theta,
@@ -90,7 +86,6 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "noise-masses": noise_masses,
     "check-noise-table": check_noise_table,
     "row-noise": row_noise,
-    "slot-noise": slot_noise,
-    "select": select,
-    "select-ranked": select_by_rank,
+    "select-noise": select_with_noise,
+    "select-lottery": select_by_lottery,
 }

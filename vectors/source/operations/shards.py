@@ -11,7 +11,6 @@ from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.opening import Relation, powers
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.ranked_class import RankedClass
 from ragseal.kernel.record_proofs import proof_equations
 from vectors.source.reading import GROUP, Json, un
 from vectors.source.values import shown
@@ -20,7 +19,7 @@ from vectors.source.values import shown
 def equations(given: Json) -> Json:
     """The pairing checks of a record, in the order of its shards."""
     cls = attestation_class(given["class"])
-    bases = HintBases(b"", b"", bytes(64) if isinstance(cls, RankedClass) else b"")  # how many commitments, no more
+    bases = HintBases(b"", b"", bytes(64))  # how many commitments, no more
     record, entry = Record.decode(un(given["record"])), ProofEntry.decode(un(given["entry"]))
     statement = Statement(*(int(x) for x in given["clear"]))
     item = BatchItem(record, record.digest(), "", statement, un(given["c_w"]), entry)

@@ -16,13 +16,15 @@ export const BATCH = 256;
 const TOGETHER = 256;
 /** Inputs under C_v: v* and i*. */
 const THRESHOLD = 2;
+/** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
+const COMMITMENTS = 2;
 
 /** A verifying key cut into the bases of an attestation's commitments. */
 export class AttestationKey implements ScoreBases {
   readonly bases: readonly G1Point[];
   private readonly hintBases: readonly G1Point[];
   private readonly scaledBases: readonly G1Point[];
-  /** V*, I* and B of a class for shards, else none. */
+  /** V*, I* and B of a class whose shards have one threshold, else none. */
   private readonly thresholdBases: readonly G1Point[];
   private readonly sumY: G1Point;
 
@@ -37,8 +39,8 @@ export class AttestationKey implements ScoreBases {
     const y = key.bases(clear + 1, slots);
     this.bases = [...y, ...blinder];
     this.hintBases = [...key.bases(hintsAt, hints), ...blinder];
-    this.scaledBases = this.bounded ? [...key.bases(hintsAt + hints, slots), ...blinder] : [];
-    this.thresholdBases = this.sharded ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
+    this.scaledBases = [...key.bases(hintsAt + hints, slots), ...blinder];
+    this.thresholdBases = this.committed ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
 
@@ -50,19 +52,9 @@ export class AttestationKey implements ScoreBases {
     return this.bases.at(-1) as G1Point;
   }
 
-  /** Whether it is for shards, which have one threshold, under C_v. */
-  get sharded(): boolean {
-    return this.cls.kind === "sharded";
-  }
-
-  /** Whether slots have bounds that C_1 holds beside C_h: in every kind but the dithered one. */
-  get bounded(): boolean {
-    return this.cls.kind !== "dithered";
-  }
-
-  /** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
-  get commitments(): number {
-    return this.bounded ? 2 : 1;
+  /** Whether the threshold is committed to, by one C_v for all shards, and numbers of shards are stated. */
+  get committed(): boolean {
+    return this.cls.kind === "noise";
   }
 
   /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
@@ -78,7 +70,7 @@ export class AttestationKey implements ScoreBases {
 
   /** C_v of every record over {V*, I*, B} and nothing else: else it could change other inputs of every shard's proof. */
   checkThresholds(context: Uint8Array, committed: readonly G1Point[], batch: ProofBatch, later: Equations): void {
-    const due = this.sharded ? 1 : 0;
+    const due = this.committed ? 1 : 0;
     need(batch.thresholds.length === due, `the batch has ${batch.thresholds.length} openings of thresholds, where ${due} is due`);
     const bases = this.thresholdBases;
     for (const one of batch.thresholds) {
@@ -89,18 +81,16 @@ export class AttestationKey implements ScoreBases {
   /** Relations of the hints' opening, and its witness's size. */
   hintRelations(committed: readonly (readonly G1Point[])[]): { relations: Relation[]; size: number } {
     const count = this.hintBases.length - 1;
+    const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
     const relations: Relation[] = [
       { bases: this.hintBases, slots: [[0, count + 1]], commitments: committed.map((one) => one[0] as G1Point) },
-    ];
-    if (this.bounded) {
-      const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
-      relations.push({
+      {
         bases: this.scaledBases,
         slots: [...places.map((at) => [at, at + 1] as const), [count + 1, count + 2]],
         commitments: committed.map((one) => one[1] as G1Point),
-      });
-    }
-    return { relations, size: count + this.commitments };
+      },
+    ];
+    return { relations, size: count + COMMITMENTS };
   }
 }
 
@@ -124,10 +114,10 @@ interface Item {
   readonly threshold: readonly G1Point[];
 }
 
-/** The statements of a record's proofs: of a class for shards numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
+/** The statements of a record's proofs: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
 function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
   const { shards } = basis.window.manifest.policy;
-  return Array.from({ length: shards }, (_, shard) => (basis.key.sharded ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
+  return Array.from({ length: shards }, (_, shard) => (basis.key.committed ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
 }
 
 /** Of one record: `cW` of every shard, `common` the clear inputs that its proofs share. */
@@ -136,9 +126,9 @@ function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1
   const { shards } = basis.window.manifest.policy;
   const proofs = split(entry.proof, PROOF_BYTES);
   need(proofs.length === shards && cW.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
-  const committed = split(entry.c_h, key.commitments * POINT_BYTES);
+  const committed = split(entry.c_h, COMMITMENTS * POINT_BYTES);
   need(committed.length === shards, `commitments to the hints of ${committed.length} shards, not of ${shards}`);
-  need(entry.c_v.length === (key.sharded ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
+  need(entry.c_v.length === (key.committed ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
   const threshold = entry.c_v.map(point);
   const hints = committed.map(points);
   const equations = statements(basis, common).map((clear, shard): Equation => {

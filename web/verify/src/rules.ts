@@ -166,6 +166,7 @@ export function checkRules(message: Messages[Tag]): void {
     case "proof-entry":
       return need(message.proof.length > 0 && message.proof.length % 256 === 0, "proofs have 256 bytes each");
     case "request":
+    case "answer-ask":
       return checkSealKey(message.seal_key);
     case "thinning":
       return increasing(message.tenants);

@@ -105,7 +105,7 @@ export function classOf(manifest: Manifest, classes: { readonly [name: string]: 
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   const { claim, shards } = manifest.policy;
   need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
-  need(claim !== "answers" || found.shards === 1, "the claim answers counts the keywords of one index, its class is for shards", "log");
+  need(claim !== "answers" || shards === 1, `the claim answers counts keywords in one shard, the policy has ${shards}`, "log");
   const returns = found.kind !== "lottery" || claim === "until-delivered";
   need(returns, `a class of the lottery bounds one return and nothing else, the policy's claim is ${claim}`, "log");
   return found;
@@ -121,7 +121,7 @@ export function steps(manifest: Manifest, cls: AttestationClass): bigint {
   const { claim, gain, hi, lo } = manifest.policy;
   const width = BigInt(gain) * BigInt(hi - lo);
   if (claim === "answers") return 1n + width;
-  return cls.kind === "dithered" ? width : width >> BigInt(cls.stepBits);
+  return width >> BigInt(cls.stepBits);
 }
 
 /** Seconds from its policy's opening time in which a window may open that lasts shorter. */

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ragseal/v1/provider.proto\x12\nragseal.v1\"\x15\n\x05\x43hunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"$\n\x12GetManifestRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"w\n\x13GetManifestResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.ragseal.v1.WindowState\x12\x14\n\x0cledger_index\x18\x03 \x01(\x04\x12\x0f\n\x07records\x18\x04 \x01(\x04\"9\n\x11GetAccountRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"\'\n\x12GetAccountResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"2\n\nAskRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"D\n\x0fGetIndexRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r\"(\n\x13\x43ommitBeaconRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"\x16\n\x14\x43ommitBeaconResponse\")\n\x14SubmitVerdictRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"\x17\n\x15SubmitVerdictResponse\"&\n\x11OpenBeaconRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"<\n\x12OpenBeaconResponse\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.ragseal.v1.WindowState\"6\n\x0ePrepareRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"$\n\x0fPrepareResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"K\n\x0fRetrieveRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x12\n\nknown_size\x18\x03 \x01(\x04\":\n\x10RetrieveResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63onsistency\x18\x02 \x03(\x0c\"C\n\x11GetRecordsRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\r\n\x05start\x18\x02 \x01(\x04\x12\r\n\x05\x63ount\x18\x03 \x01(\r\"=\n\x12GetRecordsResponse\x12\x11\n\tcanonical\x18\x01 \x03(\x0c\x12\x14\n\x0cledger_index\x18\x02 \x03(\x04\"9\n\x12\x43loseWindowRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"<\n\x13\x43loseWindowResponse\x12\x14\n\x0cledger_index\x18\x01 \x01(\x04\x12\x0f\n\x07records\x18\x02 \x01(\x04*\x90\x01\n\x0bWindowState\x12\x1c\n\x18WINDOW_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WINDOW_STATE_COMMITTED\x10\x01\x12\x17\n\x13WINDOW_STATE_SEALED\x10\x02\x12\x15\n\x11WINDOW_STATE_OPEN\x10\x03\x12\x17\n\x13WINDOW_STATE_CLOSED\x10\x04\x32\xc3\x08\n\x0fProviderService\x12N\n\x0bGetManifest\x12\x1e.ragseal.v1.GetManifestRequest\x1a\x1f.ragseal.v1.GetManifestResponse\x12<\n\x08GetIndex\x12\x1b.ragseal.v1.GetIndexRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12\x43\n\x0fGetThinnedIndex\x12\x1b.ragseal.v1.GetIndexRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12Q\n\x0c\x43ommitBeacon\x12\x1f.ragseal.v1.CommitBeaconRequest\x1a .ragseal.v1.CommitBeaconResponse\x12K\n\nOpenBeacon\x12\x1d.ragseal.v1.OpenBeaconRequest\x1a\x1e.ragseal.v1.OpenBeaconResponse\x12K\n\nGetRecords\x12\x1d.ragseal.v1.GetRecordsRequest\x1a\x1e.ragseal.v1.GetRecordsResponse\x12K\n\nGetAccount\x12\x1d.ragseal.v1.GetAccountRequest\x1a\x1e.ragseal.v1.GetAccountResponse\x12\x42\n\x07Prepare\x12\x1a.ragseal.v1.PrepareRequest\x1a\x1b.ragseal.v1.PrepareResponse\x12\x45\n\x08Retrieve\x12\x1b.ragseal.v1.RetrieveRequest\x1a\x1c.ragseal.v1.RetrieveResponse\x12:\n\x0bGetRegistry\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12\x38\n\tGetProofs\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12:\n\x0bGetEstimate\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12@\n\x11GetEstimateProofs\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12T\n\rSubmitVerdict\x12 .ragseal.v1.SubmitVerdictRequest\x1a!.ragseal.v1.SubmitVerdictResponse\x12N\n\x0b\x43loseWindow\x12\x1e.ragseal.v1.CloseWindowRequest\x1a\x1f.ragseal.v1.CloseWindowResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ragseal/v1/provider.proto\x12\nragseal.v1\"\x15\n\x05\x43hunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"$\n\x12GetManifestRequest\x12\x0e\n\x06window\x18\x01 \x01(\t\"w\n\x13GetManifestResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.ragseal.v1.WindowState\x12\x14\n\x0cledger_index\x18\x03 \x01(\x04\x12\x0f\n\x07records\x18\x04 \x01(\x04\"9\n\x11GetAccountRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"\'\n\x12GetAccountResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"2\n\nAskRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"D\n\x0fGetIndexRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r\"(\n\x13\x43ommitBeaconRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"\x16\n\x14\x43ommitBeaconResponse\")\n\x14SubmitVerdictRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"\x17\n\x15SubmitVerdictResponse\"&\n\x11OpenBeaconRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\"<\n\x12OpenBeaconResponse\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.ragseal.v1.WindowState\"6\n\x0ePrepareRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"H\n\x0fPrepareResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x15\n\x08\x61nswered\x18\x02 \x01(\x07H\x00\x88\x01\x01\x42\x0b\n\t_answered\"K\n\x0fRetrieveRequest\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x12\n\nknown_size\x18\x03 \x01(\x04\"J\n\x10RetrieveResponse\x12\x11\n\tcanonical\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63onsistency\x18\x02 \x03(\x0c\x12\x0e\n\x06update\x18\x03 \x01(\x04\"C\n\x11GetRecordsRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\r\n\x05start\x18\x02 \x01(\x04\x12\r\n\x05\x63ount\x18\x03 \x01(\r\"=\n\x12GetRecordsResponse\x12\x11\n\tcanonical\x18\x01 \x03(\x0c\x12\x14\n\x0cledger_index\x18\x02 \x03(\x04\"9\n\x12\x43loseWindowRequest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"<\n\x13\x43loseWindowResponse\x12\x14\n\x0cledger_index\x18\x01 \x01(\x04\x12\x0f\n\x07records\x18\x02 \x01(\x04*\x90\x01\n\x0bWindowState\x12\x1c\n\x18WINDOW_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WINDOW_STATE_COMMITTED\x10\x01\x12\x17\n\x13WINDOW_STATE_SEALED\x10\x02\x12\x15\n\x11WINDOW_STATE_OPEN\x10\x03\x12\x17\n\x13WINDOW_STATE_CLOSED\x10\x04\x32\xc3\x08\n\x0fProviderService\x12N\n\x0bGetManifest\x12\x1e.ragseal.v1.GetManifestRequest\x1a\x1f.ragseal.v1.GetManifestResponse\x12<\n\x08GetIndex\x12\x1b.ragseal.v1.GetIndexRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12\x43\n\x0fGetThinnedIndex\x12\x1b.ragseal.v1.GetIndexRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12Q\n\x0c\x43ommitBeacon\x12\x1f.ragseal.v1.CommitBeaconRequest\x1a .ragseal.v1.CommitBeaconResponse\x12K\n\nOpenBeacon\x12\x1d.ragseal.v1.OpenBeaconRequest\x1a\x1e.ragseal.v1.OpenBeaconResponse\x12K\n\nGetRecords\x12\x1d.ragseal.v1.GetRecordsRequest\x1a\x1e.ragseal.v1.GetRecordsResponse\x12K\n\nGetAccount\x12\x1d.ragseal.v1.GetAccountRequest\x1a\x1e.ragseal.v1.GetAccountResponse\x12\x42\n\x07Prepare\x12\x1a.ragseal.v1.PrepareRequest\x1a\x1b.ragseal.v1.PrepareResponse\x12\x45\n\x08Retrieve\x12\x1b.ragseal.v1.RetrieveRequest\x1a\x1c.ragseal.v1.RetrieveResponse\x12:\n\x0bGetRegistry\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12\x38\n\tGetProofs\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12:\n\x0bGetEstimate\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12@\n\x11GetEstimateProofs\x12\x16.ragseal.v1.AskRequest\x1a\x11.ragseal.v1.Chunk0\x01\x12T\n\rSubmitVerdict\x12 .ragseal.v1.SubmitVerdictRequest\x1a!.ragseal.v1.SubmitVerdictResponse\x12N\n\x0b\x43loseWindow\x12\x1e.ragseal.v1.CloseWindowRequest\x1a\x1f.ragseal.v1.CloseWindowResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ragseal.v1.provider_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WINDOWSTATE']._serialized_start=1166
-  _globals['_WINDOWSTATE']._serialized_end=1310
+  _globals['_WINDOWSTATE']._serialized_start=1218
+  _globals['_WINDOWSTATE']._serialized_end=1362
   _globals['_CHUNK']._serialized_start=41
   _globals['_CHUNK']._serialized_end=62
   _globals['_GETMANIFESTREQUEST']._serialized_start=64
@@ -62,19 +62,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREPAREREQUEST']._serialized_start=681
   _globals['_PREPAREREQUEST']._serialized_end=735
   _globals['_PREPARERESPONSE']._serialized_start=737
-  _globals['_PREPARERESPONSE']._serialized_end=773
-  _globals['_RETRIEVEREQUEST']._serialized_start=775
-  _globals['_RETRIEVEREQUEST']._serialized_end=850
-  _globals['_RETRIEVERESPONSE']._serialized_start=852
-  _globals['_RETRIEVERESPONSE']._serialized_end=910
-  _globals['_GETRECORDSREQUEST']._serialized_start=912
-  _globals['_GETRECORDSREQUEST']._serialized_end=979
-  _globals['_GETRECORDSRESPONSE']._serialized_start=981
-  _globals['_GETRECORDSRESPONSE']._serialized_end=1042
-  _globals['_CLOSEWINDOWREQUEST']._serialized_start=1044
-  _globals['_CLOSEWINDOWREQUEST']._serialized_end=1101
-  _globals['_CLOSEWINDOWRESPONSE']._serialized_start=1103
-  _globals['_CLOSEWINDOWRESPONSE']._serialized_end=1163
-  _globals['_PROVIDERSERVICE']._serialized_start=1313
-  _globals['_PROVIDERSERVICE']._serialized_end=2404
+  _globals['_PREPARERESPONSE']._serialized_end=809
+  _globals['_RETRIEVEREQUEST']._serialized_start=811
+  _globals['_RETRIEVEREQUEST']._serialized_end=886
+  _globals['_RETRIEVERESPONSE']._serialized_start=888
+  _globals['_RETRIEVERESPONSE']._serialized_end=962
+  _globals['_GETRECORDSREQUEST']._serialized_start=964
+  _globals['_GETRECORDSREQUEST']._serialized_end=1031
+  _globals['_GETRECORDSRESPONSE']._serialized_start=1033
+  _globals['_GETRECORDSRESPONSE']._serialized_end=1094
+  _globals['_CLOSEWINDOWREQUEST']._serialized_start=1096
+  _globals['_CLOSEWINDOWREQUEST']._serialized_end=1153
+  _globals['_CLOSEWINDOWRESPONSE']._serialized_start=1155
+  _globals['_CLOSEWINDOWRESPONSE']._serialized_end=1215
+  _globals['_PROVIDERSERVICE']._serialized_start=1365
+  _globals['_PROVIDERSERVICE']._serialized_end=2456
 # @@protoc_insertion_point(module_scope)

@@ -117,10 +117,12 @@ class PrepareRequest(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class PrepareResponse(_message.Message):
-    __slots__ = ("canonical",)
+    __slots__ = ("canonical", "answered")
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     canonical: bytes
-    def __init__(self, canonical: _Optional[bytes] = ...) -> None: ...
+    answered: int
+    def __init__(self, canonical: _Optional[bytes] = ..., answered: _Optional[int] = ...) -> None: ...
 
 class RetrieveRequest(_message.Message):
     __slots__ = ("canonical", "signature", "known_size")
@@ -133,12 +135,14 @@ class RetrieveRequest(_message.Message):
     def __init__(self, canonical: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., known_size: _Optional[int] = ...) -> None: ...
 
 class RetrieveResponse(_message.Message):
-    __slots__ = ("canonical", "consistency")
+    __slots__ = ("canonical", "consistency", "update")
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
     CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
     canonical: bytes
     consistency: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, canonical: _Optional[bytes] = ..., consistency: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    update: int
+    def __init__(self, canonical: _Optional[bytes] = ..., consistency: _Optional[_Iterable[bytes]] = ..., update: _Optional[int] = ...) -> None: ...
 
 class GetRecordsRequest(_message.Message):
     __slots__ = ("manifest", "start", "count")

@@ -174,7 +174,7 @@ class ProviderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Retrieve(self, request, context):
-        """Second message: the signed request is recorded and answered.
+        """Second message: the signed request is recorded and answered.  Or an answer that was paid for is sealed once more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,6 +40,16 @@ export interface Answer {
   readonly receipt: Receipt;
 }
 
+export interface AnswerAsk {
+  readonly tag: "answer-ask";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly manifest: Uint8Array;
+  readonly account: string;
+  readonly ctr: number;
+  readonly seal_key: Uint8Array;
+}
+
 export interface AuditVerdict {
   readonly tag: "audit-verdict";
   /** The whole encoding, tag and version included. */
@@ -728,6 +738,7 @@ export interface Messages {
   readonly "account": Account;
   readonly "account-ask": AccountAsk;
   readonly "answer": Answer;
+  readonly "answer-ask": AnswerAsk;
   readonly "audit-verdict": AuditVerdict;
   readonly "auditor-seat": Seat;
   readonly "beacon-commit": BeaconCommit;
@@ -812,6 +823,12 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["record", ["message", "record"]],
     ["openings", ["message", "openings"]],
     ["receipt", ["message", "receipt"]],
+  ],
+  "answer-ask": [
+    ["manifest", ["fixed", 32]],
+    ["account", ["name", 128]],
+    ["ctr", ["uint", 4]],
+    ["seal_key", ["fixed", 32]],
   ],
   "audit-verdict": [
     ["manifest", ["fixed", 32]],
