@@ -123,7 +123,7 @@ class ScorePolicy:
 
 
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
-    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), of a noise class whole steps.
+    """Delta_b of a score policy in a class, in table steps: floor(gain (hi - lo) / 2^c).
 
     A window of less than one step, which nobody should open and which says nothing, counts as one.
 
