@@ -22,19 +22,19 @@ from ragseal.accounting.pld import ComposedLoss, LossAtoms
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_UNIFORM_BITS
+from ragseal.kernel.params import GAUSSIAN, UNIFORM_BITS
 
 pytestmark = pytest.mark.slow
 
-TABLE = build_table(RANKED_GAUSSIAN)
+TABLE = build_table(GAUSSIAN)
 STEPS = load_classes()["noise-small-gaussian-50"]
-TOTAL = 1 << RANKED_UNIFORM_BITS
+TOTAL = 1 << UNIFORM_BITS
 
 
 def tiny(*weights: int) -> NoiseTable:
     unit = TOTAL // (weights[0] + 2 * sum(weights[1:]))
     rest = [p * unit for p in weights[1:]]
-    return NoiseTable(RANKED_GAUSSIAN, (TOTAL - 2 * sum(rest), *rest))
+    return NoiseTable(GAUSSIAN, (TOTAL - 2 * sum(rest), *rest))
 
 
 TINY = (tiny(6, 4, 1), tiny(40, 30, 16, 6, 2), tiny(1, 1, 1))

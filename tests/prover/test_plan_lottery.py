@@ -24,7 +24,7 @@ from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.policy_file import Binding, load_policy
@@ -63,7 +63,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {name: cls for name, cls in load_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
     monkeypatch.setattr(
-        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
+        plan_command, "QUICK_SCALES", dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
     )
 
 
@@ -100,7 +100,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
     assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
-    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in RANKED_LAWS))["recommended"]
+    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in NOISE_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
     assert noisy["return"] <= 6.0
