@@ -143,7 +143,7 @@ def verification(bench: Bench, made: list[Instance], records: int, say: Say) -> 
     opened = [timed(partial(batch, bench, [one]), 1) for one in made]
     open_single_s, singles = [seconds[0] for seconds, _ in opened], [pair for _, pair in opened]
     single_s = [timed(partial(auditor.check_batch, bench.basis, *pair), 1)[0][0] for pair in singles]
-    items = [(one.assignment.clear, one.c_w, one.c_h, one.proof) for one in made]
+    items = [(one.assignment.clear, one.c_w, one.c_h + one.c_v, one.proof) for one in made]
     pairing_s = [timed(partial(bench.key.verify, *item), 1)[0][0] for item in items]
     return {
         "records": records,

@@ -18,6 +18,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.scores import score_matrix
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
+from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import attestation, commitment, field, mechanism, opening, proofs
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.classes import AttestationClass
@@ -26,6 +27,7 @@ from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
+from ragseal.kernel.record_proofs import statements_of
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.statement import places_commitment, seed_commitment
 from ragseal.verifier.steps.proofs import ProofContext
@@ -96,6 +98,8 @@ class Instance:
     h: bytes
     c_w: bytes
     c_h: bytes
+    c_v: bytes  #: nothing of a class without one
+    threshold: tuple[int, ...]  #: v*, i* and rho_v, that C_v holds
     assignment: Assignment
     proof: bytes = b""
 
@@ -112,7 +116,9 @@ def make(bench: Bench, seq: int) -> Instance:
     )  # fmt: skip
     noise_key = mechanism.noise_key(bench.seed, bench.beacon, request.ctx())
     w = policy.gain * (bench.scored.scores(e).astype(np.int64) - policy.lo)
-    h = bench.engine.shard_hints(noise_key, w, policy.hmax(cls))[0]
+    hints = bench.engine.shard_hints(noise_key, w, policy.hmax(cls))
+    h, rho_v = hints[0], 0 if hints.threshold is None else secrets.randbelow(R)
+    c_v = committed_threshold(group, key, hints.threshold, rho_v)
     t_commit = places_commitment(cls, t_salt, bench.engine.answer(noise_key, w, policy.hmax(cls)))
     c_y = attestation.score_commitment(group, bench.columns, key.scores, e, rho)
     record = Record(b"m" * 32, seq, SignedRequest(request, bytes(64)), c_y, t_commit, 60, attestation.ON_DEMAND)
@@ -120,19 +126,24 @@ def make(bench: Bench, seq: int) -> Instance:
     c_h = key.hint_bases.commit(group, h, rho_hints)
     manifest = bench.basis.window.manifest
     statement = Statement(manifest.c_seed, bench.beacon, request.ctx(), policy.hmax(cls), t_commit)
-    both = proofs.challenges(key.digest, record.digest(), statement, c_w, c_h)
+    (stated,) = statements_of(cls, statement, 1)
+    both = proofs.challenges(key.digest, record.digest(), stated, c_w, c_h + c_v)
     blind = proofs.total_blinder(policy.gain, e, bench.blinders, rho, scaled_blinder(rho_hints, both[1]))
     assignment = assign_attestation(
         cls,
-        (*statement.clear(), *both), tuple(int(x) for x in w), h, blind, bench.seed, t_salt
+        (*stated.clear(), *both), tuple(int(x) for x in w), h, (blind + rho_v) % R, bench.seed, t_salt, hints.threshold
     )  # fmt: skip
-    return Instance(record, statement, e, r, rho, rho_hints, h, c_w, c_h, assignment)
+    held = () if hints.threshold is None else (*hints.threshold, rho_v)
+    return Instance(record, statement, e, r, rho, rho_hints, h, c_w, c_h, c_v, held, assignment)
 
 
 def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], ProofBatch]:
     """What an auditor holds and what a provider delivers for these records, which may repeat."""
     group, key = bench.group, bench.key
-    entries = tuple(ProofEntry(one.record.seq, one.record.digest(), one.c_h, one.proof) for one in made)
+    entries = tuple(
+        ProofEntry(one.record.seq, one.record.digest(), one.c_h, one.proof, (one.c_v,) if one.c_v else ())
+        for one in made
+    )
     part = [
         LoggedRecord(k, one.record, entry.record_digest, IndexVersion(TENANT, 0, bytes(32)), TENANT)
         for k, (one, entry) in enumerate(zip(made, entries, strict=True))
@@ -155,4 +166,17 @@ def batch(bench: Bench, made: Sequence[Instance]) -> tuple[list[LoggedRecord], P
         group.combine([field.pack([*one.e, one.r, one.rho]) for one in made], weights),
         bytes(native.random_scalars(DIMENSION + 2)),
     )  # fmt: skip
-    return part, ProofBatch(bench.basis.window.digest, entries, (SameEmbeddingOpening(TENANT, linked),), opened)
+    links = (SameEmbeddingOpening(TENANT, linked),)
+    return part, ProofBatch(bench.basis.window.digest, entries, links, opened, _thresholds(bench, context, made))
+
+
+def _thresholds(bench: Bench, context: bytes, made: Sequence[Instance]) -> tuple[opening.Opening, ...]:
+    """The opening of all C_v, where the class has it."""
+    bases = bench.key.thresholds
+    if bases is None:
+        return ()
+    weights = bench.weights("thresholds", context, len(made))
+    rows = bench.group.combine([field.pack(one.threshold) for one in made], weights)
+    nonces = bytes(native.random_scalars(bases.size))
+    relations = [bases.relation([one.c_v for one in made])]
+    return (opening.prove_opening(bench.group, "thresholds", context, relations, rows, nonces),)

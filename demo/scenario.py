@@ -74,8 +74,8 @@ def smallest_class(documents: int) -> str:
         ConfigurationError: no class does.
     """
     classes = load_classes().values()
-    for laws in LAWS_BY_ANSWERS:
-        fitting = [c for c in classes if c.law in laws and documents <= c.N and c.K >= LEAST_RETURNED]
+    for law in LAWS_BY_ANSWERS:
+        fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
         if fitting:
             return min(fitting, key=lambda c: (count_rows(c).domain, -c.K, c.N)).name
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/noise_classes.toml")

@@ -22,12 +22,12 @@ Table = NoiseTable | PrizeTable  #: of a law
 #: Names of classes that no release after 0.3.0 has: how two families' begin, and the third's, whose noise was finer
 #: than a step of its table.
 _STARTS = ("ranked-", "sharded-")
-_FINER = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50")
+_OTHERS = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50|lottery-small-50")
 
 
 def last_release_of(name: str) -> str:
     """The last release that had a class of this name; nothing where this one has it, or none had it."""
-    return "0.3.0" if name.startswith(_STARTS) or _FINER.fullmatch(name) else ""
+    return "0.3.0" if name.startswith(_STARTS) or _OTHERS.fullmatch(name) else ""
 
 
 def removed(name: str) -> str:

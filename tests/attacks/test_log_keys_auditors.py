@@ -35,7 +35,7 @@ def test_a_running_participant_that_a_thief_showed_a_fork_convicts_nobody(tmp_pa
     part = participant(fork, state)
     part._read()
     part.link = participant(world, state).link
-    with pytest.raises(Undecided, match="stole"):
+    with pytest.raises(Undecided, match="a thief"):
         part._read()
     assert len(state.log_key(world.signer.verifier).keys) == 1, "which of the two is the log somebody has to find out"
     part = participant(fork, State.create(tmp_path / "another", world.auditor_key))
@@ -107,7 +107,7 @@ def test_an_audit_of_a_thiefs_fork_keeps_no_turn_of_it() -> None:
     world, fork, kept = Turning.turned(), beside("alice"), list[LogKey]()
     remembered = open_checkpoint(note_of(world, 11), world.signer.verifier)
     auditor = replace(fork.auditor(), remembered=remembered, keep_turns=kept.append)
-    says(fork.audit(auditor=auditor), "NO VERDICT", "stole")
+    says(fork.audit(auditor=auditor), "NO VERDICT", "a thief")
     assert not kept
     with without(checks.KEPT_BEHIND_AN_AUDITS_COMPARISON):
         fork.audit(auditor=auditor)

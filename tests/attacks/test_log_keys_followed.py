@@ -203,7 +203,7 @@ def test_a_log_whose_database_has_a_turn_in_another_place_does_not_open(tmp_path
             turn = log.signer.turn(SECOND, log.size, log._checkpoint.root, 0)
             changed = replace(turn, **changes).signed(FIRST.private_key, SECOND.private_key)  # type: ignore[arg-type]
             log._tree.append_entries([changed.encode()])  # past every check, as whoever has the file can
-        with pytest.raises(LedgerError, match="signed for another place"):
+        with pytest.raises(LedgerError, match="signed for a different entry"):
             Log.open(folder, FIRST, SECOND)
         if name == "root":  # else no key counts at the size of the last note
             with without(checks.READ_IN_ITS_PLACE):

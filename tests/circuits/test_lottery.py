@@ -150,9 +150,10 @@ def test_places_are_proven_enough_and_rows_fit(name: str) -> None:
 
 
 def test_the_search_fills_a_domain() -> None:
-    found, built = fill_lottery("lottery-small-50", 50, 10, 11, 4, 1 << 16), CLASSES["lottery-small-50"]
-    assert found == built
-    more = complete_lottery("more", built.N + ELEMENTS_PER_BLOCK * built.q, 50, 10, built.q, 11, 4)
+    found = fill_lottery("test", 50, 10, 11, 4, 1 << 16)
+    assert (found.N, found.q, found.R) == (8000, 20, 99)
+    assert count_rows(found).rows <= 1 << 16
+    more = complete_lottery("more", found.N + ELEMENTS_PER_BLOCK * found.q, 50, 10, found.q, 11, 4)
     assert count_rows(more).rows > 1 << 16
     with pytest.raises(PolicyError, match="fits"):
         fill_lottery("test", 50, 10, 11, 4, 1 << 12)

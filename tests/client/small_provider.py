@@ -336,7 +336,7 @@ class Provider:
         _, prepared = self.prepared[request.request_id]
         e = [x - 256 if x > 127 else x for x in prepared.embedding]
         w = [self.manifest.policy.gain * (sum(a * b for a, b in zip(row, e, strict=True)) - 4800) for row in self.rows]
-        chosen = select_noise(CLASS, noise_key((1, 2), 3, request.ctx()), w, self.manifest.policy.hmax(CLASS))
+        chosen = select_noise(CLASS, noise_key((1, 2), 3, request.ctx()), [w], self.manifest.policy.hmax(CLASS))
         record = Record(
             manifest=self.manifest.digest(),
             seq=self.records,

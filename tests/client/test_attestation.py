@@ -127,5 +127,5 @@ def test_circuit_classes_are_this_installation_s_own(bench: Any) -> None:
             known_class(dataclasses.replace(named, class_digest=bytes(32)))
     with pytest.raises(PolicyError, match="which this installation lacks"):
         known_class(dataclasses.replace(policy, class_name="huge"))
-    with pytest.raises(PolicyError, match=r"release 0\.3\.0 was the last that had it"):
+    with pytest.raises(PolicyError, match=r"ragseal 0\.3\.0 was the last that had it"):
         known_class(dataclasses.replace(policy, class_name="base"))

@@ -241,7 +241,7 @@ def test_two_processes_and_missing_pins_are_refused(bench: Any) -> None:
 
 def test_another_embedder_than_the_window_s(bench: Any) -> None:
     bench.provider.open("w2", embedder=b"x" * 32)
-    with pytest.raises(CommitmentError, match="another embedder"):
+    with pytest.raises(CommitmentError, match="a different embedder"):
         bench.client().ask("json")
     assert bench.client(embedder=None).ask("json").checked is False
 

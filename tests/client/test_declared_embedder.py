@@ -58,7 +58,7 @@ def test_an_account_with_a_key_of_its_own_checks(running: Live, server: Embeddin
     assert result.ranked is not None
     with (
         client(running, server.model(f"other/trigrams@{scene.DIMENSION}"), "bob") as other,
-        pytest.raises(CommitmentError, match="another embedder"),
+        pytest.raises(CommitmentError, match="a different embedder"),
     ):
         other.ask("report about topic 3")
 

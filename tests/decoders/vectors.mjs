@@ -397,7 +397,7 @@ const OPERATIONS = {
   "seed-commitment": ({ seed }) => ({ c_seed: poseidon(1n, ...limbs(seed)) }),
   "noise-key": ({ seed, beacon, ctx }) => ({ key: poseidon(2n, ...limbs(seed), BigInt(beacon), BigInt(ctx)) }),
   "places-commitment": ({ class: cls, salt, ids, flags }) => {
-    const width = BigInt((cls.N - 1).toString(2).length) + 1n;
+    const width = BigInt(((cls.S ?? 1) * cls.N - 1).toString(2).length) + 1n;
     const per = Number(248n / width);
     const t = ids.map((id, k) => 2n * BigInt(id) + (flags[k] ? 1n : 0n));
     const packed = [];

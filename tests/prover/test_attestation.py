@@ -110,7 +110,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: NoiseCla
             rows = secrets.versions["acme"].matrix.tolist()
             policy = window.manifest.policy
             w = [policy.gain * (fixedpoint.score(row, e) - policy.lo) for row in rows]
-            assert list(select_noise(tiny, key, w, policy.hmax(tiny)).returned) == openings.returned()
+            assert list(select_noise(tiny, key, [w], policy.hmax(tiny)).returned) == openings.returned()
             assert all(o.flag == (w[o.slot] > 0) for o in openings.slots)
 
     play(scene, tmp_path / "p")

@@ -122,7 +122,7 @@ def test_native_poseidon_commitments() -> None:
     assert poseidon.noise_key(seed, beacon, ctx) == apart.poseidon(2, *seed, beacon, ctx)
     returned = [statement.Returned(slot, slot % 3 > 0) for slot in sorted(random.Random(1).sample(range(CLS.N), CLS.K))]
     t = [2 * slot + (slot % 3 > 0) for slot in (one.slot for one in returned)]
-    width = (CLS.N - 1).bit_length() + 1
+    width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
     assert poseidon.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)

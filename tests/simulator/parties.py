@@ -143,7 +143,9 @@ class Tenant:
         rng = random.Random(name)
         rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots * shards)]
         blinders = [rng.randrange(1, R) for _ in range(dimension * shards)]
-        beside = [[x for row in rows[i::slots] for x in row] for i in range(slots)]  # columns of shard 0, then those of shard 1, ...
+        beside = [
+            [x for row in rows[i::slots] for x in row] for i in range(slots)
+        ]  # columns of shard 0, then those of shard 1, ...
         file = index_file(beside, blinders, key, rng, extra)
         texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots * shards)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())

@@ -289,7 +289,7 @@ def permutation(given: Json) -> Json:
 
 
 def places(given: Json) -> Json:
-    width = (given["class"]["N"] - 1).bit_length() + 1
+    width = (given["class"].get("S", 1) * given["class"]["N"] - 1).bit_length() + 1
     per, t = 248 // width, [2 * i + flag for i, flag in zip(given["ids"], given["flags"], strict=True)]
     parts = [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
     t_commit = apart.poseidon(5, int(given["salt"]), *parts)

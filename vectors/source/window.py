@@ -84,7 +84,9 @@ def add(book: Book) -> None:
     honest = inputs(scene, scene.honest)
     book.valid(HONEST, "audit", "D.12", "An honest window of five records, every one proven: PASS.", **honest)
     over = inputs(scene, scene.over_shards)
-    book.valid("windows/over-two-shards", "audit", "A.15", "Two shards, one threshold, two proofs a record: PASS.", **over)
+    book.valid(
+        "windows/over-two-shards", "audit", "A.15", "Two shards, one threshold, two proofs a record: PASS.", **over
+    )
     for name, clause, about, outcome, text, given in _others(scene):
         line = replayed(given).line()
         assert line.startswith(outcome), f"{name}: {line}"
