@@ -19,6 +19,7 @@ from typing import Any
 from ragseal.kernel.params import TAG_PLACES, TAG_SEED, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
 
+CHALLENGES = 2  #: alpha and beta, the last clear inputs
 _SIZE = re.compile(r"(2 \*\* )?(\w+)(?: ([+-]) (\d+))?")
 
 
@@ -54,6 +55,11 @@ class InputTable:
     clear: tuple[Input, ...]  #: what a verifier knows
     hints: tuple[Input, ...]  #: h
     behind: tuple[Input, ...]  #: what follows the hints
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Names of the clear inputs but for the challenges, which stand behind them."""
+        return tuple(one.name for one in self.clear[:-CHALLENGES])
 
     def shapes(self, cls: Any) -> list[tuple[str, tuple[int, ...]]]:
         """Every array of hints for one class; a single hint is an array of one."""
