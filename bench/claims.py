@@ -32,7 +32,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_LAWS
+from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return
 from ragseal.prover.planning.candidates import Candidate, Shape, Window, shapes
@@ -179,17 +179,17 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bo
         rows = []
         if not no_demo:
             works = module_works(model, CACHE, moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure("modules", works, used, windows, COSTS, demo_draws, moved)
         for what, queries in () if no_demo or only_modules else (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
-            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != RANKED_GAUSSIAN]
+            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != GAUSSIAN]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, work.documents)
+            used = shapes(classes, NOISE_LAWS, RETURNED, work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {_of(row) for row in rows}
     rows += [row for row in kept if _of(row) not in fresh]

@@ -19,8 +19,8 @@ from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
 AttestationClass = NoiseClass | LotteryClass
 Table = NoiseTable | PrizeTable  #: of a law
 
-#: Names of classes that no release after 0.3.0 has: how two families' begin, and the third's, whose noise was finer
-#: than a step of its table.
+#: Names of classes that no release after 0.3.0 has: how two families' begin, those whose noise was finer than a step
+#: of its table, and one of the lottery's.
 _STARTS = ("ranked-", "sharded-")
 _OTHERS = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50|lottery-small-50")
 

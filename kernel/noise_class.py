@@ -23,9 +23,9 @@ from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
     GRID_EXPONENT,
     MAX_SHARDS,
+    NOISE_LAWS,
     OVERFLOW_EXPONENT,
-    RANKED_LAWS,
-    RANKED_UNIFORM_BITS,
+    UNIFORM_BITS,
     ClassSizes,
     class_values,
 )
@@ -39,7 +39,7 @@ class NoiseClass(ClassSizes):
     """One class of the circuit with noise.  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     name: str
-    law: str  #: one of RANKED_LAWS
+    law: str  #: one of NOISE_LAWS
     N: int  #: slots of a shard, a multiple of q
     K: int  #: slots returned, of all shards together
     R: int  #: places of a shard, an even number
@@ -55,7 +55,7 @@ class NoiseClass(ClassSizes):
             if not ok:
                 raise PolicyError(f"noise class {self.name!r}: {why}")
 
-        need(self.law in RANKED_LAWS, f"law must be one of {RANKED_LAWS}, not {self.law!r}")
+        need(self.law in NOISE_LAWS, f"law must be one of {NOISE_LAWS}, not {self.law!r}")
         need(1 <= self.K < self.R - 1 and self.R <= self.N, "needs 1 <= K < R - 1 and R <= N")
         need(self.R % PLACES_PER_ELEMENT == 0, f"places must be a multiple of {PLACES_PER_ELEMENT}")
         need(1 <= self.S <= MAX_SHARDS, f"needs 1 <= S <= {MAX_SHARDS}")
@@ -126,7 +126,7 @@ class NoiseClass(ClassSizes):
     @property
     def fine_bits(self) -> int:
         """Bits of a uniform below its coarse ones."""
-        return RANKED_UNIFORM_BITS - self.m
+        return UNIFORM_BITS - self.m
 
     @property
     def fine_chunks(self) -> int:
@@ -152,7 +152,7 @@ class NoiseClass(ClassSizes):
 
     @property
     def uniform_chunks(self) -> int:
-        return -(-RANKED_UNIFORM_BITS // self.c)
+        return -(-UNIFORM_BITS // self.c)
 
     @property
     def compare_chunks(self) -> int:

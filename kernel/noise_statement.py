@@ -24,7 +24,7 @@ TABLE = InputTable(
         Size("c", "c", "bits of a chunk"),
         Size("L", "L", "bits of an id of the whole index"),
         Size("sides", "sides", "2 of a symmetric law, whose noise has a sign, else 1"),
-        Size("uniformBits", "RANKED_UNIFORM_BITS", "bits of a uniform"),
+        Size("uniformBits", "UNIFORM_BITS", "bits of a uniform"),
         Size("G", "grid", "points of theta's grid"),
         Size("CUT", "table.cut", "largest noise"),
     ),

@@ -25,7 +25,7 @@ from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
 from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
 from ragseal.kernel.noise_class import NoiseClass, WholeIndex, check_scores, whole_index
-from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, RANKED_GAUSSIAN, SCORE_UNIT
+from ragseal.kernel.params import COIN_BITS, GAUSSIAN, MAX_SHARDS, SCORE_UNIT
 
 MAX_DIMENSION = 4096
 NO_VOCABULARY = bytes(32)  #: of a claim without one
@@ -436,7 +436,7 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
         PolicyError: Gaussian noise, a similarity that nothing has, or clipped counts that overflow the class.
     """
     assert isinstance(cls, NoiseClass)  # a class of the lottery goes with another claim
-    if cls.law == RANKED_GAUSSIAN:
+    if cls.law == GAUSSIAN:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
             f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from constants import NAMES as CONSTANTS  # noqa: E402
+from constants import value  # noqa: E402
 
 from ragseal.kernel import lottery_statement, noise_statement  # noqa: E402
 from ragseal.kernel.lottery_class import LotteryClass  # noqa: E402
@@ -60,6 +61,13 @@ class Described:
         """A constant of the module of the class, or of a class that it inherits from."""
         modules = (inspect.getmodule(kind) for kind in self.kind.__mro__)
         return int(next(getattr(module, name) for module in modules if hasattr(module, name)))
+
+    def agreed(self, name: str) -> int:
+        """The same, where the circuits have no other constant of that name."""
+        found = self.constant(name)
+        if name in CONSTANTS and value(name) != found:
+            raise SystemExit(f"layout: {name} is {found}, but {value(name)} in the circuits")
+        return found
 
     def expression(self, size: Size) -> ast.expr:
         """A derived size by given ones, derived ones and constants."""
@@ -163,7 +171,8 @@ class Circom(Language):
     def name(self, name: str) -> str:
         if name in self.described.names.values():
             return name
-        return f"{name}()" if name in CONSTANTS else str(self.described.constant(name))
+        number = self.described.agreed(name)
+        return f"{name}()" if name in CONSTANTS else str(number)
 
     def floor(self, over: ast.expr, by: ast.expr) -> str:
         return f"{self.factor(over)} \\ {self.factor(by)}"
@@ -216,10 +225,11 @@ class Rust(Language):
         if name in self.fields:
             return self.fields[name]
         name = self.aliases.get(name, name)
+        number = self.described.agreed(name)
         if name in CONSTANTS:
             self.constants.add(name)
         else:
-            self.own[name] = self.described.constant(name)
+            self.own[name] = number
         return name
 
     def floor(self, over: ast.expr, by: ast.expr) -> str:

@@ -11,11 +11,11 @@ from ragseal.circuits.search import complete_lottery, complete_noise, count_rows
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
-from ragseal.kernel.params import RANKED_LAWS, SCORE_UNIT
+from ragseal.kernel.params import NOISE_LAWS, SCORE_UNIT
 from ragseal.prover.planning.budgets import Budget
 
 COSINE_ONE = SCORE_UNIT * SCORE_UNIT
-PLANNED_LAWS = (*RANKED_LAWS, LOTTERY)  #: those that a plan compares
+PLANNED_LAWS = (*NOISE_LAWS, LOTTERY)  #: those that a plan compares
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import scale_of
-from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 from ragseal.prover.commitment.policy_file import cosine_text
 from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
@@ -195,7 +195,7 @@ class Planner:
 
     def _measurement(self, law: _Law, seed: int) -> Measurement:
         name, capacity, bits = law
-        if name not in RANKED_LAWS:
+        if name not in NOISE_LAWS:
             return LotteryMeasurement(self.work, bits, capacity, self.draws, seed)
         return NoiseMeasurement(self.work, noise.build_table(name), bits, capacity, self.draws, seed)
 
@@ -232,7 +232,7 @@ class Planner:
         for dial in (dial for budget in budgets for dial in self.dials(used, windows, budget)):
             cls = dial.shape.cls
             if isinstance(cls, LotteryClass):
-                places = [cls.prizes + 1 - prizes for prizes in spread(cls, len(scales[RANKED_ONE_SIDED]))]
+                places = [cls.prizes + 1 - prizes for prizes in spread(cls, len(scales[ONE_SIDED]))]
             else:
                 unit = (scale_of(cls.law) << cls.step_bits) / (dial.window.hi - dial.window.lo)
                 places = sorted({max(dial.least, round(scale * unit)) for scale in scales[cls.law]})

@@ -14,7 +14,7 @@ from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.noise import one_sided
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
@@ -27,11 +27,11 @@ from ragseal.prover.planning.workload import load_workload
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 #: By law, in units of its scale.
 SCALES = {
-    RANKED_GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
-    RANKED_GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
-    RANKED_ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
+    GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
-QUICK_SCALES = {RANKED_GAUSSIAN: (0.5, 2.0), RANKED_GEOMETRIC: (2.0, 6.0), RANKED_ONE_SIDED: (2.0, 6.0)}
+QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), ONE_SIDED: (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1

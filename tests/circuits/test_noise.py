@@ -18,7 +18,7 @@ from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping, ove
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD, NoiseLayout
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.kernel.scaled_layout import bounds_of
 from tests.circuits.determination import (
     DERIVED,
@@ -36,7 +36,7 @@ from tests.circuits.scene import CACHE, compiled, noise_probe, noise_tiny
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[*RANKED_LAWS, "probe"])
+@pytest.fixture(scope="module", params=[*NOISE_LAWS, "probe"])
 def setting(request: pytest.FixtureRequest) -> NoiseSetting:
     """One shard alone."""
     cls = noise_probe() if request.param == "probe" else noise_tiny(request.param)
@@ -163,7 +163,7 @@ def test_the_search_fills_a_domain() -> None:
     cls = fill_noise(want.name, want.law, want.K, want.m, want.c, want.S, 1 << 15)
     assert cls == want
     with pytest.raises(PolicyError, match="fits"):
-        fill_noise("test", RANKED_LAWS[1], 32, 9, 11, 60, 1 << 12)
+        fill_noise("test", NOISE_LAWS[1], 32, 9, 11, 60, 1 << 12)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import Opening
-from ragseal.kernel.params import RANKED_LAWS, R
+from ragseal.kernel.params import NOISE_LAWS, R
 from tests.circuits.scene import CACHE, noise_tiny
 
 np = pytest.importorskip("numpy")
@@ -78,7 +78,7 @@ class Proven:
         return self.c_h[:64] + GROUP.msm(view.hint_bases.scaled + view.scores.b, field.pack(values))
 
 
-@pytest.fixture(scope="module", params=RANKED_LAWS)
+@pytest.fixture(scope="module", params=NOISE_LAWS)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[KeyView, list[Proven]]:
     cls = noise_tiny(request.param)
     built = build(cls, CACHE)

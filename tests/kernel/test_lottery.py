@@ -38,7 +38,8 @@ from tests import simulator
 from tests.kernel import lottery_brute as brute
 
 GEOMETRIC = {
-    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2", "S": 1
+    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2",
+    "S": 1,
 }  # fmt: skip
 TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14

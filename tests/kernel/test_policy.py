@@ -14,12 +14,12 @@ from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
 from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 
 pytestmark = pytest.mark.slow
 
-CLASS = NoiseClass("toy", RANKED_GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
+CLASS = NoiseClass("toy", GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
 
 
 def policy(**changes: Any) -> Policy:
@@ -162,7 +162,7 @@ def test_the_largest_score_that_is_named_is_accepted() -> None:
 
 def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
     wide = dataclasses.replace(CLASS, name="wide", c=14)
-    geometric = dataclasses.replace(CLASS, name="geometric", law=RANKED_GEOMETRIC, c=14)
+    geometric = dataclasses.replace(CLASS, name="geometric", law=GEOMETRIC, c=14)
     narrow = dataclasses.replace(CLASS, name="narrow", c=11)
     others = [CLASS, wide, narrow, geometric]
     greedy = policy(gain=600)

@@ -25,7 +25,7 @@ from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
-    scales = dict.fromkeys(RANKED_LAWS, (6.0,)) | {"gaussian-128": (0.5,)}
+    scales = dict.fromkeys(NOISE_LAWS, (6.0,)) | {"gaussian-128": (0.5,)}
     monkeypatch.setattr(plan_command, "QUICK_SCALES", scales)
 
 
@@ -79,7 +79,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
     monkeypatch.setattr(
-        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75)}
+        plan_command, "QUICK_SCALES", dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75)}
     )
 
 
@@ -163,16 +163,16 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
         return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
 
-    assert names(RANKED_LAWS, 3, 100) == [
+    assert names(NOISE_LAWS, 3, 100) == [
         ("noise-tiny-two", True),
         ("noise-tiny-one", True),
         ("noise-tiny-gaussian", True),
     ]
     small = [(f"noise-small-{law}-50", True) for law in ("two", "one", "gaussian")]
-    assert names(RANKED_LAWS, 50, 5000) == small
-    assert names(RANKED_LAWS, 50, 1000) == small
+    assert names(NOISE_LAWS, 50, 5000) == small
+    assert names(NOISE_LAWS, 50, 1000) == small
     mini = [("noise-small-two-50-k10", False), ("noise-mini-one-10", True), ("noise-small-gaussian-50-k10", False)]
-    assert names(RANKED_LAWS, 10, 1000) == mini
+    assert names(NOISE_LAWS, 10, 1000) == mini
     assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
