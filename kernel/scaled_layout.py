@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragseal.kernel.params import ClassSizes
-from ragseal.kernel.statement import HintLayout
+from ragseal.kernel.statement import HintLayout, Input
 
 #: Columns of ``slot``.
 REMAINDER, COARSE, BOUND, DISTANCE = range(4)
 SLOT_HINTS = 4
+SCALED = Input("scaledBound", "N", "beta b_i of a slot; C_1 holds b_i")
 
 
 class ScaledLayout(HintLayout):

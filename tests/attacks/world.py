@@ -19,7 +19,7 @@ import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
 from ragseal.groth16.assignments import Assignment, NoiseAssignment, assign_attestation
-from ragseal.kernel import attestation, commitment, proofs, signature, statement
+from ragseal.kernel import attestation, commitment, noise_statement, proofs, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -151,7 +151,7 @@ class AttackWorld(simulator.World):
         stated = replace(stated, t_commit=entry.t_commit)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
-            for name, real, mine in zip(statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
+            for name, real, mine in zip(noise_statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
                 if real != mine:
                     extra.append((self.tools.base(name), mine - real))
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):
