@@ -33,7 +33,7 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
-from ragseal.kernel.record_proofs import shard_statements
+from ragseal.kernel.record_proofs import statements_of
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
     proven, parts = [], []
     clock, processor = time.perf_counter(), time.process_time()
-    for shard, stated in enumerate(shard_statements(cls, common, shards)):
+    for shard, stated in enumerate(statements_of(cls, common, shards)):
         times = [time.perf_counter()]
         h = engine.hints(key, w[shard], STEPS, (shard, shards), found)
         times.append(time.perf_counter())

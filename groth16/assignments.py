@@ -23,7 +23,6 @@ from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, 
 from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
 from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
@@ -131,7 +130,7 @@ def assign_attestation(
     Raises:
         ProofError: a threshold where none belongs, or none where one does.
     """
-    if isinstance(cls, NoiseClass) != (threshold is not None):
+    if cls.sharded != (threshold is not None):
         raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
     if threshold is not None:
         return NoiseAssignment(clear, w, h, blind, seed, t_salt, threshold)

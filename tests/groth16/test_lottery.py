@@ -23,7 +23,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import LotteryStatement, challenges
+from ragseal.kernel.proofs import Statement, challenges
 from tests.circuits.lottery_drafts import WIDTH, lottery_tiny
 from tests.circuits.scene import CACHE
 
@@ -47,7 +47,7 @@ class Proven:
         rho, self.rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
         self.c_w = GROUP.msm(view.scores.y + view.scores.b, field.pack([*w, rho]))
         self.c_h = view.hint_bases.commit(GROUP, self.h, self.rhos)
-        stated = LotteryStatement(statement.seed_commitment(seed), beacon, ctx, WIDTH, t_commit, prizes)
+        stated = Statement(statement.seed_commitment(seed), beacon, ctx, WIDTH, t_commit, (prizes,))
         alpha, beta = challenges(view.digest, b"r" * 32, stated, self.c_w, self.c_h)
         self.clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(self.rhos, beta)) % R

@@ -24,7 +24,7 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement, challenges
-from ragseal.kernel.record_proofs import proof_equations, shard_statements
+from ragseal.kernel.record_proofs import proof_equations, statements_of
 from ragseal.kernel.threshold_opening import verify_thresholds
 from tests.circuits.noise_records import STEPS, NoiseRecord, noise_record
 from tests.circuits.scene import CACHE
@@ -68,7 +68,7 @@ class Scene:
             c_w = GROUP.msm(c_w + moved, field.pack([1, 1]))
         c_h = self.view.hint_bases.commit(GROUP, one.h, rhos)
         common = Statement(*one.clear[:5])
-        stated = shard_statements(record.cls, common, len(record.w))[shard]
+        stated = statements_of(record.cls, common, len(record.w))[shard]
         alpha, beta = challenges(self.view.digest, b"r" * 32, stated, c_w, c_h + (added or c_v))
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R

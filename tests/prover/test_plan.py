@@ -24,7 +24,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
@@ -176,7 +176,7 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
     made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
-    assert overflow_bound_holds(made)
+    assert made.overflow_bound_holds()
     with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 33856"):
         candidates.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
 

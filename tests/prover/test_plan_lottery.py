@@ -23,7 +23,7 @@ from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
+from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
@@ -273,7 +273,7 @@ def test_of_its_classes_the_fastest_that_holds_the_documents(
     (shape,) = candidates.shapes(load_classes().values(), [LOTTERY], [K], documents)
     assert (shape.cls.name, shape.available) == (name, available)
     assert isinstance(shape.cls, LotteryClass)
-    assert overflow_bound_holds(shape.cls)
+    assert shape.cls.overflow_bound_holds()
 
 
 def test_numbers_of_prizes_go_from_all_to_one() -> None:
