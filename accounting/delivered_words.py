@@ -39,6 +39,6 @@ def chance_in_words(listed: float, n_max: int, cls: AttestationClass) -> str:
     """What comes back without a score."""
     return (
         f"chance 0: {cls.by_chance} alone hands over no text of a document that scores at or below the score window; "
-        f"it shows ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score "
-        "above the window's lower end may be handed over by chance"
+        f"it shows ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents "
+        "that score above the window's lower end may be handed over by chance"
     )
