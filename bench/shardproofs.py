@@ -24,7 +24,7 @@ from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.backends.poseidon import noise_key
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.groth16.views import committed_threshold
@@ -74,7 +74,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
         alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        given = NoiseAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
+        given = Assignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
         proof = backend.prove(replace(given, blind=blind))
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])

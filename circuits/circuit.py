@@ -18,11 +18,9 @@ from ragseal.kernel.classes import KINDS, AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
-from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
+from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.scaled_layout import ScaledLayout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
@@ -133,17 +131,10 @@ def noise_sources() -> list[Path]:
 @described.register
 def _noise(cls: NoiseClass) -> Circuit:
     layout = NoiseLayout(cls)
-    public = [*NOISE_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound", *THRESHOLD]
-    groups = (
-        (layout.scores_at, cls.N),
-        (layout.hints_at, layout.size),
-        (layout.scaled_at, cls.N),
-        (layout.threshold_at, len(THRESHOLD)),
-    )
-    return of_places(cls, NOISE_TAG, noise_sources(), layout, _noise_main(cls, public), groups)
+    return of_places(cls, NOISE_TAG, noise_sources(), layout, _noise_main(cls, layout))
 
 
-def _noise_main(cls: NoiseClass, public: list[str]) -> str:
+def _noise_main(cls: NoiseClass, layout: NoiseLayout) -> str:
     """Constant tables, public signals, parameters."""
     table = cls.table
     bounds = ", ".join(map(str, cls.bounds))
@@ -154,7 +145,7 @@ def _noise_main(cls: NoiseClass, public: list[str]) -> str:
         'include "noise.circom";\n\n'
         f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
         f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Noise({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(layout.names)}]}} = Noise({', '.join(map(str, sizes))});\n"
     )
 
 
@@ -168,17 +159,15 @@ def lottery_sources() -> list[Path]:
 @described.register
 def _lottery(cls: LotteryClass) -> Circuit:
     layout = LotteryLayout(cls)
-    public = [*LOTTERY_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
     sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.prizes, cls.grid)
     main = (
         f"// Generated for lottery class {cls.name}.\npragma circom 2.1.6;\n\n"
         'include "lottery.circom";\n\n'
         # logup.circom names other circuits' tables, in templates that this one has not.
         "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Lottery({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(layout.names)}]}} = Lottery({', '.join(map(str, sizes))});\n"
     )
-    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
-    return of_places(cls, LOTTERY_TAG, lottery_sources(), layout, main, groups)
+    return of_places(cls, LOTTERY_TAG, lottery_sources(), layout, main)
 
 
 def of_places(
@@ -187,9 +176,10 @@ def of_places(
     files: list[Path],
     layout: ScaledLayout,
     main: str,
-    groups: tuple[tuple[int, int], ...],
 ) -> Circuit:
-    """Of the kinds that commit to bounds apart.  ``groups``: first public input and size of each relation."""
+    """Of the kinds that commit to bounds apart."""
+    groups = [(layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)]
+    groups += [(layout.shared_at, len(layout.shared_names))] if layout.shared_names else []
     parts = [tag, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
     parts.append(library_integrity().encode())
     for path in files:

@@ -25,6 +25,8 @@ returned, returnedGap       2 id + flag of T's slots, increasing, and chunks of 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.scaled_layout import SLOT_HINTS, ScaledLayout
 
@@ -33,6 +35,8 @@ CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "prizes", "alpha",
 
 class LotteryLayout(ScaledLayout):
     """The hint vector h of a lottery's class, and beta times the bounds behind it."""
+
+    clear_names: ClassVar[tuple[str, ...]] = CLEAR_NAMES
 
     def __init__(self, cls: LotteryClass) -> None:
         n, r, k = cls.N, cls.R, cls.K
@@ -53,7 +57,3 @@ class LotteryLayout(ScaledLayout):
             ("thetaChoice", (cls.grid - 1,)), ("prizeChoice", (cls.prizes,)),
             ("returned", (k,)), ("returnedGap", (k - 1, cls.returned_chunks - 1)),
         ])  # fmt: skip
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES)

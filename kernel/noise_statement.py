@@ -33,6 +33,8 @@ insideLow, insideHigh           chunks of an id's distances to this shard's firs
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.scaled_layout import SLOT_HINTS, ScaledLayout
 
@@ -43,8 +45,10 @@ THRESHOLD = ("threshold", "thresholdSlot")  #: held by C_v
 class NoiseLayout(ScaledLayout):
     """The hint vector h of a noise class, beta times the bounds behind it, then the threshold."""
 
+    clear_names: ClassVar[tuple[str, ...]] = CLEAR_NAMES
+    shared_names: ClassVar[tuple[str, ...]] = THRESHOLD
+
     def __init__(self, cls: NoiseClass) -> None:
-        self.cls = cls
         n, r, k = cls.N, cls.R, cls.K
         super().__init__(n, [
             ("slot", (n, SLOT_HINTS)),
@@ -68,17 +72,3 @@ class NoiseLayout(ScaledLayout):
             ("insideBelow", (k,)), ("insideBeyond", (k,)),
             ("insideLow", (k, cls.returned_chunks - 1)), ("insideHigh", (k, cls.returned_chunks - 1)),
         ])  # fmt: skip
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES)
-
-    @property
-    def threshold_at(self) -> int:
-        """Index of v*; i* follows."""
-        return self.scaled_at + self.cls.N
-
-    @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds, threshold."""
-        return self.threshold_at + len(THRESHOLD)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ragseal.kernel.params import ClassSizes
 from ragseal.kernel.statement import HintLayout
@@ -16,15 +17,33 @@ SLOT_HINTS = 4
 class ScaledLayout(HintLayout):
     """A hint vector h that begins with SLOT_HINTS hints of every slot, and beta times their bounds behind it."""
 
+    clear_names: ClassVar[tuple[str, ...]]  #: alpha and beta are the last two
+    shared_names: ClassVar[tuple[str, ...]] = ()  #: what C_v holds, equal in all shards of a record
+
+    @property
+    def clear(self) -> int:
+        return len(self.clear_names)
+
     @property
     def scaled_at(self) -> int:
         """Index of beta b_0."""
         return self.hints_at + self.size
 
     @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds."""
+    def shared_at(self) -> int:
+        """Index of the first input that C_v holds."""
         return self.scaled_at + self._slots
+
+    @property
+    def public(self) -> int:
+        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds, what C_v holds."""
+        return self.shared_at + len(self.shared_names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Signals of the circuit that are public, in order."""
+        groups = (group.name for group in self.groups)
+        return (*self.clear_names, "blind", "w", *groups, "scaledBound", *self.shared_names)
 
 
 def bounds_of(h: Sequence[int], cls: ClassSizes) -> list[int]:

@@ -194,6 +194,8 @@ CLASSES: Sequence[AttestationClass] = (*load_classes().values(), TOY)
 class ToyLayout(ScaledLayout):
     """Hints of slots alone."""
 
+    clear_names: ClassVar[tuple[str, ...]] = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "toy", "alpha", "beta")
+
 
 @layout_of.register
 def _(cls: ToyClass) -> ScaledLayout:

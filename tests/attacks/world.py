@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
-from ragseal.groth16.assignments import Assignment, NoiseAssignment, assign_attestation
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.kernel import attestation, commitment, proofs, signature, statement
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record, Request, SignedRequest
@@ -291,7 +291,7 @@ class AttackWorld(simulator.World):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundsApart(NoiseAssignment):
+class BoundsApart(Assignment):
     """With other bounds in C_1 than in the hints."""
 
     committed: tuple[int, ...] = ()

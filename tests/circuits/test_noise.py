@@ -65,8 +65,8 @@ def test_public_signals_stand_in_layout_order(setting: NoiseSetting) -> None:
     for group in layout.groups:
         at = layout.hints_at + group.offset
         assert names[at : at + group.count] == [group.name] * group.count
-    assert names[layout.scaled_at : layout.threshold_at] == ["scaledBound"] * setting.cls.N
-    assert tuple(names[layout.threshold_at : layout.public]) == THRESHOLD
+    assert names[layout.scaled_at : layout.shared_at] == ["scaledBound"] * setting.cls.N
+    assert tuple(names[layout.shared_at : layout.public]) == THRESHOLD
     assert names[layout.public : layout.public + 3] == ["s_hi", "s_lo", "t_salt"]
 
 
@@ -112,7 +112,7 @@ def test_changing_any_public_input_is_rejected(tiny: NoiseSetting) -> None:
     layout = NoiseLayout(d.cls)
     wires = [*range(1, 1 + layout.clear - 2)]  # alpha and beta may be anything
     wires += [1 + layout.hints_at + g.offset + rng.randrange(g.count) for g in layout.groups]
-    wires += [1 + layout.scaled_at + rng.randrange(d.cls.N), 1 + layout.threshold_at, 2 + layout.threshold_at]
+    wires += [1 + layout.scaled_at + rng.randrange(d.cls.N), 1 + layout.shared_at, 2 + layout.shared_at]
     for w in wires:
         forged = {**inputs, w: inputs[w] + 1}
         if r1cs.names[w] == "shards" and d.shards == 1:

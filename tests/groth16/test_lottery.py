@@ -15,7 +15,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import LotteryAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
@@ -51,7 +51,7 @@ class Proven:
         alpha, beta = challenges(view.digest, b"r" * 32, stated, self.c_w, self.c_h)
         self.clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(self.rhos, beta)) % R
-        self.assignment = LotteryAssignment(self.clear, tuple(w), self.h, blind, seed, salt)
+        self.assignment = Assignment(self.clear, tuple(w), self.h, blind, seed, salt)
         self.proof = backend.prove(self.assignment)
 
 

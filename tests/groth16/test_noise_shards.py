@@ -14,7 +14,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
@@ -72,7 +72,7 @@ class Scene:
         alpha, beta = challenges(self.view.digest, b"r" * 32, stated, c_w, c_h + (added or c_v))
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        assignment: NoiseAssignment = replace(one, clear=clear, blind=blind)
+        assignment: Assignment = replace(one, clear=clear, blind=blind)
         return list(clear), c_w, c_h, self.backend.prove(assignment)
 
 

@@ -181,4 +181,4 @@ def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: NoiseClass) -
 def test_the_threshold_is_no_hint(tiny: NoiseClass) -> None:
     layout = NoiseLayout(tiny)
     assert not {"threshold", "thresholdSlot"} & set(layout.by_name)
-    assert layout.public == layout.threshold_at + 2 == 1 + layout.clear + tiny.N + layout.size + tiny.N + 2
+    assert layout.public == layout.shared_at + 2 == 1 + layout.clear + tiny.N + layout.size + tiny.N + 2
