@@ -74,12 +74,13 @@ def questions(text: str, names: set[str]) -> list[int]:
 
     found = []
     for node in ast.walk(ast.parse(text)):
-        called = isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")
-        compared = isinstance(node, ast.Compare) and "type(" in ast.unparse(node)
-        if isinstance(node, ast.MatchClass):
-            found += [node.lineno] * named(node.cls)
-        elif called or compared:
-            found += [node.lineno] * named(node)
+        match node:
+            case ast.MatchClass(cls=kind):
+                found += [node.lineno] * named(kind)
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
+                found += [node.lineno] * named(node)
+            case ast.Compare() if "type(" in ast.unparse(node):
+                found += [node.lineno] * named(node)
     return found
 
 

@@ -55,8 +55,8 @@ def score_commitment(given: Json) -> Json:
 
 def _statement(given: list[Any]) -> Statement:
     """Of a shard two more clear inputs: its number, and how many there are."""
-    common = [int(x) for x in given]
-    return Statement(*common[:5], tuple(common[5:]))
+    c_seed, beacon, ctx, hmax, t_commit, *own = (int(x) for x in given)
+    return Statement(c_seed, beacon, ctx, hmax, t_commit, tuple(own))
 
 
 def alpha_beta(given: Json) -> Json:
