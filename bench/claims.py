@@ -34,10 +34,12 @@ from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return
-from ragseal.prover.planning.candidates import Candidate, Shape, Window, shapes
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost
+from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.frontier import Planner
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
+from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, embed, load_workload
 
 CACHE = ROOT / "var" / "embeddings"
@@ -85,7 +87,7 @@ def own_queries() -> dict[str, list[str]]:
 def gain_at(shape: Shape, window: Window, target: float, unseen: float | None) -> tuple[int, Budget]:
     """The largest gain whose return is at most the target, and whom the claim is made to."""
     coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
-    return gain_of_return(shape.cls, window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
+    return planned_law(shape.cls).gain_of_return(window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
 
 
 def measure(

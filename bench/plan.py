@@ -30,12 +30,14 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
-from ragseal.prover.planning.candidates import PLANNED_LAWS, Candidate, Window, shapes
+from ragseal.prover.planning.candidates import Candidate, Window
 from ragseal.prover.planning.frontier import Planner
+from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import CANDIDATES, Choices, Trial, make_plan
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, WHOLE
 from ragseal.prover.planning.quality import Judge, NoiseMeasurement, clipped, largest_slots
 from ragseal.prover.planning.recommendation import Target
+from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, chosen, load_workload
 
 CACHE = ROOT / "var" / "embeddings"

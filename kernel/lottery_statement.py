@@ -8,7 +8,8 @@ u + H + 2^m of a prize.
 
 from __future__ import annotations
 
-from ragseal.kernel.lottery_class import LotteryClass
+from typing import ClassVar
+
 from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
 from ragseal.kernel.statement import Input, InputTable, Size
 
@@ -83,5 +84,4 @@ CLEAR_NAMES = tuple(one.name for one in TABLE.clear)
 class LotteryLayout(ScaledLayout):
     """The hint vector h of a lottery's class, and beta times the bounds behind it."""
 
-    def __init__(self, cls: LotteryClass) -> None:
-        super().__init__(cls, TABLE)
+    TABLE: ClassVar[InputTable] = TABLE

@@ -133,6 +133,14 @@ class NoiseTable:
         """T5: SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
         return hashlib.sha256(self.canonical_bytes()).digest()
 
+    def check(self) -> None:
+        """As :func:`check_table`."""
+        check_table(self)
+
+    def evidence(self) -> dict[str, object]:
+        """What an auditor's report says of it, once :meth:`check` has passed."""
+        return {"law": self.law, "cut": self.cut, "table_digest": self.digest(), "rules": "T1 T2 T3 T4 T5"}
+
 
 def one_sided(law: str) -> bool:
     """Whether no value of a law is below 0."""

@@ -9,7 +9,8 @@ adds the same C_v to vk_x of every shard's proof, so that all shards have one th
 
 from __future__ import annotations
 
-from ragseal.kernel.noise_class import NoiseClass
+from typing import ClassVar
+
 from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
 from ragseal.kernel.statement import Input, InputTable, Size
 
@@ -109,15 +110,4 @@ THRESHOLD = tuple(one.name for one in TABLE.behind[1:])  #: held by C_v
 class NoiseLayout(ScaledLayout):
     """The hint vector h of a noise class, beta times the bounds behind it, then the threshold."""
 
-    def __init__(self, cls: NoiseClass) -> None:
-        super().__init__(cls, TABLE)
-
-    @property
-    def threshold_at(self) -> int:
-        """Index of v*; i* follows."""
-        return self.scaled_at + self._slots
-
-    @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds, threshold."""
-        return self.threshold_at + len(THRESHOLD)
+    TABLE: ClassVar[InputTable] = TABLE

@@ -25,7 +25,7 @@ from ragseal.kernel import (
     thinning,
     verdict,
 )
-from ragseal.kernel.classes import AttestationClass, shards_at_most, tables_of
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.encoding import (
     Blob,
     Codec,
@@ -40,12 +40,9 @@ from ragseal.kernel.encoding import (
     PublicKey,
     Text,
 )
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_statement import THRESHOLD
 from ragseal.kernel.scaled_layout import BOUND, SLOT_HINTS
 from ragseal.kernel.slot_text import Characters, MetadataValue
-from ragseal.kernel.statement import HintLayout
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
 
@@ -160,19 +157,13 @@ def messages() -> str:
     return "".join(out)
 
 
-def _layout(cls: AttestationClass) -> tuple[str, HintLayout]:
-    """The kind of a class's statement, and its public inputs."""
-    kinds = {NoiseClass: "noise", LotteryClass: "lottery"}
-    return next(name for kind, name in kinds.items() if isinstance(cls, kind)), layout_of(cls)
-
-
 def _class(cls: AttestationClass) -> str:
-    kind, layout = _layout(cls)
-    tables = ", ".join(f'"{table.digest().hex()}"' for table in tables_of(cls))
+    layout = layout_of(cls)
+    tables = ", ".join(f'"{table.digest().hex()}"' for table in cls.tables())
     values = {
-        "kind": f'"{kind}"',
+        "kind": f'"{cls.kind}"',
         "slots": cls.N,
-        "shards": shards_at_most(cls),
+        "shards": cls.shards_at_most,
         "clear": layout.clear,
         "hints": layout.size,
         "inputs": layout.public,

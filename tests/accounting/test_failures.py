@@ -16,12 +16,11 @@ from ragseal.accounting import audit, failures
 from ragseal.accounting.audit import ScorePolicy
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise_class import NoiseClass, whole_index
 
-CLASSES: dict[str, AttestationClass] = {
+CLASSES: dict[str, NoiseClass] = {
     name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
 }
 

@@ -27,7 +27,7 @@ from ragseal.kernel.policy import UNTIL_DELIVERED
 from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
-CLASSES = load_classes()
+CLASSES: dict[str, NoiseClass] = load_classes()
 NAMES = ["noise-tiny-two", "noise-tiny-one", "noise-small-one-50"]
 
 

@@ -22,12 +22,13 @@ from ragseal.accounting.pld import ComposedLoss, LossAtoms
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN, UNIFORM_BITS
 
 pytestmark = pytest.mark.slow
 
 TABLE = build_table(GAUSSIAN)
-STEPS = load_classes()["noise-small-gaussian-50"]
+STEPS: NoiseClass = load_classes()["noise-small-gaussian-50"]
 TOTAL = 1 << UNIFORM_BITS
 
 

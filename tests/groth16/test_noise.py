@@ -15,7 +15,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.groth16.views import committed_threshold
@@ -53,7 +53,7 @@ class Proven:
         self.rho_hints = [secrets.randbelow(R) for _ in range(2)]
         b = view.scores.b
         self.rho_v = secrets.randbelow(R)
-        blank = NoiseAssignment((0,) * 9, tuple(self.w), self.h, 0, self.seed, salt, threshold)
+        blank = Assignment((0,) * 9, tuple(self.w), self.h, 0, self.seed, salt, threshold)
         self.bounds = blank.bounds()
         self.c_w = GROUP.msm(view.scores.y + b, field.pack([*self.w, self.rho]))
         self.c_h = view.hint_bases.commit(GROUP, self.h, self.rho_hints)

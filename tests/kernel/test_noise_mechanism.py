@@ -251,8 +251,8 @@ def test_published_places(N: int, K: int, m: int, places: tuple[int, int, int]) 
     for law, R in zip(NOISE_LAWS, places, strict=True):
         cls = complete_noise("test", law, N, K, m, 1, 11, 1)
         assert cls.R == R
-        assert noise_class.overflow_bound_holds(cls)
-        assert not noise_class.overflow_bound_holds(dataclasses.replace(cls, R=R - 2))
+        assert cls.overflow_bound_holds()
+        assert not dataclasses.replace(cls, R=R - 2).overflow_bound_holds()
 
 
 @pytest.mark.parametrize("law", NOISE_LAWS)

@@ -13,7 +13,7 @@ import pytest
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
-from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 
@@ -116,7 +116,7 @@ def test_scores() -> None:
 
 
 def test_class_files() -> None:
-    assert noise_class_from_mapping(CLASS.to_mapping()) == CLASS
+    assert NoiseClass.from_mapping(CLASS.to_mapping()) == CLASS
     good = CLASS.to_mapping()
     for key, value in {
         "N": 121,
@@ -130,9 +130,9 @@ def test_class_files() -> None:
         "m": True,
     }.items():
         with pytest.raises(PolicyError):
-            noise_class_from_mapping(good | {key: value})
+            NoiseClass.from_mapping(good | {key: value})
     with pytest.raises(PolicyError, match="unknown or missing"):
-        noise_class_from_mapping(good | {"extra": 1})
+        NoiseClass.from_mapping(good | {"extra": 1})
     with pytest.raises(PolicyError):
         dataclasses.replace(CLASS, R=3)
 

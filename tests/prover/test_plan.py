@@ -24,14 +24,14 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.planning import candidates, plan, public_score_ranges, tick_costs
 from ragseal.prover.planning import page as planpage
+from ragseal.prover.planning import plan, public_score_ranges, shapes, tick_costs
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.tick_costs import TickCost
@@ -161,7 +161,7 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     """Fewest rows among those that hold the documents and return so many, of the laws that are allowed."""
 
     def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
-        return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
+        return [(s.cls.name, s.available) for s in shapes.shapes(CLASSES.values(), laws, [K], documents)]
 
     assert names(NOISE_LAWS, 3, 100) == [
         ("noise-tiny-two", True),
@@ -175,11 +175,11 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     mini = [("noise-small-two-50-k10", False), ("noise-mini-one-10", True), ("noise-small-gaussian-50-k10", False)]
     assert names(NOISE_LAWS, 10, 1000) == mini
     assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
-    made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
+    made = shapes.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
-    assert overflow_bound_holds(made)
+    assert made.overflow_bound_holds()
     with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 33856"):
-        candidates.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
+        shapes.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
 
 
 @pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])

@@ -18,6 +18,7 @@ from ragseal.kernel import mechanism
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise import build_table, scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import clipped as clipped_steps
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.params import NOISE_LAWS
@@ -109,7 +110,8 @@ def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
     """
-    cls, rng = load_classes()[name], np.random.default_rng(5)
+    cls: NoiseClass = load_classes()[name]
+    rng = np.random.default_rng(5)
     for trial in range(6):
         y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
         lo, hi, gain = 4000, 9000, int(rng.integers(20, 60))
