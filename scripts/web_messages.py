@@ -47,7 +47,7 @@ from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from layout import CIRCUITS  # noqa: E402
 
 TARGET = ROOT / "web" / "verify" / "src" / "generated"
