@@ -34,8 +34,8 @@ from fractions import Fraction
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import RANKED_SCALE, NoiseTable, build_table
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, RANKED_GAUSSIAN
+from ragseal.kernel.noise import GEOMETRIC_SCALE, NoiseTable, build_table
+from ragseal.kernel.params import GAUSSIAN, GRID_EXPONENT, OVERFLOW_EXPONENT
 from ragseal.kernel.policy import ANSWERS
 
 TAIL = Fraction(1, 1 << 64)  #: of one answer: the chance that some noise lies where the table's tail ends
@@ -136,7 +136,7 @@ def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, par
     Raises:
         PolicyError: a law without a tail of its own scale, or a gain that the noise cannot hide.
     """
-    if table.law == RANKED_GAUSSIAN:
+    if table.law == GAUSSIAN:
         raise PolicyError(f"the claim answers needs geometric noise in whole steps, not the law {table.law!r}")
     if words < 1:
         raise PolicyError("a document that gives no keyword needs no account: words_max must be at least 1")
@@ -148,7 +148,7 @@ def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, par
     present, absent = _up(up * each), _up(down * each)
     refused = Fraction(1, 1 << OVERFLOW_EXPONENT) + Fraction(1, 1 << GRID_EXPONENT)
     worst = Fraction(math.ceil(math.exp(min(down * each, 700.0)) * (1 + 1e-9)) + 1)
-    ideal = up * whole / RANKED_SCALE, down * whole / RANKED_SCALE
+    ideal = up * whole / GEOMETRIC_SCALE, down * whole / GEOMETRIC_SCALE
     return OneAnswer(present, absent, ideal, TAIL + (1 + worst) * refused, _up(down * part))
 
 

@@ -28,7 +28,7 @@ from ragseal.accounting.ideal_channel import ideal_channel
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, check_table, scale_of
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.params import GAUSSIAN
 
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
 AGREEMENT_APPLIES = 1000  #: they must agree while delta_inf < delta / this
@@ -123,7 +123,7 @@ class ScorePolicy:
 
 
 def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
-    """Delta_b of a score policy in a class, in table steps: ceil(gain (hi - lo) / 2^s), of a noise class whole steps.
+    """Delta_b of a score policy in a class, in table steps: floor(gain (hi - lo) / 2^c).
 
     A window of less than one step, which nobody should open and which says nothing, counts as one.
 
@@ -173,7 +173,7 @@ def full_bound(table: NoiseTable, shift: int, n: int, delta: float) -> Bound:
     first = min(composed, pld.truncated_pure_epsilon(table, shift, n, delta))
     if math.isinf(first):
         return endless
-    if table.law == RANKED_GAUSSIAN:
+    if table.law == GAUSSIAN:
         second = ideal_curves.gaussian_epsilon(shift * math.sqrt(n) / scale_of(table.law), delta)
     else:
         second = ideal_curves.GeometricCurve(shift, n, scale_of(table.law)).epsilon(delta)
@@ -326,7 +326,7 @@ def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float
     Geometric: total variation <= sqrt(1 - BC^(2n)), BC the Bhattacharyya coefficient of one query, and a ROC curve
     whose distance from the diagonal never exceeds t has at most the area 1 - (1 - t)^2 / 2.
     """
-    if table.law == RANKED_GAUSSIAN:
+    if table.law == GAUSSIAN:
         sigma = scale_of(table.law)
         mu = shift * math.sqrt(n) / sigma
         advantage = ideal_curves.gaussian_advantage(mu) + 1 / (48 * n * sigma * sigma)

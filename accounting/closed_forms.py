@@ -12,7 +12,7 @@ import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
 from ragseal.kernel.noise import one_sided, scale_of
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.params import GAUSSIAN
 
 GRID = range(2, 65)  #: Renyi orders of the paper
 
@@ -57,7 +57,7 @@ def renyi_of(law: str, shift: int, order: float) -> float:
         PolicyError: an unknown law.
     """
     scale = scale_of(law)
-    if law == RANKED_GAUSSIAN:
+    if law == GAUSSIAN:
         return order * (shift / scale) ** 2 / 2
     if one_sided(law):
         return math.inf

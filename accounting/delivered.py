@@ -35,7 +35,7 @@ from ragseal.accounting.ideal_curves import gaussian_epsilon
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
-from ragseal.kernel.params import COIN_BITS, RANKED_GAUSSIAN
+from ragseal.kernel.params import COIN_BITS, GAUSSIAN
 
 RESOLUTION = 10**6  #: a return's log ratio is a multiple of 1 / this, in nats
 
@@ -340,7 +340,7 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
             "a return is accounted for a sensitivity of at least one table step and a delta between 0 and 1"
         )
     b = scale_of(law)
-    if law == RANKED_GAUSSIAN:
+    if law == GAUSSIAN:
         return gaussian_epsilon(shift / b, budget)
     if one_sided(law):
         return max(0.0, shift / b + math.log1p(-budget))

@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ragseal.accounting.delivered import CoinThrows, Delivered, largest_shift, together, until_delivered
-from ragseal.accounting.delivered_lottery import lottery_delivered
-from ragseal.accounting.rounding import upward
+from ragseal.accounting.delivered import CoinThrows, Delivered, together
+from ragseal.accounting.promises import no_return, promise
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import build_table
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy, listed, rational
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 
 _NAMED = 8  # windows that an error names
 
@@ -68,7 +65,7 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
     """
     cls = group[0].cls
     answered = [one for one in group if one.all_queries]
-    return _promise(
+    return promise(
         cls,
         prizes=_prizes(group[0]),
         shift=max((one.policy.shift(cls) for one in answered), default=1),
@@ -85,29 +82,7 @@ def _prizes(one: Spent) -> int:
     that could count, so it takes those of its period's class."""
     if one.all_queries:
         return one.policy.prizes(one.cls)
-    return one.cls.prizes if isinstance(one.cls, LotteryClass) else 0
-
-
-def _promise(
-    cls: AttestationClass,
-    *,
-    prizes: int,
-    shift: int,
-    coins: CoinThrows,
-    chunks: int,
-    queries: int,
-    delta: Fraction,
-    n_max: int,
-) -> Delivered:
-    """By the class's law."""
-    if isinstance(cls, LotteryClass):
-        return lottery_delivered(
-            cls, prizes=prizes, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max
-        )
-    table = build_table(cls.law)
-    return until_delivered(
-        cls, table, shift=shift, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max
-    )
+    return one.cls.most_prizes
 
 
 def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
@@ -118,7 +93,7 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
     Raises:
         PolicyError: numbers out of range, or a claim without a coin.
     """
-    return _promise(
+    return promise(
         policy.whole(cls),
         prizes=policy.prizes(cls),
         shift=policy.shift(cls),
@@ -130,31 +105,7 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
     )
 
 
-def _gain_of_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> int:
-    """The largest gain, at most the policy's, that has a finite return in a window; 0 if there is none."""
-    shift = largest_shift(
-        policy.whole(cls),
-        build_table(cls.law),
-        target=1e9,
-        chunks=policy.chunks_max,
-        queries=accounts * policy.n_max,
-        delta=rational(policy.delta, "delta"),
-    )
-    return min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0
-
-
 def without_a_return(policy: Policy, cls: AttestationClass, accounts: int) -> str:
     """Why no finite return follows for a policy in one window of so many accounts, and what would do."""
-    begins = f"no finite return follows at delta {policy.delta}:"
-    if isinstance(cls, LotteryClass):
-        found = delivered_window(policy, cls, accounts, rational(policy.delta, "delta"))
-        return (
-            f"{begins} refusals of {accounts * policy.n_max} queries alone take {upward(sum(found.items.values()))}; "
-            "use fewer queries, or a larger delta"
-        )
-    gain = _gain_of_a_return(policy, cls, accounts)
-    ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
-    return (
-        f"{begins} one query shifts the noise by {policy.shift(cls)} steps, and returns that an empty slot cannot have "
-        f"are likelier than delta allows; use {listed(ways)}"
-    )
+    why = no_return(cls, policy, accounts * policy.n_max)
+    return f"no finite return follows at delta {policy.delta}: {why}"

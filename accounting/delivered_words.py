@@ -9,7 +9,6 @@ from ragseal.accounting import guess
 from ragseal.accounting.guess import absence_in_words
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
 
 
 def hidden_in_words(share: float) -> str:
@@ -38,9 +37,8 @@ def return_in_words(returned: float, hidden_share: float, cls: AttestationClass)
 
 def chance_in_words(listed: float, n_max: int, cls: AttestationClass) -> str:
     """What comes back without a score."""
-    which = "a prize" if isinstance(cls, LotteryClass) else "noise"
     return (
-        f"chance 0: {which} alone hands over no text of a document that scores at or below the score window; it shows "
-        f"ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score "
-        "above the window's lower end may be handed over by chance"
+        f"chance 0: {cls.by_chance} alone hands over no text of a document that scores at or below the score window; "
+        f"it shows ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents "
+        "that score above the window's lower end may be handed over by chance"
     )

@@ -13,14 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise_class import NoiseClass, WholeIndex
-from ragseal.kernel.overflow import few_exceed_bound
-from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT
+from ragseal.kernel.params import OVERFLOW_EXPONENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +38,9 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     Raises:
         PolicyError: the class has the law lottery, under which that claim bounds nothing.
     """
-    if isinstance(cls, LotteryClass):
-        raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, under which no epsilon of every list follows")
-    once = min(Fraction(1), cls.a**chunks / (1 << OVERFLOW_EXPONENT)) if chunks <= cls.R else Fraction(1)
-    return Failures(queries * once, queries * _outside_grid(cls, chunks))
+    return Failures(queries * cls.overflow_without(chunks), queries * cls.outside_grid(chunks))
 
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     """Under claim until-delivered: n 2^-64, and n g, of the lottery n 2^-80."""
-    grid = _outside_grid(cls, chunks) if isinstance(cls, NoiseClass) else Fraction(1, 1 << GRID_EXPONENT)
-    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * grid)
-
-
-@lru_cache(maxsize=64)
-def _outside_grid(cls: NoiseClass, chunks: int) -> Fraction:
-    """g: how likely at most the noise of all slots but ``chunks`` leaves it open whether theta is in the grid."""
-    if isinstance(cls, WholeIndex):  # any shard alone may find no theta, and fewer slots find it less often
-        return min(Fraction(1), cls.shards * _outside_grid(cls.shard, chunks))
-    others = cls.N - chunks
-    if others < cls.R:
-        return Fraction(1)
-    return few_exceed_bound(others, cls.R, cls.grid, cls.m)
+    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * cls.outside_grid(chunks))

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import field
-from ragseal.kernel.classes import AttestationClass, shards_at_most
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise_class import NoiseClass
 
 SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
 
@@ -28,19 +26,19 @@ def check_asked(cls: AttestationClass, key: int, w: Scores, hmax: int, prizes: i
             an H that the class's comparisons do not hold; under the lottery, none of the prizes that the class takes.
     """
     field.to_bytes(key)
-    numbers, most = w.dtype.kind in "iu", shards_at_most(cls)
-    if isinstance(cls, NoiseClass):
+    numbers, most = w.dtype.kind in "iu", cls.shards_at_most
+    if cls.sharded:
         if not numbers or not w.size or w.size % cls.N or w.size > most * cls.N:
             raise AttestationError(f"{w.size} scores are not those of 1 to {most} shards of {cls.N} slots")
     elif not numbers or w.shape != (cls.N,):
         raise AttestationError(f"{w.size} scores for a capacity of {cls.N}")
     if not (w > -SCORE_LIMIT).all() or not (w < SCORE_LIMIT).all():
         raise AttestationError("a score is out of range")
-    least, most = (1, (1 << 2 * cls.c) - (2 << cls.m)) if isinstance(cls, LotteryClass) else (0, 1 << cls.c)
+    least, most = cls.hmax_range
     if not least <= hmax <= most:
         raise AttestationError(f"H is out of range: {hmax}, where class {cls.name!r} holds {least} to {most}")
-    if isinstance(cls, LotteryClass) and not 1 <= prizes <= cls.prizes:
-        raise AttestationError(f"{prizes} prizes in {1 << cls.m}: class {cls.name!r} takes 1 to {cls.prizes}")
+    if cls.most_prizes and not 1 <= prizes <= cls.most_prizes:
+        raise AttestationError(f"{prizes} prizes in {1 << cls.m}: class {cls.name!r} takes 1 to {cls.most_prizes}")
 
 
 def int8_entries(e: Sequence[int] | npt.NDArray[np.int8], dimension: int) -> npt.NDArray[np.int8]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -242,8 +242,14 @@ def _integers(w: Scores | Sequence[int]) -> list[int]:
     return [int(x) for x in w]
 
 
+#: By kind of law: the native module's engine, and the kernel's.
+ENGINES: dict[str, tuple[Callable[[Any], Engine], Callable[[Any], Engine]]] = {
+    NoiseClass.kind: (NativeNoiseEngine, ReferenceNoiseEngine),
+    LotteryClass.kind: (NativeLotteryEngine, ReferenceLotteryEngine),
+}
+
+
 def open_engine(cls: AttestationClass) -> Engine:
     """The fastest engine there is on this machine."""
-    if isinstance(cls, LotteryClass):
-        return NativeLotteryEngine(cls) if available() else ReferenceLotteryEngine(cls)
-    return NativeNoiseEngine(cls) if available() else ReferenceNoiseEngine(cls)
+    fast, plain = ENGINES[cls.kind]
+    return fast(cls) if available() else plain(cls)

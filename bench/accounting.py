@@ -20,8 +20,8 @@ from bench.experiment import RESULTS, Cell, pyplot, run, save, table
 from ragseal.accounting import closed_forms, ideal_curves
 from ragseal.accounting.attack import attack_epsilon
 from ragseal.accounting.audit import FULL, ORDERED, full_bound, reported_bound, topk_bounds
-from ragseal.kernel.noise import RANKED_SIGMA, build_table
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.noise import GAUSSIAN_SIGMA, build_table
+from ragseal.kernel.params import GAUSSIAN
 
 DELTA = 1e-6
 SHAPES = ((5183, 10), (5183, 5), (100_000, 10), (100_000, 5))
@@ -36,8 +36,8 @@ PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
 
 def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     """One (N, K, mu, n): each accountant, and what an explicit attack reaches at least."""
-    noise = build_table(RANKED_GAUSSIAN)
-    N, K, n, shift = cell["N"], cell["K"], cell["n"], round(cell["mu"] * RANKED_SIGMA)
+    noise = build_table(GAUSSIAN)
+    N, K, n, shift = cell["N"], cell["K"], cell["n"], round(cell["mu"] * GAUSSIAN_SIGMA)
     bounds = (full_bound(noise, shift, n, DELTA), *topk_bounds(noise, N, K, shift, n, DELTA))
     best = reported_bound(bounds)
     return {
@@ -181,7 +181,7 @@ def plot(found: dict[str, Any], path: Path) -> None:
 def experiment(out: Path, shapes: Sequence[tuple[int, int]] = SHAPES) -> dict[str, Any]:
     """All tables; cells that ``out`` holds are kept."""
     cells = [{"N": N, "K": K, "mu": mu, "n": n} for N, K in shapes for mu in MUS for n in NS]
-    found = run("accounting", {"seed": 0, "delta": DELTA, "law": RANKED_GAUSSIAN}, cells, measure, out)
+    found = run("accounting", {"seed": 0, "delta": DELTA, "law": GAUSSIAN}, cells, measure, out)
     found["levels"] = levels()
     exact = found["levels"][-1]["sigma"]
     found["coalitions"] = {

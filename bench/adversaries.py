@@ -21,7 +21,7 @@ from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc
 from bench.experiment import RESULTS, Cell, run, table
 from bench.plots import Panel, auc_against_k
-from ragseal.kernel.noise import RANKED_SIGMA
+from ragseal.kernel.noise import GAUSSIAN_SIGMA
 
 EPSILON, N = 4, 10_000
 STEPS = 1  #: shift of the likelihood ratio: of 128 to a standard deviation, paper_sigma(4, 200) has 115
@@ -36,7 +36,7 @@ def measure(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     if cell["adversary"] == "likelihood ratio":
         small = Coalition(cell["k"], STEP_QUERIES, cell["trials"])
         ratio, mean = (delong(*w) for w in likelihood_ratio(small, STEPS, rng))
-        expected = predicted_auc(STEPS, RANKED_SIGMA, small.queries)
+        expected = predicted_auc(STEPS, GAUSSIAN_SIGMA, small.queries)
         return {"auc": ratio.auc, "se": ratio.se, "predicted": expected, "deviation": deviation(ratio, expected),
                 "same_draws_mean": mean.auc, "mean_predicted": expected}  # fmt: skip
     channel = ScoreChannel(paper_sigma(EPSILON, N))

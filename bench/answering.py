@@ -30,7 +30,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.noise import scale_of
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.params import RANKED_GEOMETRIC, R
+from ragseal.kernel.params import GEOMETRIC, R
 from ragseal.prover.attestation import retrieval
 from ragseal.prover.commitment.index import Columns
 
@@ -39,7 +39,7 @@ LARGE = 100_000
 
 def large_class(slots: int = LARGE) -> NoiseClass:
     """A class of so many slots with its proven number of places; nobody has to compile it to answer with it."""
-    return search.complete_noise(f"n{slots}", RANKED_GEOMETRIC, slots, 10, 12, 16, 12, 1)
+    return search.complete_noise(f"n{slots}", GEOMETRIC, slots, 10, 12, 16, 12, 1)
 
 
 def alternately(

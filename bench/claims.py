@@ -32,12 +32,14 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_LAWS
+from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return
-from ragseal.prover.planning.candidates import Candidate, Shape, Window, shapes
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost
+from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.frontier import Planner
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
+from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, embed, load_workload
 
 CACHE = ROOT / "var" / "embeddings"
@@ -85,7 +87,7 @@ def own_queries() -> dict[str, list[str]]:
 def gain_at(shape: Shape, window: Window, target: float, unseen: float | None) -> tuple[int, Budget]:
     """The largest gain whose return is at most the target, and whom the claim is made to."""
     coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
-    return gain_of_return(shape.cls, window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
+    return planned_law(shape.cls).gain_of_return(window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
 
 
 def measure(
@@ -179,17 +181,17 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bo
         rows = []
         if not no_demo:
             works = module_works(model, CACHE, moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure("modules", works, used, windows, COSTS, demo_draws, moved)
         for what, queries in () if no_demo or only_modules else (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
-            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != RANKED_GAUSSIAN]
+            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != GAUSSIAN]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, RANKED_LAWS, RETURNED, work.documents)
+            used = shapes(classes, NOISE_LAWS, RETURNED, work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {_of(row) for row in rows}
     rows += [row for row in kept if _of(row) not in fresh]

@@ -28,14 +28,16 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, scale_of
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
-from ragseal.prover.planning.candidates import PLANNED_LAWS, Candidate, Window, shapes
+from ragseal.prover.planning.candidates import Candidate, Window
 from ragseal.prover.planning.frontier import Planner
+from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import CANDIDATES, Choices, Trial, make_plan
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, WHOLE
 from ragseal.prover.planning.quality import Judge, NoiseMeasurement, clipped, largest_slots
 from ragseal.prover.planning.recommendation import Target
+from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, chosen, load_workload
 
 CACHE = ROOT / "var" / "embeddings"
@@ -44,7 +46,7 @@ MU = 6.0
 #: Score window and nDCG@10 in the order of noisy scores at mu = 6, as the design notes state them.
 KNOWN = (((-1.0, 1.0), 0.03), ((0.0, 1.0), 0.18), ((0.3, 0.7), 0.45))
 KNOWN_FREE = 0.645
-SCALES = {RANKED_GAUSSIAN: (2.0, 4.0, 6.0, 8.0), RANKED_GEOMETRIC: (4.0, 6.0, 8.0, 12.0)}
+SCALES = {GAUSSIAN: (2.0, 4.0, 6.0, 8.0), GEOMETRIC: (4.0, 6.0, 8.0, 12.0)}
 EPSILONS = (5.0, RETURN, 8.0)  #: of until-delivered
 DELIVERED_K = (10, 32, 50, 128)
 NO_COIN = Budget(25, 2, Fraction(1, 10**6))
@@ -53,7 +55,7 @@ LEAST = 0.1  #: nDCG@10 of the best window below which a setting says nothing
 
 def in_noisy_order(work: Workload, capacity: int, s: int, window: Window, gain: int, draws: int) -> tuple[float, float]:
     """(nDCG@10, standard error) when the ten largest noisy scores are taken in their own order."""
-    measure, judge = NoiseMeasurement(work, build_table(RANKED_GAUSSIAN), s, capacity, draws, 11), Judge(work)
+    measure, judge = NoiseMeasurement(work, build_table(GAUSSIAN), s, capacity, draws, 11), Judge(work)
     sums = np.zeros(work.queries)
     for draw in range(draws):
         v = measure.drawn(draw).astype(np.int64)
@@ -65,10 +67,10 @@ def in_noisy_order(work: Workload, capacity: int, s: int, window: Window, gain: 
 
 def check(work: Workload, draws: int) -> dict[str, Any]:
     """The known points, and the same ones as a client that re-ranks gets them."""
-    (shape,) = shapes(load_classes().values(), [RANKED_GAUSSIAN], [10], work.documents)
+    (shape,) = shapes(load_classes().values(), [GAUSSIAN], [10], work.documents)
     cls = shape.cls
     planner = Planner(work, 384, draws)
-    free, unit = planner.noise_free(10), scale_of(RANKED_GAUSSIAN)
+    free, unit = planner.noise_free(10), scale_of(GAUSSIAN)
     points = []
     for (lo, hi), known in KNOWN:
         window = Window.of(lo, hi)
@@ -100,7 +102,7 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
     """nDCG@10 of every candidate window at equal scale, which is equal epsilon; the best on average is recommended."""
     rows, shares = [], dict.fromkeys([WHOLE, *CANDIDATES], 0.0)
     for name, work in works.items():
-        used = shapes(load_classes().values(), [RANKED_GAUSSIAN, RANKED_GEOMETRIC], [10, 50], max(work.documents, 2305))
+        used = shapes(load_classes().values(), [GAUSSIAN, GEOMETRIC], [10, 50], max(work.documents, 2305))
         planner = Planner(work, 384, draws)
         for shape in used:
             cls = shape.cls
@@ -126,7 +128,7 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
 
 def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
     """The default plan, the corpus being public."""
-    choices = Choices(laws=(RANKED_GAUSSIAN, RANKED_GEOMETRIC), budgets=[NO_COIN], returned=(10, 50))
+    choices = Choices(laws=(GAUSSIAN, GEOMETRIC), budgets=[NO_COIN], returned=(10, 50))
     return make_plan(Trial(corpus, cache=CACHE), choices, Target(), progress)
 
 

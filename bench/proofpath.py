@@ -153,7 +153,11 @@ def verification(bench: Bench, made: list[Instance], records: int, say: Say) -> 
         "check_batch_s": rounded(batch_s),
         "check_single_s": rounded(single_s),
         "pairing_alone_s": rounded(pairing_s),
-        "openings_bytes": {"hints": len(whole.hints.encode()), "link": len(whole.links[0].opening.encode())},
+        "openings_bytes": {
+            "hints": len(whole.hints.encode()),
+            "link": len(whole.links[0].opening.encode()),
+            "thresholds": sum(len(one.encode()) for one in whole.thresholds),
+        },
         "openings_bytes_unfolded": {
             "hints": 32 * (bench.key.layout.size + 1) + 64,
             "link": 32 * (DIMENSION + 2) + 128,

@@ -24,7 +24,7 @@ from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.backends.poseidon import noise_key
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.groth16.views import committed_threshold
@@ -33,7 +33,7 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
-from ragseal.kernel.record_proofs import shard_statements
+from ragseal.kernel.record_proofs import statements_of
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
     proven, parts = [], []
     clock, processor = time.perf_counter(), time.process_time()
-    for shard, stated in enumerate(shard_statements(cls, common, shards)):
+    for shard, stated in enumerate(statements_of(cls, common, shards)):
         times = [time.perf_counter()]
         h = engine.hints(key, w[shard], STEPS, (shard, shards), found)
         times.append(time.perf_counter())
@@ -74,7 +74,7 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
         alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        given = NoiseAssignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
+        given = Assignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
         proof = backend.prove(replace(given, blind=blind))
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])

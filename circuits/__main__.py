@@ -16,7 +16,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.lottery_class import LOTTERY
-from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
 from ragseal.runtime.terminal import CONTEXT, Teaching
 
 
@@ -83,7 +83,7 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
 
 
 @main.command("search")
-@click.option("--law", type=click.Choice([*RANKED_LAWS, LOTTERY]), default=RANKED_ONE_SIDED, show_default=True)
+@click.option("--law", type=click.Choice([*NOISE_LAWS, LOTTERY]), default=ONE_SIDED, show_default=True)
 @click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
 @click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
 @click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")

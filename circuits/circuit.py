@@ -11,18 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from pathlib import Path
 
-from ragseal.kernel.classes import AttestationClass, attestation_class
+from ragseal.kernel.classes import KINDS, AttestationClass, attestation_class
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
-from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
+from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.scaled_layout import ScaledLayout
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
@@ -30,9 +28,6 @@ from ragseal.runtime import texts
 from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
-NOISE_CLASSES_FILE = HERE / "noise_classes.toml"
-LOTTERY_CLASSES_FILE = HERE / "lottery_classes.toml"
-NOISE, LOTTERY = "noise", "lottery"
 ESTIMATE, THINNING = "estimate", "thinning"
 NOISE_TAG = b"ragseal.noise-class.v1"
 LOTTERY_TAG = b"ragseal.lottery-class.v1"
@@ -45,11 +40,25 @@ _PLACES_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.
 Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
 
+def class_file(kind: type[AttestationClass]) -> Path:
+    """Where the classes of a kind of law stand."""
+    return HERE / f"{kind.kind}_classes.toml"
+
+
+@singledispatch
 def layout_of(cls: AttestationClass) -> ScaledLayout:
     """The public inputs of an attestation's circuit, in order."""
-    if isinstance(cls, LotteryClass):
-        return LotteryLayout(cls)
+    raise TypeError(f"no layout of a {type(cls).__name__}")
+
+
+@layout_of.register
+def _(cls: NoiseClass) -> ScaledLayout:
     return NoiseLayout(cls)
+
+
+@layout_of.register
+def _(cls: LotteryClass) -> ScaledLayout:
+    return LotteryLayout(cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class Circuit:
     """A circuit before it is compiled."""
 
     cls: Shape
-    noun: str  #: NOISE, LOTTERY, ESTIMATE or THINNING; names its file and its builds' files
+    noun: str  #: the kind of an attestation's class, ESTIMATE or THINNING; names its file and its builds' files
     sources: tuple[Path, ...]  #: its own .circom files, in a fixed order
     library: bool  #: whether it includes circomlib's constants
     main: str  #: source of the generated main component
@@ -82,7 +91,7 @@ class Circuit:
 
 def parameters(cls: Shape) -> dict[str, object]:
     """A class as plain values."""
-    if isinstance(cls, NoiseClass | LotteryClass):
+    if isinstance(cls, AttestationClass):
         return cls.to_mapping()
     return {"name": cls.name, "n": cls.n} if isinstance(cls, EstimateClass) else {"name": cls.name, "N": cls.N}
 
@@ -94,11 +103,13 @@ def circuit_of(cls: Shape) -> Circuit:
     Raises:
         ConfigurationError: circuit sources are missing.
     """
-    if isinstance(cls, NoiseClass):
-        return _noise(cls)
-    if isinstance(cls, LotteryClass):
-        return _lottery(cls)
-    return _estimate(cls) if isinstance(cls, EstimateClass) else _thinning(cls)
+    return described(cls)
+
+
+@singledispatch
+def described(cls: Shape) -> Circuit:
+    """As :func:`circuit_of`, which keeps what this makes: a kind of class registers its own here."""
+    raise TypeError(f"no circuit of a {type(cls).__name__}")
 
 
 def class_digest(cls: Shape) -> bytes:
@@ -117,19 +128,13 @@ def noise_sources() -> list[Path]:
     return [HERE / "noise.circom", *sorted((HERE / "lib" / "noise").glob("*.circom")), *shared]
 
 
+@described.register
 def _noise(cls: NoiseClass) -> Circuit:
     layout = NoiseLayout(cls)
-    public = [*NOISE_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound", *THRESHOLD]
-    groups = (
-        (layout.scores_at, cls.N),
-        (layout.hints_at, layout.size),
-        (layout.scaled_at, cls.N),
-        (layout.threshold_at, len(THRESHOLD)),
-    )
-    return _of_places(cls, NOISE, NOISE_TAG, noise_sources(), layout, _noise_main(cls, public), groups)
+    return of_places(cls, NOISE_TAG, noise_sources(), layout, _noise_main(cls, layout))
 
 
-def _noise_main(cls: NoiseClass, public: list[str]) -> str:
+def _noise_main(cls: NoiseClass, layout: NoiseLayout) -> str:
     """Constant tables, public signals, parameters."""
     table = cls.table
     bounds = ", ".join(map(str, cls.bounds))
@@ -140,7 +145,7 @@ def _noise_main(cls: NoiseClass, public: list[str]) -> str:
         'include "noise.circom";\n\n'
         f"function COARSE_BOUNDS() {{\n    return [{bounds}];\n}}\n\n"
         f"function NOISE_CDF() {{\n    return [{cumulative}];\n}}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Noise({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(layout.names)}]}} = Noise({', '.join(map(str, sizes))});\n"
     )
 
 
@@ -151,40 +156,40 @@ def lottery_sources() -> list[Path]:
     return [HERE / "lottery.circom", *sorted((lib / "lottery").glob("*.circom")), *shared]
 
 
+@described.register
 def _lottery(cls: LotteryClass) -> Circuit:
     layout = LotteryLayout(cls)
-    public = [*LOTTERY_CLEAR, "blind", "w", *(group.name for group in layout.groups), "scaledBound"]
     sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.prizes, cls.grid)
     main = (
         f"// Generated for lottery class {cls.name}.\npragma circom 2.1.6;\n\n"
         'include "lottery.circom";\n\n'
         # logup.circom names other circuits' tables, in templates that this one has not.
         "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
-        f"component main {{public [{', '.join(public)}]}} = Lottery({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(layout.names)}]}} = Lottery({', '.join(map(str, sizes))});\n"
     )
-    groups = (layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)
-    return _of_places(cls, LOTTERY, LOTTERY_TAG, lottery_sources(), layout, main, groups)
+    return of_places(cls, LOTTERY_TAG, lottery_sources(), layout, main)
 
 
-def _of_places(
-    cls: NoiseClass | LotteryClass,
-    noun: str,
+def of_places(
+    cls: AttestationClass,
     tag: bytes,
     files: list[Path],
     layout: ScaledLayout,
     main: str,
-    groups: tuple[tuple[int, int], ...],
 ) -> Circuit:
-    """Of the kinds that commit to bounds apart.  ``groups``: first public input and size of each relation."""
+    """Of the kinds that commit to bounds apart."""
+    groups = [(layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)]
+    groups += [(layout.shared_at, len(layout.shared_names))] if layout.shared_names else []
     parts = [tag, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
     parts.append(library_integrity().encode())
     for path in files:
         parts += [path.name.encode(), read_source(path)]
     relations = tuple(_wires(at, count) for at, count in groups)
     digest = hash_parts(parts).digest()
-    return Circuit(cls, noun, tuple(files), True, main, layout.public, layout.clear, relations, digest)
+    return Circuit(cls, cls.kind, tuple(files), True, main, layout.public, layout.clear, relations, digest)
 
 
+@described.register
 def _estimate(cls: EstimateClass) -> Circuit:
     source = HERE / "estimate.circom"
     main = (
@@ -196,6 +201,7 @@ def _estimate(cls: EstimateClass) -> Circuit:
     return Circuit(cls, ESTIMATE, (source,), False, main, cls.public, cls.clear, relations, digest)
 
 
+@described.register
 def _thinning(cls: ThinningClass) -> Circuit:
     files = (HERE / "thinning.circom", *(HERE / "lib" / name for name in _THINNING_LIBRARY))
     public = ", ".join((*THINNING_CLEAR, "blind", "placed", "thinned"))
@@ -219,8 +225,7 @@ def load_classes(path: Path | None = None) -> dict[str, AttestationClass]:
         PolicyError: a class's parameters are contradictory.
     """
     tables: dict[str, dict[str, object]] = {}
-    files = NOISE_CLASSES_FILE, LOTTERY_CLASSES_FILE
-    for source in [path] if path else files:
+    for source in [path] if path else map(class_file, KINDS):
         tables |= _tables(source)
     return {name: attestation_class({"name": name, **values}) for name, values in tables.items()}
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 from ragseal.circuits.bound import find_bound
 from ragseal.circuits.circuit import Shape
@@ -73,15 +74,13 @@ def _poseidon(inputs: int) -> int:
     return 3 * inputs + _permute(inputs + 2) + 1
 
 
+@singledispatch
 def count_rows(cls: Shape) -> Rows:
     """Constraints and public inputs of a class's circuit."""
-    if isinstance(cls, NoiseClass):
-        return _noise_rows(cls)
-    if isinstance(cls, LotteryClass):
-        return _lottery_rows(cls)
-    return _estimate_rows(cls) if isinstance(cls, EstimateClass) else _thinning_rows(cls)
+    raise TypeError(f"no rows of a {type(cls).__name__}")
 
 
+@count_rows.register
 def _thinning_rows(cls: ThinningClass) -> Rows:
     """Fixed are the seed's commitment, the key and its first S-box; all else is of slots, elements and blocks.
 
@@ -94,6 +93,7 @@ def _thinning_rows(cls: ThinningClass) -> Rows:
     return Rows(fixed + scaling, cls.public, cls.public - cls.clear, cls.clear, scaling)
 
 
+@count_rows.register
 def _estimate_rows(cls: EstimateClass) -> Rows:
     """18 constraints per pair (distance, 16 bits, product with r), 36 per record, one for s."""
     return Rows(18 * cls.pairs + 36 * cls.n + 1, cls.public, cls.public - cls.clear, cls.clear, 0)
@@ -110,6 +110,7 @@ def _packing(cls: AttestationClass) -> int:
     return cls.packed_elements - (cls.K % cls.ids_per_element == 1)
 
 
+@count_rows.register
 def _noise_rows(cls: NoiseClass) -> Rows:
     """Of the circuit with noise.
 
@@ -143,6 +144,7 @@ def _noise_rows(cls: NoiseClass) -> Rows:
     return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
 
 
+@count_rows.register
 def _lottery_rows(cls: LotteryClass) -> Rows:
     """Of the lottery's circuit; scaling rows as :func:`_noise_rows`."""
     layout = LotteryLayout(cls)

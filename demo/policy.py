@@ -21,12 +21,11 @@ from ragseal.demo.scenario import ANSWERED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise_class import NoiseClass, whole_index
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, MAX_DIMENSION, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
-from ragseal.prover.planning.budgets import UNSEEN, Budget, gain_of_return
+from ragseal.prover.planning.budgets import UNSEEN, Budget
+from ragseal.prover.planning.laws import planned_law
 
 RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 DELTA = Fraction(1, 10**6)
@@ -100,12 +99,11 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     cls = load_classes()[plan.class_name]
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    whole = whole_index(cls, plan.shards) if isinstance(cls, NoiseClass) else cls
+    law = planned_law(cls.whole(plan.shards))
     # An empty slot is listed in K of shards N cases, a document e^R times as often at most.
     allowed = RETURN + math.log(plan.shards)
-    gain = max(1, gain_of_return(whole, lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
-    if isinstance(cls, LotteryClass):  # its return sets no limit, what it compares does
-        gain = min(gain, (cls.room - 1) // (hi + score_limit(MAX_DIMENSION)))
+    gain = max(1, law.gain_of_return(lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
+    gain = law.compared(gain, hi + score_limit(MAX_DIMENSION))
     return (
         f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
         f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"

@@ -14,13 +14,13 @@ from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_co
 from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
-LAWS_BY_ANSWERS = (RANKED_ONE_SIDED, RANKED_GEOMETRIC, RANKED_GAUSSIAN)
+LAWS_BY_ANSWERS = (ONE_SIDED, GEOMETRIC, GAUSSIAN)
 LEAST_RETURNED = 10  #: classes that return fewer are for tests
 
 

@@ -15,19 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.hint_opening import packed_bounds
-from ragseal.kernel.lottery_statement import CLEAR_NAMES as LOTTERY_CLEAR
-from ragseal.kernel.lottery_statement import LotteryLayout
-from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import CLEAR_NAMES as NOISE_CLEAR
-from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
-from ragseal.kernel.scaled_layout import ScaledLayout
 from ragseal.kernel.statement import canonical_limit
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
@@ -43,6 +38,7 @@ class Assignment:
     blind: int
     seed: tuple[int, int]
     t_salt: int
+    threshold: tuple[int, ...] = ()  #: (v*, i*) where C_v holds them, v* signed
 
     def packed(self) -> bytes:
         """Wire order, 32 bytes an input."""
@@ -51,7 +47,7 @@ class Assignment:
                 field.pack((*self.clear, self.blind)),
                 field.pack(self.w),
                 self.h,
-                field.pack((*self._scaled(), *self._threshold())),
+                field.pack((*self._scaled(), *self.threshold)),
                 field.pack((*self.seed, self.t_salt)),
             )
         )
@@ -60,20 +56,11 @@ class Assignment:
         """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
         return list(field.unpack(packed_bounds(self.h, len(self.w))))
 
-    def named(self, cls: Any) -> dict[str, Any]:
+    def named(self, cls: AttestationClass) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        raise NotImplementedError
-
-    def _scaled(self) -> Sequence[int]:
-        """The bounds times beta, which follow from the hints."""
-        return [self.clear[-1] * b % R for b in self.bounds()]
-
-    def _threshold(self) -> Sequence[int]:
-        return ()
-
-    def _named(self, layout: ScaledLayout, names: Sequence[str]) -> dict[str, Any]:
+        layout = layout_of(cls)
         values = [str(v) for v in field.unpack(self.h)]
-        out: dict[str, Any] = dict(zip(names, map(str, self.clear), strict=True))
+        out: dict[str, Any] = dict(zip(layout.clear_names, map(str, self.clear), strict=True))
         out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
         for group in layout.groups:
             part: Any = values[group.offset : group.offset + group.count]
@@ -84,33 +71,13 @@ class Assignment:
             out[group.name] = part
         out["blind"], out["t_salt"] = str(self.blind), str(self.t_salt)
         out["s_hi"], out["s_lo"] = map(str, self.seed)
+        out["scaledBound"] = [str(x) for x in self._scaled()]
+        out |= zip(layout.shared_names, (str(x % R) for x in self.threshold), strict=True)
         return out
 
-
-@dataclass(frozen=True, slots=True)
-class NoiseAssignment(Assignment):
-    """All inputs of the circuit with noise for one shard."""
-
-    threshold: tuple[int, int]  #: v*, signed, and i*
-
-    def _threshold(self) -> Sequence[int]:
-        return self.threshold
-
-    def named(self, cls: Any) -> dict[str, Any]:
-        out = self._named(NoiseLayout(cls), NOISE_CLEAR)
-        threshold = dict(zip(THRESHOLD, (str(x % R) for x in self.threshold), strict=True))
-        return {**out, "scaledBound": [str(x) for x in self._scaled()], **threshold}
-
-
-@dataclass(frozen=True, slots=True)
-class LotteryAssignment(Assignment):
-    """All inputs of the lottery's circuit."""
-
-    def named(self, cls: Any) -> dict[str, Any]:
-        return {
-            **self._named(LotteryLayout(cls), LOTTERY_CLEAR),
-            "scaledBound": [str(x) for x in self._scaled()],
-        }
+    def _scaled(self) -> Sequence[int]:
+        """The bounds times beta, which follow from the hints."""
+        return [self.clear[-1] * b % R for b in self.bounds()]
 
 
 def assign_attestation(
@@ -131,11 +98,9 @@ def assign_attestation(
     Raises:
         ProofError: a threshold where none belongs, or none where one does.
     """
-    if isinstance(cls, NoiseClass) != (threshold is not None):
+    if cls.sharded != (threshold is not None):
         raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
-    if threshold is not None:
-        return NoiseAssignment(clear, w, h, blind, seed, t_salt, threshold)
-    return LotteryAssignment(clear, w, h, blind, seed, t_salt)
+    return Assignment(clear, w, h, blind, seed, t_salt, threshold or ())
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

@@ -22,7 +22,6 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise_statement import THRESHOLD, NoiseLayout
 from ragseal.kernel.thinning import ThinningClass
 from ragseal.kernel.threshold_opening import ThresholdBases
 
@@ -148,9 +147,10 @@ class KeyView(View):
     @cached_property
     def thresholds(self) -> ThresholdBases | None:
         """V*, I* and B, over which C_v commits to a record's threshold; None where it is among the hints."""
-        if not isinstance(self.layout, NoiseLayout):
+        layout = self.layout
+        if not layout.shared_names:
             return None
-        return ThresholdBases(self.bases(self.layout.threshold_at, len(THRESHOLD)) + self.scores.b)
+        return ThresholdBases(self.bases(layout.shared_at, len(layout.shared_names)) + self.scores.b)
 
     def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
         """What C_w, C_h, C_1 and C_v are added to vk_x with: 1, 1, beta, 1; without those that the class has not.

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.law import AttestationClass, bound_table
 from ragseal.kernel.params import (
     COIN_BITS,
     GRID_EXPONENT,
     OVERFLOW_EXPONENT,
     PROTOCOL_VERSION,
-    ClassSizes,
-    class_values,
 )
 
 LOTTERY = "lottery"  #: the law's name
@@ -52,10 +51,24 @@ class PrizeTable:
         """SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
         return hashlib.sha256(self.canonical_bytes()).digest()
 
+    def check(self) -> None:
+        """No rule but the digest: all that a class has are legal."""
+
+    def evidence(self) -> dict[str, object]:
+        """What an auditor's report says of it."""
+        values = 1 << self.m
+        return {"law": self.law, "prizes": self.prizes, "coarse_values": values, "table_digest": self.digest()}
+
 
 @dataclass(frozen=True)
-class LotteryClass(ClassSizes):
+class LotteryClass(AttestationClass):
     """One class of the lottery."""
+
+    kind: ClassVar[str] = LOTTERY
+    laws: ClassVar[tuple[str, ...]] = (LOTTERY,)
+    table_kind: ClassVar[str] = "prize table"
+    by_chance: ClassVar[str] = "a prize"
+    coin_only: ClassVar[str] = "bounds one return and nothing else"
 
     name: str
     law: str  #: LOTTERY
@@ -99,6 +112,46 @@ class LotteryClass(ClassSizes):
         return shift
 
     @property
+    def hmax_range(self) -> tuple[int, int]:
+        """In units of w."""
+        return 1, self.room - (2 << self.m)
+
+    def check_range(self, hmax: int, least: int, most: int) -> None:
+        """As :func:`check_window`."""
+        check_window(self, hmax, least, most)
+
+    def tried_range(self) -> tuple[int, int]:
+        """A quarter of what two chunks hold."""
+        return self.room // 4, self.room // 4
+
+    def tables(self) -> tuple[PrizeTable, ...]:
+        """Of every number of prizes up to the class's."""
+        return tuple(PrizeTable(self.m, prizes) for prizes in range(1, self.prizes + 1))
+
+    @property
+    def most_prizes(self) -> int:
+        return self.prizes
+
+    def prizes_of(self, table_digest: bytes) -> int:
+        return bound_table(self, self.tables(), table_digest).prizes
+
+    def stated(self, prizes: int) -> tuple[int, ...]:
+        """j, the policy's."""
+        return (prizes,)
+
+    def overflow_bound_holds(self) -> bool:
+        """For its own and for fewer prizes."""
+        return overflow_bound(self.N, self.K, self.R, self.m, self.prizes) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+    def overflow_without(self, chunks: int) -> Fraction:
+        """Two lists can differ for certain."""
+        raise PolicyError(f"class {self.name!r} has the law {self.law!r}, under which no epsilon of every list follows")
+
+    def outside_grid(self, chunks: int) -> Fraction:
+        """2^-80, which the grid is chosen for."""
+        return Fraction(1, 1 << GRID_EXPONENT)
+
+    @property
     def room(self) -> int:
         """Distances that are looked up lie below this: 2^(2c)."""
         return 1 << (DISTANCE_CHUNKS * self.c)
@@ -114,13 +167,8 @@ class LotteryClass(ClassSizes):
         return smallest_grid(self.N, self.K, self.m)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The class as plain values.  Inverse of :func:`lottery_class_from_mapping`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
-def lottery_class_from_mapping(values: dict[str, Any]) -> LotteryClass:
-    """Build a class of the lottery.  PolicyError as :func:`class_values`, or contradictory parameters."""
-    return LotteryClass(**class_values(LotteryClass, values, "lottery class"))
+        """The class as plain values.  Inverse of :meth:`from_mapping`."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def many_exceed_bound(n: int, least: int, mass: int, out_of: int) -> Fraction:
@@ -146,11 +194,6 @@ def overflow_bound(N: int, K: int, R: int, m: int, prizes: int) -> Fraction:
     """An upper bound of P(more than R slots reach the entry), over every score vector (docs/proofs/lottery.md, 3)."""
     ties = N * many_exceed_bound(N - 1, R - K + 1, 1, m)
     return min(Fraction(1), many_exceed_bound(N, R + 1, prizes, m) + ties)
-
-
-def overflow_bound_holds(cls: LotteryClass) -> bool:
-    """Whether the class's R proves P(overflow) <= 2^-64 a query, for its own and for fewer prizes."""
-    return overflow_bound(cls.N, cls.K, cls.R, cls.m, cls.prizes) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
 
 
 def smallest_places(N: int, K: int, m: int, prizes: int) -> int:

@@ -2,58 +2,86 @@
 """What the lottery's circuit states: its public inputs in their order, and the three commitments among them.
 
 As :mod:`ragseal.kernel.noise_statement`, but for this.  An index has one shard: clear inputs have ``prizes``, the
-policy's j, where those have the shards, and the threshold is among the hints.  ``hmax`` is H in units of w.  The bound
-of a slot is b = u, or u + H + 2^m of a prize.
-
-Legend of the hints, in units of w unless stated:
-
-slot[i]             low chunk of the distance X, coarse bits u, bound b, high chunk of X, of slot i
-coarseFiller, coarseTop, coarseRoom     of a coarse element, as in a noise class
-coarseCount, rangeCount     multiplicities of the two tables
-placeSlot, placeScore, placeCoarse, placeBound      i, w (not clipped), u and b of a place
-placeDistance       its distance X, one chunk
-placePositive, placeCapped, placePrize, placeCounted    bits: w >= 1 (the flag), w > H, it has a prize, u >= theta
-placeFloor, placeCeiling    low chunks of the distance of w to 0 and to H
-placeWins, placeMargin      bit: it is in T; chunks of its distance to the threshold
-placeGap            chunks of the distance to the place before it
-threshold, thresholdLow     v*, and the low chunk of its distance to theta
-thresholdSlot, thresholdSlotLow     i* and its lower chunks
-thetaChoice         which point of the grid theta is
-prizeChoice         which of 1, 2, ... the number of prizes is
-returned, returnedGap       2 id + flag of T's slots, increasing, and chunks of their distances
+policy's j, where those have the shards, and the threshold is among the hints.  The bound of a slot is b = u, or
+u + H + 2^m of a prize.
 """
 
 from __future__ import annotations
 
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.scaled_layout import SLOT_HINTS, ScaledLayout
+from typing import ClassVar
 
-CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "prizes", "alpha", "beta")
+from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
+from ragseal.kernel.statement import Input, InputTable, Size
+
+#: Scores, bounds and distances are in units of w.
+TABLE = InputTable(
+    given=(
+        Size("N", "N", "slots"),
+        Size("K", "K", "slots returned"),
+        Size("R", "R", "places"),
+        Size("m", "m", "coarse bits a slot"),
+        Size("q", "q", "slots a coarse element"),
+        Size("c", "c", "bits of a chunk"),
+        Size("most", "prizes", "the largest number of prizes"),
+        Size("G", "grid", "points of theta's grid, 2^m among them"),
+        Size("L", "L", "bits of an id, the smallest L with 2^L >= N"),
+    ),
+    derived=(
+        Size("NE", "elements", "coarse elements"),
+        Size("fillC", "coarse_filler", "chunks of a coarse element above the slots' bits"),
+        Size("topC", "coarse_top", "chunks of its canonical top"),
+        Size("ni", "id_chunks", "chunks of an id"),
+        Size("nt", "returned_chunks", "chunks of a packed id"),
+        Size("ncmp", "compare_chunks", "chunks of a place's distance to the threshold"),
+    ),
+    clear=(
+        Input("c_seed", "", "C_seed"),
+        Input("beacon", "", "the window's beacon"),
+        Input("ctx", "", "hash of the request"),
+        Input("hmax", "", "H"),
+        Input("t_commit", "", "commitment to T"),
+        Input("prizes", "", "j, the policy's"),
+        Input("alpha", "", "challenge"),
+        Input("beta", "", "challenge"),
+    ),
+    hints=(
+        Input("slot", f"N, {SLOT_HINTS}", "of a slot: low chunk of the distance X, coarse bits u, bound b, "
+              "high chunk of X"),
+        Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
+        Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
+        Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
+        Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
+        Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
+        Input("placeSlot", "R", "i of a place"),
+        Input("placeScore", "R", "its w, not clipped"),
+        Input("placeCoarse", "R", "its u"),
+        Input("placeBound", "R", "its b"),
+        Input("placeDistance", "R", "its distance X, one chunk"),
+        Input("placePositive", "R", "bit: w >= 1, the flag"),
+        Input("placeCapped", "R", "bit: w > H"),
+        Input("placePrize", "R", "bit: it has a prize"),
+        Input("placeCounted", "R", "bit: u >= theta"),
+        Input("placeFloor", "R", "low chunk of the distance of w to 0"),
+        Input("placeCeiling", "R", "low chunk of the distance of w to H"),
+        Input("placeWins", "R", "bit: the place is in T"),
+        Input("placeMargin", "R, ncmp - 1", "lower chunks of its distance to the threshold"),
+        Input("placeGap", "R + 1, ni - 1", "lower chunks of the distance to the place before it; last, to the end"),
+        Input("threshold", "", "v*"),
+        Input("thresholdLow", "", "the low chunk of its distance to theta"),
+        Input("thresholdSlot", "", "i*"),
+        Input("thresholdSlotLow", "ni - 1", "lower chunks of i*"),
+        Input("thetaChoice", "G - 1", "which point of the grid theta is, one-hot"),
+        Input("prizeChoice", "most", "which of 1, 2, ... the number of prizes is, one-hot"),
+        Input("returned", "K", "2 id + flag of T's slots, increasing"),
+        Input("returnedGap", "K - 1, nt - 1", "lower chunks of their distances"),
+    ),
+    behind=(SCALED,),
+)  # fmt: skip
+
+CLEAR_NAMES = tuple(one.name for one in TABLE.clear)
 
 
 class LotteryLayout(ScaledLayout):
     """The hint vector h of a lottery's class, and beta times the bounds behind it."""
 
-    def __init__(self, cls: LotteryClass) -> None:
-        n, r, k = cls.N, cls.R, cls.K
-        super().__init__(n, [
-            ("slot", (n, SLOT_HINTS)),
-            ("coarseFiller", (cls.elements, cls.coarse_filler)),
-            ("coarseTop", (cls.elements, cls.coarse_top - 1)),
-            ("coarseRoom", (cls.elements, cls.coarse_top - 1)),
-            ("coarseCount", (1 << cls.m,)), ("rangeCount", (1 << cls.c,)),
-            ("placeSlot", (r,)), ("placeScore", (r,)), ("placeCoarse", (r,)), ("placeBound", (r,)),
-            ("placeDistance", (r,)),
-            ("placePositive", (r,)), ("placeCapped", (r,)), ("placePrize", (r,)), ("placeCounted", (r,)),
-            ("placeFloor", (r,)), ("placeCeiling", (r,)),
-            ("placeWins", (r,)), ("placeMargin", (r, cls.compare_chunks - 1)),
-            ("placeGap", (r + 1, cls.id_chunks - 1)),
-            ("threshold", (1,)), ("thresholdLow", (1,)),
-            ("thresholdSlot", (1,)), ("thresholdSlotLow", (cls.id_chunks - 1,)),
-            ("thetaChoice", (cls.grid - 1,)), ("prizeChoice", (cls.prizes,)),
-            ("returned", (k,)), ("returnedGap", (k - 1, cls.returned_chunks - 1)),
-        ])  # fmt: skip
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES)
+    TABLE: ClassVar[InputTable] = TABLE

@@ -28,20 +28,20 @@ from itertools import accumulate
 
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import (
+    GAUSSIAN,
+    GEOMETRIC,
+    NOISE_LAWS,
+    ONE_SIDED,
     PROTOCOL_VERSION,
-    RANKED_GAUSSIAN,
-    RANKED_GEOMETRIC,
-    RANKED_LAWS,
-    RANKED_ONE_SIDED,
-    RANKED_UNIFORM_BITS,
+    UNIFORM_BITS,
 )
 
-TOTAL = 1 << RANKED_UNIFORM_BITS  #: sum of all masses, and number of uniforms
+TOTAL = 1 << UNIFORM_BITS  #: sum of all masses, and number of uniforms
 TABLE_TAG = b"ragseal.noise-table"
 
-RANKED_SCALE = 16  #: b of "geometric-16" and "one-sided-16": p(x) proportional to exp(-|x| / b)
-RANKED_SIGMA = 128  #: standard deviation of "gaussian-128"
-RANKED_GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
+GEOMETRIC_SCALE = 16  #: b of "geometric-16" and "one-sided-16": p(x) proportional to exp(-|x| / b)
+GAUSSIAN_SIGMA = 128  #: standard deviation of "gaussian-128"
+GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
@@ -73,7 +73,7 @@ class NoiseTable:
     @property
     def bits(self) -> int:
         """n: bits of the uniform that a value is drawn from."""
-        return RANKED_UNIFORM_BITS
+        return UNIFORM_BITS
 
     @property
     def total(self) -> int:
@@ -133,10 +133,18 @@ class NoiseTable:
         """T5: SHA-256 of :meth:`canonical_bytes`, 32 bytes."""
         return hashlib.sha256(self.canonical_bytes()).digest()
 
+    def check(self) -> None:
+        """As :func:`check_table`."""
+        check_table(self)
+
+    def evidence(self) -> dict[str, object]:
+        """What an auditor's report says of it, once :meth:`check` has passed."""
+        return {"law": self.law, "cut": self.cut, "table_digest": self.digest(), "rules": "T1 T2 T3 T4 T5"}
+
 
 def one_sided(law: str) -> bool:
     """Whether no value of a law is below 0."""
-    return law == RANKED_ONE_SIDED
+    return law == ONE_SIDED
 
 
 def scale_of(law: str) -> int:
@@ -145,9 +153,9 @@ def scale_of(law: str) -> int:
     Raises:
         PolicyError: the law is unknown.
     """
-    if law not in RANKED_LAWS:
-        raise PolicyError(f"noise law must be one of {RANKED_LAWS}, not {law!r}")
-    return RANKED_SIGMA if law == RANKED_GAUSSIAN else RANKED_SCALE
+    if law not in NOISE_LAWS:
+        raise PolicyError(f"noise law must be one of {NOISE_LAWS}, not {law!r}")
+    return GAUSSIAN_SIGMA if law == GAUSSIAN else GEOMETRIC_SCALE
 
 
 def check_table(table: NoiseTable) -> None:
@@ -160,8 +168,8 @@ def check_table(table: NoiseTable) -> None:
     def refuse(why: str) -> None:
         raise PolicyError(f"noise table {table.law!r}: {why}; use the table of the canonical builder")
 
-    if table.law not in RANKED_LAWS:
-        refuse(f"law must be one of {RANKED_LAWS}")
+    if table.law not in NOISE_LAWS:
+        refuse(f"law must be one of {NOISE_LAWS}")
     h = table.half
     if not 3 <= len(h) <= LARGEST_CUT:
         refuse(f"needs between 3 and {LARGEST_CUT} entries, has {len(h)}")
@@ -177,7 +185,7 @@ def check_table(table: NoiseTable) -> None:
             refuse(f"T4: not log-concave at {x}")
 
 
-@lru_cache(maxsize=len(RANKED_LAWS))
+@lru_cache(maxsize=len(NOISE_LAWS))
 def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
@@ -187,14 +195,14 @@ def build_table(law: str) -> NoiseTable:
     Raises:
         PolicyError: the law is unknown.
     """
-    if law == RANKED_GAUSSIAN:
-        table = NoiseTable(law, _gaussian_masses(RANKED_SIGMA, RANKED_GAUSSIAN_CUT, RANKED_UNIFORM_BITS))
-    elif law == RANKED_GEOMETRIC:
-        table = NoiseTable(law, _geometric_masses(2, RANKED_SCALE, RANKED_UNIFORM_BITS))
-    elif law == RANKED_ONE_SIDED:
-        table = NoiseTable(law, _geometric_masses(1, RANKED_SCALE, RANKED_UNIFORM_BITS))
+    if law == GAUSSIAN:
+        table = NoiseTable(law, _gaussian_masses(GAUSSIAN_SIGMA, GAUSSIAN_CUT, UNIFORM_BITS))
+    elif law == GEOMETRIC:
+        table = NoiseTable(law, _geometric_masses(2, GEOMETRIC_SCALE, UNIFORM_BITS))
+    elif law == ONE_SIDED:
+        table = NoiseTable(law, _geometric_masses(1, GEOMETRIC_SCALE, UNIFORM_BITS))
     else:
-        raise PolicyError(f"noise law must be one of {RANKED_LAWS}, not {law!r}")
+        raise PolicyError(f"noise law must be one of {NOISE_LAWS}, not {law!r}")
     check_table(table)
     return table
 

@@ -15,19 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import ClassVar
 
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.law import AttestationClass
 from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
+    GAUSSIAN,
     GRID_EXPONENT,
     MAX_SHARDS,
+    NOISE_LAWS,
     OVERFLOW_EXPONENT,
-    RANKED_LAWS,
-    RANKED_UNIFORM_BITS,
-    ClassSizes,
-    class_values,
+    UNIFORM_BITS,
 )
 
 PLACES_PER_ELEMENT = 2  #: ranks whose fine bits one output of the wide permutation holds
@@ -35,11 +35,17 @@ ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canoni
 
 
 @dataclass(frozen=True)
-class NoiseClass(ClassSizes):
+class NoiseClass(AttestationClass):
     """One class of the circuit with noise.  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
+    kind: ClassVar[str] = "noise"
+    laws: ClassVar[tuple[str, ...]] = NOISE_LAWS
+    table_kind: ClassVar[str] = "noise table"
+    by_chance: ClassVar[str] = "noise"
+    sharded: ClassVar[bool] = True
+
     name: str
-    law: str  #: one of RANKED_LAWS
+    law: str  #: one of NOISE_LAWS
     N: int  #: slots of a shard, a multiple of q
     K: int  #: slots returned, of all shards together
     R: int  #: places of a shard, an even number
@@ -55,7 +61,7 @@ class NoiseClass(ClassSizes):
             if not ok:
                 raise PolicyError(f"noise class {self.name!r}: {why}")
 
-        need(self.law in RANKED_LAWS, f"law must be one of {RANKED_LAWS}, not {self.law!r}")
+        need(self.law in NOISE_LAWS, f"law must be one of {NOISE_LAWS}, not {self.law!r}")
         need(1 <= self.K < self.R - 1 and self.R <= self.N, "needs 1 <= K < R - 1 and R <= N")
         need(self.R % PLACES_PER_ELEMENT == 0, f"places must be a multiple of {PLACES_PER_ELEMENT}")
         need(1 <= self.S <= MAX_SHARDS, f"needs 1 <= S <= {MAX_SHARDS}")
@@ -114,6 +120,54 @@ class NoiseClass(ClassSizes):
         return ((shift + 1) << self.c) - 1
 
     @property
+    def hmax_range(self) -> tuple[int, int]:
+        """In steps."""
+        return 0, 1 << self.c
+
+    def check_range(self, hmax: int, least: int, most: int) -> None:
+        """As :func:`check_scores`, of scores in units of w."""
+        check_scores(self, hmax, least >> self.c, most >> self.c)
+
+    def tried_range(self) -> tuple[int, int]:
+        """A quarter of what the noise leaves of a chunk."""
+        steps = ((1 << self.c) - self.reach_span) // 4
+        return steps, steps << self.c
+
+    @property
+    def counts(self) -> bool:
+        """Of the geometric laws."""
+        return self.law != GAUSSIAN
+
+    def tables(self) -> tuple[noise.NoiseTable, ...]:
+        """The canonical one of its law."""
+        return (self.table,)
+
+    @property
+    def shards_at_most(self) -> int:
+        return self.S
+
+    def whole(self, shards: int) -> WholeIndex:
+        """As :func:`whole_index`."""
+        return whole_index(self, shards)
+
+    def stated_of_shard(self, shard: int, shards: int) -> tuple[int, ...]:
+        """Its number, and how many there are."""
+        return shard, shards
+
+    def overflow_bound_holds(self) -> bool:
+        """With S shards, by R, a and b."""
+        return overflow_bound(self, self.S) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+
+    def overflow_without(self, chunks: int) -> Fraction:
+        """a^chunks 2^-64, 1 at most; of more slots than places nothing better is known."""
+        once = self.a**chunks * Fraction(1, 1 << OVERFLOW_EXPONENT)
+        return min(Fraction(1), once) if chunks <= self.R else Fraction(1)
+
+    def outside_grid(self, chunks: int) -> Fraction:
+        """g."""
+        return _outside_grid(self, chunks)
+
+    @property
     def fine_elements(self) -> int:
         """Elements that hold the places' fine bits."""
         return self.R // PLACES_PER_ELEMENT
@@ -126,7 +180,7 @@ class NoiseClass(ClassSizes):
     @property
     def fine_bits(self) -> int:
         """Bits of a uniform below its coarse ones."""
-        return RANKED_UNIFORM_BITS - self.m
+        return UNIFORM_BITS - self.m
 
     @property
     def fine_chunks(self) -> int:
@@ -152,7 +206,7 @@ class NoiseClass(ClassSizes):
 
     @property
     def uniform_chunks(self) -> int:
-        return -(-RANKED_UNIFORM_BITS // self.c)
+        return -(-UNIFORM_BITS // self.c)
 
     @property
     def compare_chunks(self) -> int:
@@ -163,11 +217,6 @@ class NoiseClass(ClassSizes):
     def grid(self) -> int:
         """G: theta takes 2^m - G + 1 .. 2^m; all S shards together find no theta with 2^-80 a query at most."""
         return smallest_grid(self.N, self.R, self.m, self.S)
-
-
-def noise_class_from_mapping(values: dict[str, Any]) -> NoiseClass:
-    """Build a noise class.  PolicyError as :func:`class_values`, or contradictory parameters."""
-    return NoiseClass(**class_values(NoiseClass, values, "noise class"))
 
 
 @lru_cache(maxsize=64)
@@ -198,9 +247,12 @@ def overflow_bound(cls: NoiseClass, shards: int) -> Fraction:
     return one * shards * shards
 
 
-def overflow_bound_holds(cls: NoiseClass) -> bool:
-    """Whether the class's R, a, b prove P(some shard overflows) <= 2^-64 a query, with S shards.  Exact."""
-    return overflow_bound(cls, cls.S) <= Fraction(1, 1 << OVERFLOW_EXPONENT)
+@lru_cache(maxsize=64)
+def _outside_grid(cls: NoiseClass, chunks: int) -> Fraction:
+    others = cls.N - chunks
+    if others < cls.R:
+        return Fraction(1)
+    return overflow.few_exceed_bound(others, cls.R, cls.grid, cls.m)
 
 
 @dataclass(frozen=True)
@@ -222,6 +274,14 @@ class WholeIndex(NoiseClass):
     def grid(self) -> int:
         """G of each shard."""
         return self.shard.grid
+
+    def whole(self, shards: int) -> WholeIndex:
+        """Itself."""
+        return self
+
+    def outside_grid(self, chunks: int) -> Fraction:
+        """Any shard alone may find no theta, and fewer slots find it less often."""
+        return min(Fraction(1), self.shards * self.shard.outside_grid(chunks))
 
     @property
     def fine_elements(self) -> int:

@@ -1,84 +1,113 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the circuit with noise states of one shard: its public inputs in their order, and the commitments among them.
 
-The clear inputs are those of :mod:`ragseal.kernel.statement`, with ``hmax`` = H in steps, and ``shard``, its number
-from 0 on, and ``shards``, how many the index has; a verifier supplies both.  After the blinder come the scores w, held
-by C_w; the hints h, held by C_h; and for every slot beta b_i, which a prover commits to as b_i in C_1: a verifier
-multiplies that commitment by beta, so that it costs no row.  C_h and C_1 are opened together, with equal b.  Last comes
-the threshold (v*, i*), i* an id of the whole index, held by C_v, of which a record has one.  A verifier adds the same
-C_v to vk_x of every shard's proof, so that all shards have one threshold.  T's packed ids are those of the whole index.
-
-Legend of the hints, all in steps unless stated:
-
-slot[i]             remainder w mod 2^c, coarse bits u, bound Q(u), distance X, of slot i
-coarseFiller, coarseTop, coarseRoom     of a coarse element: chunks above the slots' bits, of its canonical top, and of
-                    what the top leaves to the modulus
-fineFiller, fineTop, fineRoom           the same of an element with two places' fine bits
-coarseCount, rangeCount, noiseCount     multiplicities of the three tables
-placeSlot, placeDigit, placeCoarse, placeBound      i, k, u and Q(u) of a place
-placeShift          the low bit of its distance X
-placePositive, placeCapped, placeFull, placeCounted     bits: k >= 1 (the flag), k > H, it reaches the entry, u >= theta
-placeFine           chunks of its rank's fine bits
-placeSign, placeMagnitude, placeBefore, placeUpto       its noise as the noise table has it, with F(z - 1) and F(z)
-placeBelow, placeAbove      chunks of the folded uniform's distances to them
-placeWins, placeMargin      bit: it is in T; chunks of its distance to the threshold
-placeGap            chunks of the distance to the place before it
-entry, thresholdSlotLow     the entry, and i*'s lower chunks
-thetaChoice         which point of the grid theta is
-returned            2 id + flag of T's slots, increasing
-returnedGap         chunks of t'_0, of the distances between T's packed ids, and of what the last leaves to 2 shards N
-insideBelow, insideBeyond       bits of an id: it lies in a shard before this one, in one behind it
-insideLow, insideHigh           chunks of an id's distances to this shard's first and last packed id
+After the blinder come the scores w, held by C_w; the hints h, held by C_h; and for every slot beta b_i, which a prover
+commits to as b_i in C_1: a verifier multiplies that commitment by beta, so that it costs no row.  C_h and C_1 are
+opened together, with equal b.  Last comes the threshold (v*, i*), held by C_v, of which a record has one.  A verifier
+adds the same C_v to vk_x of every shard's proof, so that all shards have one threshold.
 """
 
 from __future__ import annotations
 
-from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.scaled_layout import SLOT_HINTS, ScaledLayout
+from typing import ClassVar
 
-CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "shard", "shards", "alpha", "beta")
-THRESHOLD = ("threshold", "thresholdSlot")  #: held by C_v
+from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
+from ragseal.kernel.statement import Input, InputTable, Size
+
+#: Scores, bounds, distances and noise are in steps.  T's packed ids are those of the whole index.
+TABLE = InputTable(
+    given=(
+        Size("N", "N", "slots of a shard"),
+        Size("K", "K", "slots returned, of all shards together"),
+        Size("R", "R", "places of a shard"),
+        Size("m", "m", "coarse bits a slot"),
+        Size("q", "q", "slots a coarse element"),
+        Size("c", "c", "bits of a chunk"),
+        Size("L", "L", "bits of an id of the whole index"),
+        Size("sides", "sides", "2 of a symmetric law, whose noise has a sign, else 1"),
+        Size("uniformBits", "UNIFORM_BITS", "bits of a uniform"),
+        Size("G", "grid", "points of theta's grid"),
+        Size("CUT", "table.cut", "largest noise"),
+    ),
+    derived=(
+        Size("PER", "PLACES_PER_ELEMENT", "places whose fine bits one element holds"),
+        Size("NE", "elements", "coarse elements"),
+        Size("NF", "fine_elements", "elements of fine bits"),
+        Size("fb", "fine_bits", "fine bits of a place"),
+        Size("nf", "fine_chunks", "chunks of a place's fine bits"),
+        Size("fillC", "coarse_filler", "chunks of a coarse element above the slots' bits"),
+        Size("topC", "coarse_top", "chunks of its canonical top"),
+        Size("fillF", "fine_filler", "chunks of an element of fine bits above those"),
+        Size("topF", "fine_top", "chunks of its canonical top"),
+        Size("nu", "uniform_chunks", "chunks of a uniform"),
+        Size("ni", "id_chunks", "chunks of an id"),
+        Size("nt", "returned_chunks", "chunks of a packed id"),
+        Size("ncmp", "compare_chunks", "chunks of a place's distance to the threshold"),
+    ),
+    clear=(
+        Input("c_seed", "", "C_seed"),
+        Input("beacon", "", "the window's beacon"),
+        Input("ctx", "", "hash of the request"),
+        Input("hmax", "", "H"),
+        Input("t_commit", "", "commitment to T"),
+        Input("shard", "", "number of the shard, from 0 on; a verifier supplies it"),
+        Input("shards", "", "how many the index has; a verifier supplies it"),
+        Input("alpha", "", "challenge"),
+        Input("beta", "", "challenge"),
+    ),
+    hints=(
+        Input("slot", f"N, {SLOT_HINTS}", "of a slot: remainder w mod 2^c, coarse bits u, bound Q(u), distance X"),
+        Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
+        Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
+        Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
+        Input("fineFiller", "NF, fillF", "of an element with two places' fine bits: chunks above those"),
+        Input("fineTop", "NF, topF - 1", "lower chunks of its canonical top"),
+        Input("fineRoom", "NF, topF - 1", "lower chunks of what the top leaves to the modulus"),
+        Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
+        Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
+        Input("noiseCount", "CUT + 1", "multiplicities of the noise table"),
+        Input("placeSlot", "R", "i of a place"),
+        Input("placeDigit", "R", "its score k"),
+        Input("placeCoarse", "R", "its u"),
+        Input("placeBound", "R", "its Q(u)"),
+        Input("placeShift", "R", "the low bit of its distance X"),
+        Input("placePositive", "R", "bit: k >= 1, the flag"),
+        Input("placeCapped", "R", "bit: k > H"),
+        Input("placeFull", "R", "bit: it reaches the entry"),
+        Input("placeCounted", "R", "bit: u >= theta"),
+        Input("placeFine", "R, nf", "chunks of its rank's fine bits"),
+        Input("placeSign", "R, sides - 1", "bit: its noise is negative"),
+        Input("placeMagnitude", "R", "z, its noise as the noise table has it"),
+        Input("placeBefore", "R", "F(z - 1)"),
+        Input("placeUpto", "R", "F(z)"),
+        Input("placeBelow", "R, nu - 1", "lower chunks of the folded uniform's distance to F(z - 1)"),
+        Input("placeAbove", "R, nu - 1", "lower chunks of its distance to F(z)"),
+        Input("placeWins", "R", "bit: the place is in T"),
+        Input("placeMargin", "R, ncmp - 1", "lower chunks of its distance to the threshold"),
+        Input("placeGap", "R + 1, nt - 1", "lower chunks of the distance to the place before it; last, to the end"),
+        Input("entry", "", "the entry"),
+        Input("thresholdSlotLow", "ni - 1", "lower chunks of i*"),
+        Input("thetaChoice", "G", "which point of the grid theta is, one-hot"),
+        Input("returned", "K", "2 id + flag of T's slots, increasing"),
+        Input("returnedGap", "K + 1, nt - 1", "lower chunks of t'_0, of the distances between T's packed ids, and of "
+              "what the last leaves to 2 shards N"),
+        Input("insideBelow", "K", "bit: the id lies in a shard before this one"),
+        Input("insideBeyond", "K", "bit: it lies in a shard behind this one"),
+        Input("insideLow", "K, nt - 1", "lower chunks of its distance to this shard's first packed id"),
+        Input("insideHigh", "K, nt - 1", "lower chunks of its distance to this shard's last packed id"),
+    ),
+    behind=(
+        SCALED,
+        Input("threshold", "", "v*"),
+        Input("thresholdSlot", "", "i*, an id of the whole index"),
+    ),
+)  # fmt: skip
+
+CLEAR_NAMES = tuple(one.name for one in TABLE.clear)
+THRESHOLD = tuple(one.name for one in TABLE.behind[1:])  #: held by C_v
 
 
 class NoiseLayout(ScaledLayout):
     """The hint vector h of a noise class, beta times the bounds behind it, then the threshold."""
 
-    def __init__(self, cls: NoiseClass) -> None:
-        self.cls = cls
-        n, r, k = cls.N, cls.R, cls.K
-        super().__init__(n, [
-            ("slot", (n, SLOT_HINTS)),
-            ("coarseFiller", (cls.elements, cls.coarse_filler)),
-            ("coarseTop", (cls.elements, cls.coarse_top - 1)),
-            ("coarseRoom", (cls.elements, cls.coarse_top - 1)),
-            ("fineFiller", (cls.fine_elements, cls.fine_filler)),
-            ("fineTop", (cls.fine_elements, cls.fine_top - 1)),
-            ("fineRoom", (cls.fine_elements, cls.fine_top - 1)),
-            ("coarseCount", (1 << cls.m,)), ("rangeCount", (1 << cls.c,)), ("noiseCount", (cls.table.cut + 1,)),
-            ("placeSlot", (r,)), ("placeDigit", (r,)), ("placeCoarse", (r,)), ("placeBound", (r,)),
-            ("placeShift", (r,)), ("placePositive", (r,)), ("placeCapped", (r,)), ("placeFull", (r,)),
-            ("placeCounted", (r,)), ("placeFine", (r, cls.fine_chunks)), ("placeSign", (r, cls.sides - 1)),
-            ("placeMagnitude", (r,)), ("placeBefore", (r,)), ("placeUpto", (r,)),
-            ("placeBelow", (r, cls.uniform_chunks - 1)), ("placeAbove", (r, cls.uniform_chunks - 1)),
-            ("placeWins", (r,)), ("placeMargin", (r, cls.compare_chunks - 1)),
-            ("placeGap", (r + 1, cls.returned_chunks - 1)),
-            ("entry", (1,)), ("thresholdSlotLow", (cls.id_chunks - 1,)),
-            ("thetaChoice", (cls.grid,)),
-            ("returned", (k,)), ("returnedGap", (k + 1, cls.returned_chunks - 1)),
-            ("insideBelow", (k,)), ("insideBeyond", (k,)),
-            ("insideLow", (k, cls.returned_chunks - 1)), ("insideHigh", (k, cls.returned_chunks - 1)),
-        ])  # fmt: skip
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES)
-
-    @property
-    def threshold_at(self) -> int:
-        """Index of v*; i* follows."""
-        return self.scaled_at + self.cls.N
-
-    @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints, scaled bounds, threshold."""
-        return self.threshold_at + len(THRESHOLD)
+    TABLE: ClassVar[InputTable] = TABLE

@@ -38,11 +38,11 @@ PACKED_BITS = 248  #: of ids with their flags in one field element of the commit
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 # Laws of noise: the number is their scale in steps.
-RANKED_GEOMETRIC = "geometric-16"
-RANKED_ONE_SIDED = "one-sided-16"  #: the law without negative values
-RANKED_GAUSSIAN = "gaussian-128"  #: the paper's
-RANKED_LAWS = (RANKED_GEOMETRIC, RANKED_ONE_SIDED, RANKED_GAUSSIAN)
-RANKED_UNIFORM_BITS = 112  #: bits of the uniform that one noise value is drawn from
+GEOMETRIC = "geometric-16"
+ONE_SIDED = "one-sided-16"  #: the law without negative values
+GAUSSIAN = "gaussian-128"  #: the paper's
+NOISE_LAWS = (GEOMETRIC, ONE_SIDED, GAUSSIAN)
+UNIFORM_BITS = 112  #: bits of the uniform that one noise value is drawn from
 
 
 class ClassSizes:

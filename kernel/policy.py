@@ -13,19 +13,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from ragseal.kernel import noise
 from ragseal.kernel.claims import ANSWERS as ANSWERS
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
 from ragseal.kernel.claims import FORMS, Form, form_of
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
-from ragseal.kernel.classes import AttestationClass, shards_at_most, table_of
+from ragseal.kernel.classes import AttestationClass, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat, score_limit
-from ragseal.kernel.lottery_class import LotteryClass, PrizeTable, check_window
-from ragseal.kernel.noise_class import NoiseClass, WholeIndex, check_scores, whole_index
-from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, RANKED_GAUSSIAN, SCORE_UNIT
+from ragseal.kernel.params import COIN_BITS, MAX_SHARDS, SCORE_UNIT
 
 MAX_DIMENSION = 4096
 NO_VOCABULARY = bytes(32)  #: of a claim without one
@@ -146,13 +143,7 @@ class Policy(Message):
         Raises:
             PolicyError: more shards than the class has.
         """
-        if isinstance(cls, WholeIndex):
-            return cls
-        if isinstance(cls, NoiseClass):
-            return whole_index(cls, self.shards)
-        if self.shards != 1:
-            raise PolicyError(f"class {cls.name!r} has one shard: shards must be 1, not {self.shards}")
-        return cls
+        return cls.whole(self.shards)
 
     def prizes(self, cls: AttestationClass) -> int:
         """How many coarse values win a prize under the lottery; 0 of another law.
@@ -160,8 +151,7 @@ class Policy(Message):
         Raises:
             PolicyError: the class has no prize table of this digest.
         """
-        table = table_of(cls, self.table_digest) if isinstance(cls, LotteryClass) else None
-        return table.prizes if isinstance(table, PrizeTable) else 0
+        return cls.prizes_of(self.table_digest)
 
     @property
     def form(self) -> Form:
@@ -372,12 +362,10 @@ def check_policy(
     policy.validate()
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
-    table = table_of(cls, policy.table_digest)
-    if isinstance(table, noise.NoiseTable):
-        noise.check_table(table)
-    if isinstance(cls, LotteryClass) and not policy.coined:
+    table_of(cls, policy.table_digest).check()
+    if cls.coin_only and not policy.coined:
         raise PolicyError(
-            f"class {cls.name!r} has the law {cls.law!r}, which bounds one return and nothing else: it goes with the "
+            f"class {cls.name!r} has the law {cls.law!r}, which {cls.coin_only}: it goes with the "
             f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
         )
     check_shards(policy, cls)
@@ -407,7 +395,7 @@ def require_shards(cls: AttestationClass, shards: int) -> None:
     Raises:
         PolicyError: too many, or none.
     """
-    most = shards_at_most(cls)
+    most = cls.shards_at_most
     if not 1 <= shards <= most:
         raise PolicyError(
             f"an index of class {cls.name!r} has 1 to {most} shards, not {shards}: the nearest is shards = "
@@ -435,8 +423,7 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     Raises:
         PolicyError: Gaussian noise, a similarity that nothing has, or clipped counts that overflow the class.
     """
-    assert isinstance(cls, NoiseClass)  # a class of the lottery goes with another claim
-    if cls.law == RANKED_GAUSSIAN:
+    if not cls.counts:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
             f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
@@ -445,7 +432,8 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     if policy.similarity > limit:
         raise PolicyError(f"no document reaches similarity = {policy.similarity}: the largest score is {limit}")
     try:
-        check_scores(cls, policy.hmax(cls), 0, policy.hmax(cls))  # the provider clips counts before it commits to them
+        steps = policy.hmax(cls)
+        cls.check_range(steps, 0, steps << cls.step_bits)  # the provider clips counts before it commits to them
     except PolicyError as error:
         raise PolicyError(
             f"{policy.hi} documents of {policy.gain} steps overflow class {cls.name!r}, since {error}: use a smaller "
@@ -474,10 +462,7 @@ def listed(ways: Sequence[str]) -> str:
 def _misfit(policy: Policy, cls: AttestationClass) -> str:
     """Why not every query of the policy can be proven in the class (completeness only); nothing if all can."""
     try:
-        if isinstance(cls, LotteryClass):
-            check_window(cls, policy.hmax(cls), *extreme_scores(policy))
-        else:
-            check_scores(cls, policy.hmax(cls), *extreme_digits(policy, cls))
+        cls.check_range(policy.hmax(cls), *extreme_scores(policy))
     except PolicyError as error:
         return f"overflows class {cls.name!r}, since {error}"
     return ""
@@ -489,15 +474,9 @@ def extreme_scores(policy: Policy) -> tuple[int, int]:
     return policy.gain * (-limit - policy.lo), policy.gain * (limit - policy.lo)
 
 
-def extreme_digits(policy: Policy, cls: NoiseClass) -> tuple[int, int]:
-    """The same in whole steps."""
-    least, most = extreme_scores(policy)
-    return least >> cls.c, most >> cls.c
-
-
 def max_gain(policy: Policy, cls: AttestationClass) -> int:
     """Largest gain that the class can compare for this score window, 0 if none."""
-    # What check_scores and check_window compare grows with the gain: the largest that they take is found by halving.
+    # What check_range compares grows with the gain: the largest that they take is found by halving.
     least = -(-(1 << cls.step_bits) // (policy.hi - policy.lo))
     if _misfit(replace(policy, gain=least), cls):
         return 0

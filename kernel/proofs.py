@@ -16,7 +16,6 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.encoding import HASH, NAME, POINT, U32, U64, Blob, Codec, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.opening import Equations, Opening, Relation, powers, verify_opening
 from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import Policy
@@ -36,19 +35,10 @@ class Statement:
     ctx: int
     hmax: int
     t_commit: int
+    own: tuple[int, ...] = ()  #: what the class's law has besides, such as the lottery's j or the shard's number
 
     def clear(self) -> list[int]:
-        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit]
-
-
-@dataclass(frozen=True, slots=True)
-class LotteryStatement(Statement):
-    """The same under the lottery."""
-
-    prizes: int  #: j, the policy's
-
-    def clear(self) -> list[int]:
-        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, self.prizes]
+        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, *self.own]
 
 
 def statement_of(policy: Policy, cls: AttestationClass, c_seed: int, beacon: int, ctx: int, t_commit: int) -> Statement:
@@ -57,9 +47,7 @@ def statement_of(policy: Policy, cls: AttestationClass, c_seed: int, beacon: int
     Raises:
         PolicyError: the policy does not belong to the class.
     """
-    if isinstance(cls, LotteryClass):
-        return LotteryStatement(c_seed, beacon, ctx, policy.hmax(cls), t_commit, policy.prizes(cls))
-    return Statement(c_seed, beacon, ctx, policy.hmax(cls), t_commit)
+    return Statement(c_seed, beacon, ctx, policy.hmax(cls), t_commit, cls.stated(policy.prizes(cls)))
 
 
 @dataclass(frozen=True, slots=True)

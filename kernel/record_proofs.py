@@ -6,14 +6,13 @@ A prover and a verifier both go this way from what the log says of a record to w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from ragseal.kernel import proofs
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.proofs import PROOF_BYTES, BatchItem, Statement
 
 
@@ -27,40 +26,18 @@ class ProofEquation:
     proof: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ShardStatement(Statement):
-    """The clear inputs of one shard's proof without the challenges; all but ``shard`` are equal in all shards."""
-
-    shard: int
-    shards: int
-
-    def clear(self) -> list[int]:
-        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, self.shard, self.shards]
-
-
-def shard_statements(cls: NoiseClass, common: Statement, shards: int) -> tuple[ShardStatement, ...]:
+def statements_of(cls: AttestationClass, common: Statement, shards: int) -> tuple[Statement, ...]:
     """What the proofs of a record state, one of every shard, in their order: nobody but the verifier numbers them.
 
-    Raises:
-        ProofError: the class has no index of so many shards.
-    """
-    if not 1 <= shards <= cls.S:
-        raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1 to {cls.S}")
-    given = {f.name: getattr(common, f.name) for f in fields(Statement)}
-    return tuple(ShardStatement(**given, shard=shard, shards=shards) for shard in range(shards))
-
-
-def statements_of(cls: AttestationClass, common: Statement, shards: int) -> tuple[Statement, ...]:
-    """What the proofs of a record state, in the order of its index's shards.
+    The clear inputs of a shard are equal in all shards but for what the class says of its number.
 
     Raises:
         ProofError: the class has no index of so many shards.
     """
-    if isinstance(cls, NoiseClass):
-        return shard_statements(cls, common, shards)
-    if shards != 1:
-        raise ProofError(f"an index of {shards} shards; class {cls.name!r} has 1")
-    return (common,)
+    most = cls.shards_at_most
+    if not 1 <= shards <= most:
+        raise ProofError(f"an index of {shards} shards; class {cls.name!r} has {f'1 to {most}' if cls.sharded else 1}")
+    return tuple(replace(common, own=(*common.own, *cls.stated_of_shard(shard, shards))) for shard in range(shards))
 
 
 def proof_equations(
@@ -75,7 +52,7 @@ def proof_equations(
     """
     entry, shards = item.entry, len(item.c_w) // POINT_BYTES
     width = POINT_BYTES * bases.count
-    due = 1 if isinstance(cls, NoiseClass) else 0
+    due = 1 if cls.sharded else 0
     if (len(entry.c_h), len(entry.proof), len(entry.c_v)) != (width * shards, PROOF_BYTES * shards, due):
         raise ProofError(
             f"a record over {shards} shards has {shards} proofs, {bases.count} commitments to hints each and {due} to "

@@ -1,21 +1,78 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What circuits of an attestation state alike: public inputs in their order, and the commitments among them.  SPEC B.
 
-A :class:`HintLayout` lists every committed hint in the order of its circuit's public signals; the circuit, the native
-engine and the verifier's slices of the key all follow it.
+An :class:`InputTable` names them in the order of the circuit's public signals.  From it scripts/layout.py writes the
+circuit's signals, the native engine's arrays of hints, and the tables of SPEC B.5.  A :class:`HintLayout` is the table
+for one class, which hints and the verifier's slices of the key follow.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
+from typing import Any
 
 from ragseal.kernel.params import TAG_PLACES, TAG_SEED, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
 
-CLEAR_NAMES = ("c_seed", "beacon", "ctx", "hmax", "t_commit", "alpha", "beta")
-CLEAR = len(CLEAR_NAMES)
+CHALLENGES = 2  #: alpha and beta, the last clear inputs
+_SIZE = re.compile(r"(2 \*\* )?(\w+)(?: ([+-]) (\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number that a circuit's template is given, or computes."""
+
+    name: str  #: in the circuit
+    attribute: str  #: of the class; of one that the circuit is given maybe a constant of the class's module
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The public inputs of one name: one of them, a row, or a matrix."""
+
+    name: str
+    shape: str  #: sizes, with commas between: a number, a Size, a Size plus or minus a number, or 2 to the power of one
+    meaning: str
+
+    @property
+    def lengths(self) -> tuple[str, ...]:
+        """Of each dimension; of a single input none."""
+        return tuple(self.shape.split(", ")) if self.shape else ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputTable:
+    """All public inputs of a circuit but the blinder and the scores, which stand between clear ones and hints."""
+
+    given: tuple[Size, ...]  #: what the template's arguments or its first lines give
+    derived: tuple[Size, ...]  #: what follows from those, as the class's properties say
+    clear: tuple[Input, ...]  #: what a verifier knows
+    hints: tuple[Input, ...]  #: h
+    behind: tuple[Input, ...]  #: what follows the hints
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Names of the clear inputs but for the challenges, which stand behind them."""
+        return tuple(one.name for one in self.clear[:-CHALLENGES])
+
+    def shapes(self, cls: Any) -> list[tuple[str, tuple[int, ...]]]:
+        """Every array of hints for one class; a single hint is an array of one."""
+        attributes = {size.name: size.attribute for size in (*self.given, *self.derived)}
+
+        def value(text: str) -> int:
+            found = _SIZE.fullmatch(text)
+            assert found is not None, text
+            power, name, sign, more = found.groups()
+            number = int(name) if name.isdecimal() else int(attrgetter(attributes[name])(cls))
+            return (1 << number if power else number) + int(f"{sign or '+'}{more or 0}")
+
+        return [(one.name, tuple(map(value, one.lengths)) or (1,)) for one in self.hints]
 
 
 @dataclass(frozen=True)
@@ -28,35 +85,28 @@ class HintGroup:
 
     @property
     def count(self) -> int:
-        total = 1
-        for n in self.shape:
-            total *= n
-        return total
+        return math.prod(self.shape)
 
 
 class HintLayout:
     """Order and offsets of a hint vector h, and of the public inputs around it.  Arrays of size 0 are left out."""
 
-    def __init__(self, slots: int, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+    def __init__(self, cls: ClassSizes, table: InputTable) -> None:
         groups: list[HintGroup] = []
         offset = 0
-        for name, shape in shapes:
+        for name, shape in table.shapes(cls):
             group = HintGroup(name, shape, offset)
             if group.count:
                 groups.append(group)
                 offset += group.count
         self.groups = tuple(groups)
         self.size = offset
-        self._slots = slots
+        self.clear = len(table.clear)  #: public inputs that a verifier knows
+        self._slots = cls.N
 
     @cached_property
     def by_name(self) -> dict[str, HintGroup]:
         return {g.name: g for g in self.groups}
-
-    @property
-    def clear(self) -> int:
-        """Public inputs that a verifier knows."""
-        return CLEAR
 
     @property
     def public(self) -> int:

@@ -47,6 +47,7 @@ CHECKS: list[Check] = [
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
     ("retired words", [sys.executable, "scripts/words.py"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
+    ("generated signals and hints", [sys.executable, "scripts/layout.py", "--check"], ROOT),
     ("stored measurements", [sys.executable, "-m", "bench.measured", "--check"], ROOT),
     ("generated protobuf code", [sys.executable, "scripts/protos.py", "--check"], ROOT),
     ("generated vectors", [sys.executable, "vectors/generate.py", "--check"], ROOT),

@@ -8,6 +8,7 @@ A file of spec/ holds pairs of marks, and what stands between them is made anew:
     <!-- generated: constants --> ... <!-- end -->            values that two implementations agree in
     <!-- generated: code kernel/coin.py coins --> ...         functions of the reference, without their docstrings
     <!-- generated: case poseidon/3-inputs --> ...           a case of vectors/: input and what comes out
+    <!-- generated: inputs noise --> ... <!-- end -->         sizes and public inputs of a circuit
     <!-- generated: bytes beacon-commit --> ...               one message from vectors/, cut at its fields
 
 With --check fail where a committed file is not what this gives, or a message stands in no table or in two.
@@ -53,6 +54,7 @@ from ragseal.kernel.versions import MAX_TENANTS
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "spec"
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+from layout import tables  # noqa: E402
 from web_messages import all_kinds  # noqa: E402
 
 from vectors.source.messages import split  # noqa: E402
@@ -263,6 +265,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "constants": constants,
     "code": code,
     "case": case,
+    "inputs": tables,
     "bytes": shown,
 }
 

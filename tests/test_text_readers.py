@@ -17,9 +17,10 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ragseal.circuits.circuit import NOISE_CLASSES_FILE, load_classes
+from ragseal.circuits.circuit import class_file, load_classes
 from ragseal.client.gateway.commands import KEY_FILE, KEY_VARIABLE, gateway_key
 from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy as WitnessPolicy
@@ -119,7 +120,7 @@ READERS = {
     "provider.toml": Reader(
         "provider.toml", b'origin = "a"\nclass_name = "b"\nembedder = "c"\nshards = 1\n', Settings.load
     ),
-    "noise_classes.toml": Reader("r.toml", NOISE_CLASSES_FILE.read_bytes(), lambda path: load_classes(path)),
+    "noise_classes.toml": Reader("r.toml", class_file(NoiseClass).read_bytes(), lambda path: load_classes(path)),
     "log key": Reader("log.vkey", VKEY.vkey().encode() + b"\n", lambda path: named_log(str(path))),
     "auditor's key": Reader("auditor.pem", PEM, lambda path: named_key(str(path), "--auditor")),
     "PIN": Reader("pin", b"1234\n", lambda path: _pin(f"file:{path}")),

@@ -36,7 +36,7 @@ from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table, one_sided
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.kernel.policy import Policy, listed, rational
 from ragseal.kernel.verdict import Claimed
 
@@ -160,11 +160,11 @@ class ListsPlan(Planned):
 
     def bounds(self, law: str) -> bool:
         """One-sided noise and the lottery say nothing about every list."""
-        return law in RANKED_LAWS and not one_sided(law)
+        return law in NOISE_LAWS and not one_sided(law)
 
     def cost(self, wanted: Wanted) -> tuple[float, None]:
         cls = wanted.cls
-        if cls.law not in RANKED_LAWS:
+        if cls.law not in NOISE_LAWS:
             return math.inf, None
         report = epsilon_audit(
             cls,
@@ -229,7 +229,7 @@ class EveryList(Claim):
         return ListsBound(account_period(counted, delta), {one.cls.name: one.cls for one in counted})
 
     def alone(self, policy: Policy, cls: AttestationClass, accounts: int) -> ListsBound:
-        if cls.law not in RANKED_LAWS:
+        if cls.law not in NOISE_LAWS:
             raise PolicyError(f"the law {cls.law} bounds nothing under the claim {policy.claim}")
         one = Spent("", replace(policy, k_max=1), policy.whole(cls), policy.n_max)
         return self.account([one], rational(policy.delta, "delta"))

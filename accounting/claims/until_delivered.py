@@ -20,8 +20,7 @@ from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import Around, Bound, Report, Values, finite, number
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.claims.planned import Planned, Row, Wanted
-from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden, until_delivered
-from ragseal.accounting.delivered_lottery import lottery_delivered
+from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden
 from ragseal.accounting.delivered_period import delivered_period, delivered_window, without_a_return
 from ragseal.accounting.delivered_words import (
     chance_in_words,
@@ -30,12 +29,11 @@ from ragseal.accounting.delivered_words import (
     unseen_in_words,
 )
 from ragseal.accounting.guess import STRONG, absence_in_words, presence_odds, times
+from ragseal.accounting.promises import promise
 from ragseal.accounting.rounding import for_people, upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.verdict import Claimed
@@ -187,28 +185,17 @@ class CoinPlan(Planned):
         return 0 if unseen is None else fewest_hidden(unseen, chunks=1, periods=1)
 
     def cost(self, wanted: Wanted) -> tuple[float, Delivered]:
-        cls, coins = wanted.cls, CoinThrows(hidden=wanted.hidden, periods=1)
-        if isinstance(cls, LotteryClass):  # neither window nor gain count
-            found = lottery_delivered(
-                cls,
-                prizes=wanted.prizes or cls.prizes,
-                coins=coins,
-                chunks=1,
-                queries=wanted.queries,
-                delta=wanted.delta,
-                n_max=wanted.n_max,
-            )
-        else:
-            found = until_delivered(
-                cls,
-                build_table(cls.law),
-                shift=cls.shift_of(wanted.gain * (wanted.hi - wanted.lo)),
-                coins=coins,
-                chunks=1,
-                queries=wanted.queries,
-                delta=wanted.delta,
-                n_max=wanted.n_max,
-            )
+        cls = wanted.cls
+        found = promise(
+            cls,
+            prizes=wanted.prizes or cls.most_prizes,
+            shift=cls.shift_of(wanted.gain * (wanted.hi - wanted.lo)),
+            coins=CoinThrows(hidden=wanted.hidden, periods=1),
+            chunks=1,
+            queries=wanted.queries,
+            delta=wanted.delta,
+            n_max=wanted.n_max,
+        )
         return (found.epsilon if found.routes.agree else math.inf), found
 
     def pairs(self, n_max: Sequence[int], k_max: Sequence[int]) -> list[tuple[int, int]]:

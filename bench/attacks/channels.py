@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bench.attacks.roc import Vector
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.params import GAUSSIAN
 
 REACH = 12.0  #: standard deviations of the planted slot's own noise that an exact chance covers on either side
 POINTS = 2001  #: at which it is evaluated
@@ -41,7 +41,7 @@ def loss_cells(steps: int) -> tuple[Vector, Vector, Vector]:
 
     Against a world whose score is lower by so many whole steps, a draw z would have been z + steps there.
     """
-    table = build_table(RANKED_GAUSSIAN)
+    table = build_table(GAUSSIAN)
     p = np.array([table.mass(x) / table.total for x in range(-table.cut, table.cut + 1)])
     there = np.zeros_like(p)
     there[: len(p) - steps] = p[steps:]

@@ -26,7 +26,8 @@ from ragseal.embedder import Embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, UnprovableError
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, R
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
+from ragseal.prover.planning.laws import planned_law
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)
 LEAST_DOCUMENTS = 1000  #: the class is that of an index of production size, however few contexts are in it
@@ -63,7 +64,7 @@ def mechanism(documents: int, window: tuple[float, float], returned: float = RET
         raise ConfigurationError(f"a score window is two cosines, the lower one first, not {window}")
     cls = load_classes()[smallest_class(max(LEAST_DOCUMENTS, documents))]
     budget = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
-    gain = gain_of_return(cls, lo, hi, returned, budget)
+    gain = planned_law(cls).gain_of_return(lo, hi, returned, budget)
     if not gain:
         raise ConfigurationError(f"no gain gives return {returned:g} in the window {window}: take a wider one")
     return Mechanism(cls, lo, hi, gain, budget.hidden, returned)

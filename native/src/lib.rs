@@ -4,6 +4,7 @@
 #[cfg(all(emulated, not(test)))]
 compile_error!("the feature emulated is for tests: what is built with it is slow");
 
+mod arrays;
 pub mod columns;
 pub mod consistency;
 mod constants;

@@ -5,16 +5,18 @@
 //! threshold that is found by counting.
 
 mod hints;
+mod layout;
 
 use crate::constants::*;
 use crate::elements::{canonical, SCORE_LIMIT};
 use crate::error::Result;
 use crate::msm::bits as window;
-use crate::noise::top;
+use crate::noise::Chunked;
 use crate::poseidon::Parameters;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
 use ark_ff::BigInt;
+use layout::{Given, Sizes};
 
 /// Bits of a value that one pass of the selection counts.
 const DIGIT: usize = 11;
@@ -32,6 +34,7 @@ pub struct Lottery {
     grid: usize,
     /// L: bits of a slot's id.
     id_bits: usize,
+    sizes: Sizes,
 }
 
 /// T and everything that its proof opens.
@@ -64,6 +67,17 @@ impl Lottery {
         );
         let id_bits = usize::BITS as usize - (n - 1).leading_zeros() as usize;
         ensure!(2 * c + 1 + id_bits < 64, "the class's values are too wide");
+        let given = Given {
+            n,
+            k,
+            r,
+            m,
+            q,
+            c,
+            most,
+            g: grid,
+            l: id_bits,
+        };
         Ok(Lottery {
             n,
             k,
@@ -74,18 +88,24 @@ impl Lottery {
             most,
             grid,
             id_bits,
+            sizes: given.sizes(),
         })
+    }
+
+    /// How a coarse element is cut into chunks.
+    fn coarse_cut(&self) -> Chunked {
+        Chunked::new(self.q * self.m, self.c, self.sizes.coarse_filler, self.sizes.coarse_top)
     }
 
     /// The elements that hold all coarse bits.
     fn elements(&self, key: Fr) -> Result<Vec<BigInt<4>>> {
-        let count = self.n / self.q;
+        let count = self.sizes.elements;
         let xs: Vec<u64> = (0..count.div_ceil(ELEMENTS_PER_BLOCK))
             .map(|block| block as u64 + (TAG_COARSE << 32))
             .collect();
         let mut elements = Parameters::of(17)?.blocks(key, Fr::from(0u64), &xs);
         elements.truncate(count);
-        canonical(&elements, top(self.q * self.m, self.c))?;
+        canonical(&elements, self.coarse_cut().top_at())?;
         Ok(elements)
     }
 

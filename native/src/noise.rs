@@ -5,9 +5,10 @@
 //! The answer path does the same work for every query: coarse bits of all slots, their reaches, and all fine elements.
 
 mod hints;
+mod layout;
 mod shards;
 
-pub(crate) use hints::element_hints;
+pub(crate) use hints::{element_hints, Chunked};
 pub use shards::{Answer, Whole};
 
 use crate::constants::*;
@@ -18,19 +19,7 @@ use crate::poseidon::Parameters;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
 use ark_ff::BigInt;
-
-/// Places whose fine bits one element holds.
-const PER: usize = 2;
-
-/// Chunks of `c` bits between an element's used bits and its canonical top.
-pub(crate) fn filler(used: usize, c: usize) -> usize {
-    (MODULUS_BITS - used).saturating_sub(COARSE_CANONICAL_BITS) / c
-}
-
-/// Position of the canonical top of an element whose used bits end at `used`.
-pub(crate) fn top(used: usize, c: usize) -> usize {
-    used + filler(used, c) * c
-}
+use layout::{Given, Sizes, PLACES_PER_ELEMENT};
 
 /// Shape, bounds Q(k) and table of one class.
 pub struct Noise {
@@ -50,6 +39,7 @@ pub struct Noise {
     bounds: Vec<i64>,
     /// F(x - 1) for x = 0, ..., cut + 1: the last is 2^width.
     least: Vec<u128>,
+    sizes: Sizes,
 }
 
 struct Place {
@@ -97,7 +87,7 @@ impl Noise {
     pub fn new(shape: [usize; 8], bounds: Vec<i64>, least: Vec<u128>, grid: usize) -> Result<Noise> {
         let [n, k, r, m, q, c, width, most] = shape;
         ensure!(
-            k >= 1 && k + 1 < r && r <= n && r % PER == 0 && q >= 1 && n % q == 0 && q * m <= 208,
+            k >= 1 && k + 1 < r && r <= n && r % PLACES_PER_ELEMENT == 0 && q >= 1 && n % q == 0 && q * m <= 208,
             "the class's shape is impossible"
         );
         ensure!(
@@ -105,7 +95,7 @@ impl Noise {
             "the number of shards is impossible"
         );
         ensure!(
-            (2..=c).contains(&m) && c <= 18 && width < 128 && width > m && PER * (width - m) <= 208,
+            (2..=c).contains(&m) && c <= 18 && width < 128 && width > m && PLACES_PER_ELEMENT * (width - m) <= 208,
             "the class's widths are impossible"
         );
         ensure!(
@@ -122,6 +112,20 @@ impl Noise {
             "the noise table must increase to 2^{width}"
         );
         ensure!(grid >= 1 && grid <= 1 << m, "the threshold grid is impossible");
+        let id_bits = usize::BITS as usize - (n * most - 1).leading_zeros() as usize;
+        let given = Given {
+            n,
+            k,
+            r,
+            m,
+            q,
+            c,
+            l: id_bits,
+            sides: if least[0] > 0 { 2 } else { 1 },
+            uniform_bits: width,
+            g: grid,
+            cut: least.len() - 2,
+        };
         Ok(Noise {
             n,
             k,
@@ -131,21 +135,29 @@ impl Noise {
             c,
             width,
             grid,
-            id_bits: usize::BITS as usize - (n * most - 1).leading_zeros() as usize,
+            id_bits,
             most,
             bounds,
             least,
+            sizes: given.sizes(),
         })
     }
 
-    fn fine_bits(&self) -> usize {
-        self.width - self.m
+    /// How a coarse element is cut into chunks.
+    fn coarse_cut(&self) -> Chunked {
+        Chunked::new(self.q * self.m, self.c, self.sizes.coarse_filler, self.sizes.coarse_top)
+    }
+
+    /// How an element of fine bits is cut into chunks.
+    fn fine_cut(&self) -> Chunked {
+        let used = PLACES_PER_ELEMENT * self.sizes.fine_bits;
+        Chunked::new(used, self.c, self.sizes.fine_filler, self.sizes.fine_top)
     }
 
     /// The elements that hold all coarse bits, and those of all fine bits: outputs of wide permutations under their tags and
     /// the shard.
     fn elements(&self, key: Fr, shard: u64) -> Result<[Vec<BigInt<4>>; 2]> {
-        let (coarse, fine) = (self.n / self.q, self.r / PER);
+        let (coarse, fine) = (self.sizes.elements, self.sizes.fine_elements);
         let blocks = |count: usize, tag: u64| {
             (0..count.div_ceil(ELEMENTS_PER_BLOCK)).map(move |block| block as u64 + (tag << 32))
         };
@@ -154,12 +166,8 @@ impl Noise {
         let mut fine_elements = coarse_elements.split_off(coarse.div_ceil(ELEMENTS_PER_BLOCK) * ELEMENTS_PER_BLOCK);
         coarse_elements.truncate(coarse);
         fine_elements.truncate(fine);
-        for (elements, used) in [
-            (&coarse_elements, self.q * self.m),
-            (&fine_elements, PER * self.fine_bits()),
-        ] {
-            canonical(elements, top(used, self.c))?;
-        }
+        canonical(&coarse_elements, self.coarse_cut().top_at())?;
+        canonical(&fine_elements, self.fine_cut().top_at())?;
         Ok([coarse_elements, fine_elements])
     }
 
@@ -182,8 +190,12 @@ impl Noise {
 
     /// The place of one rank: a slot, its coarse bits and its score.
     fn place(&self, fine_elements: &[BigInt<4>], rank: usize, (slot, full): (usize, bool), u: u32, s: Score) -> Place {
-        let fb = self.fine_bits();
-        let fine = bits(&fine_elements[rank / PER], fb * (rank % PER), fb);
+        let fb = self.sizes.fine_bits;
+        let fine = bits(
+            &fine_elements[rank / PLACES_PER_ELEMENT],
+            fb * (rank % PLACES_PER_ELEMENT),
+            fb,
+        );
         let (negative, _, magnitude) = self.noise(u128::from(u) << fb | fine);
         let z = if negative {
             -(magnitude as i64)

@@ -41,7 +41,7 @@ impl Ranges {
     }
 
     /// All chunks of a value in [0, 2^(c count)); the committed ones (all but the highest) go to `out`.
-    pub fn low(&mut self, value: i128, count: usize, out: &mut Vec<u64>) -> Result<()> {
+    pub fn low(&mut self, value: i128, count: usize, out: &mut Vec<Fr>) -> Result<()> {
         ensure!(
             value >= 0 && (self.c * count >= 127 || value < 1i128 << (self.c * count)),
             "policy overflow: a comparison is out of range, the policy does not fit its circuit class"
@@ -49,7 +49,7 @@ impl Ranges {
         self.low_unsigned(value as u128, count, out)
     }
 
-    pub fn low_unsigned(&mut self, value: u128, count: usize, out: &mut Vec<u64>) -> Result<()> {
+    pub fn low_unsigned(&mut self, value: u128, count: usize, out: &mut Vec<Fr>) -> Result<()> {
         for j in 0..count {
             let chunk = if self.c * j >= 128 { 0 } else { value >> (self.c * j) };
             let chunk = if j + 1 < count {
@@ -59,28 +59,14 @@ impl Ranges {
             };
             let looked = self.look(chunk)?;
             if j + 1 < count {
-                out.push(looked);
+                out.push(Fr::from(looked));
             }
         }
         Ok(())
     }
 
-    /// T's slots as the circuits hold them, 2 id + flag each, and chunks of their distances; `bits` of such a value.
-    pub fn returned(&mut self, ids: &[usize], flags: &[bool], bits: usize) -> Result<(Vec<u64>, Vec<u64>)> {
-        let packed: Vec<u64> = ids
-            .iter()
-            .zip(flags)
-            .map(|(&slot, &flag)| 2 * slot as u64 + u64::from(flag))
-            .collect();
-        let (count, mut gaps) = (bits.div_ceil(self.c), Vec::new());
-        for pair in packed.windows(2) {
-            self.low(i128::from(pair[1] - pair[0] - 1), count, &mut gaps)?;
-        }
-        Ok((packed, gaps))
-    }
-
     /// Chunks of a value in [0, 2^width) exactly; a narrow highest chunk is looked up scaled as well.
-    pub fn exact(&mut self, value: u128, width: usize, out: &mut Vec<u64>) -> Result<()> {
+    pub fn exact(&mut self, value: u128, width: usize, out: &mut Vec<Fr>) -> Result<()> {
         let count = width.div_ceil(self.c);
         let narrow = width - self.c * (count - 1);
         for j in 0..count {
@@ -90,7 +76,7 @@ impl Ranges {
             } else {
                 chunk
             };
-            out.push(self.look(chunk)?);
+            out.push(Fr::from(self.look(chunk)?));
             if j + 1 == count && narrow < self.c {
                 self.look(chunk << (self.c - narrow))?;
             }

@@ -21,7 +21,7 @@ from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import answers, page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
-from ragseal.prover.planning.candidates import PLANNED_LAWS
+from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import (
     DRAWS,
     QUERIES,

@@ -23,7 +23,6 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass, Table, usual_table
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import (
     LONGEST_WINDOW,
@@ -223,12 +222,12 @@ def _table(values: dict[str, Any], cls: AttestationClass) -> Table:
     """What the class's law is bound by: of the lottery the number of prizes that the file names, or all of them."""
     if values["prizes"] is None:
         return usual_table(cls)
-    if not isinstance(cls, LotteryClass):
+    if not cls.most_prizes:
         raise PolicyError(f"policy: prizes belong to the law lottery, class {cls.name!r} has the law {cls.law!r}")
     prizes = _whole(values, "prizes")
-    if not 1 <= prizes <= cls.prizes:
-        raise PolicyError(f"policy: class {cls.name!r} takes 1 to {cls.prizes} prizes, not {prizes}")
-    return PrizeTable(cls.m, prizes)
+    if not 1 <= prizes <= cls.most_prizes:
+        raise PolicyError(f"policy: class {cls.name!r} takes 1 to {cls.most_prizes} prizes, not {prizes}")
+    return cls.tables()[prizes - 1]
 
 
 def _hidden(values: dict[str, Any]) -> int:

@@ -23,13 +23,12 @@ from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBa
 from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import coin, field, mechanism, statement
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.classes import AttestationClass, shards_at_most
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS
 from ragseal.kernel.hint_opening import scaled_blinder
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import COIN_BITS, R
-from ragseal.kernel.proofs import LotteryStatement, Statement
+from ragseal.kernel.proofs import Statement
 from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.base.randomness import Draw, scalar
 
@@ -39,13 +38,9 @@ TRIED_SHARDS = 2  #: of the second statement
 def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
     """Random scores and an H that the class can compare: of one shard spread over everything, or of several nearly all
     below the window."""
-    if isinstance(cls, LotteryClass):
-        reach = hmax = cls.room // 4
-    else:
-        hmax = ((1 << cls.c) - cls.reach_span) // 4
-        reach = hmax << cls.c
+    hmax, reach = cls.tried_range()
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
-    slots = cls.N * (1 if wide else min(TRIED_SHARDS, shards_at_most(cls)))
+    slots = cls.N * (1 if wide else min(TRIED_SHARDS, cls.shards_at_most))
     if wide:
         return random.integers(-2 * reach, 2 * reach, slots, dtype=np.int64), hmax
     w = random.integers(-2 * reach, 0, slots, dtype=np.int64)
@@ -61,12 +56,10 @@ def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group
     t_salt, rho, rho_v, *rho_hints = (scalar(draw) for _ in range(3 + key.hint_bases.count))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
     w, hmax = _scores(cls, draw, wide)
-    prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
+    prizes = cls.most_prizes
     hints = engine.shard_hints(noise_key, w, hmax, prizes)
     t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, prizes))
-    common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit)
-    if prizes:
-        common = LotteryStatement(common.c_seed, beacon, ctx, hmax, t_commit, prizes)
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, cls.stated(prizes))
     c_v = committed_threshold(group, key, hints.threshold, rho_v)
     for stated, own, h in zip(
         statements_of(cls, common, len(hints)), np.reshape(w, (len(hints), -1)), hints, strict=True

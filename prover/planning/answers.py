@@ -21,8 +21,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.params import RANKED_ONE_SIDED
+from ragseal.kernel.params import ONE_SIDED
 from ragseal.kernel.policy import ANSWERS, Policy, check_policy
 from ragseal.prover.commitment.policy_file import ANSWERED_BY
 from ragseal.prover.planning.chance import comes_back
@@ -120,7 +119,7 @@ def fitting(classes: Iterable[AttestationClass], returned: Sequence[int], words:
     """
     found: list[AttestationClass] = []
     for K in returned:
-        own = [c for c in classes if isinstance(c, NoiseClass) and c.law == RANKED_ONE_SIDED and c.K == K]
+        own = [c for c in classes if c.law == ONE_SIDED and c.K == K]
         large = [c for c in own if words <= c.N]
         if not large:
             there = ", ".join(f"{c.name} ({c.N} slots)" for c in own) or "none"

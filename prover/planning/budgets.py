@@ -11,16 +11,13 @@ from ragseal.accounting.claims import planned
 from ragseal.accounting.claims.planned import Planned, Wanted
 from ragseal.accounting.claims.until_delivered import ACCOUNTS as ACCOUNTS
 from ragseal.accounting.claims.until_delivered import RETURN as RETURN
-from ragseal.accounting.delivered import Delivered, largest_shift
+from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
-from ragseal.kernel import noise
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass, usual_table
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 
 UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
-_BEYOND = 1e9  # as good as no limit of a return
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +103,3 @@ def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, pri
 def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
     """The smallest gain whose shift is at least one table step: 1, or more where a noise class has coarse steps."""
     return cls.widest(0) // (hi - lo) + 1
-
-
-def gain_of_return(cls: AttestationClass, lo: int, hi: int, target: float, budget: Budget) -> int:
-    """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered.
-
-    Of a lottery's class every gain has the same return: then it is more than any that the class compares, or 0.
-    """
-    if isinstance(cls, LotteryClass):
-        found = cost(cls, 0, 1, 1, budget, cls.prizes).delivered
-        return cls.room if found is not None and found.returned <= target else 0
-    shift = largest_shift(
-        cls, noise.build_table(cls.law), target=min(target, _BEYOND), chunks=1, queries=budget.queries,
-        delta=budget.delta,
-    )  # fmt: skip
-    return cls.widest(shift) // (hi - lo) if shift else 0
-
-
-def prizes_of_return(cls: LotteryClass, target: float, budget: Budget) -> int:
-    """The fewest prizes whose return is at most ``target``; 0 if even all that the class has have more.
-
-    For claim until-delivered.
-    """
-    for prizes in range(1, cls.prizes + 1):  # each more makes the return smaller
-        found = cost(cls, 0, 1, 1, budget, prizes).delivered
-        if found is not None and found.returned <= target:
-            return prizes
-    return 0

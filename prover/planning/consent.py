@@ -17,10 +17,10 @@ from ragseal.accounting.claims import claim_of, named
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import Policy
-from ragseal.prover.planning.chance import Prizes, at, comes_back, prizes_of
+from ragseal.prover.planning.chance import at, comes_back
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.levels import Levels, few_levels
 
 ASK_ABOVE = 20  #: epsilon over the period: from there on a guess is wrong less than once in 400 million
@@ -63,8 +63,7 @@ def _returned(policy: Policy, cls: AttestationClass) -> dict[str, Any]:
         return {"keyword_comes_back": shares}
     cosines = [(y, round(y / SCORE_UNIT**2, 4)) for y in (policy.hi, (policy.lo + policy.hi) // 2)]
     found: dict[str, Any] = {"comes_back": [{"cosine": cos, "share": at(policy, cls, y)} for y, cos in cosines]}
-    if isinstance(cls, LotteryClass):
-        found["prizes"] = asdict(prizes_of(policy, cls))
+    found |= planned_law(cls).terms(policy)
     if (levels := few_levels(cls, policy.lo, policy.hi, policy.gain)) is not None:
         found["levels"] = asdict(levels)
     return found
@@ -86,7 +85,7 @@ def _returned_words(values: Mapping[str, Any], policy: Policy, cls: AttestationC
     out = [comes]
     if "levels" in values:
         out = [f"{comes}; {Levels(**values['levels']).in_words}"]
-    return [*out, *([Prizes(**values["prizes"]).in_words(cls.K)] if "prizes" in values else [])]
+    return [*out, *planned_law(cls).terms_in_words(values)]
 
 
 def require(values: Mapping[str, Any], given: float | None, why: str | None = None) -> None:

@@ -17,13 +17,12 @@ from ragseal.accounting.guess import presence_odds, times
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, gain_of_return, least_gain
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, least_gain
 from ragseal.prover.planning.candidates import Window
 from ragseal.prover.planning.chance import at
-from ragseal.prover.planning.lottery import up_to_one, whole_gain
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's limits: small, for a first window
@@ -56,16 +55,13 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     Raises:
         ConfigurationError: the class compares no score of this window, or bounds no return of it.
     """
-    window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
-    if isinstance(cls, LotteryClass):
-        window = up_to_one(window)
+    law = planned_law(cls)
+    window = law.window(Window.of(*(WHOLE if public is None else (public.lo, public.hi))))
     least = least_gain(cls, window.lo, window.hi)
     most = max_gain(BUDGET.draft(cls, dimension, window.lo, window.hi, least), cls)
     if not most:
         raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
-    gain = max(least, min(most, gain_of_return(cls, window.lo, window.hi, RETURN, BUDGET)))
-    if isinstance(cls, LotteryClass):
-        gain = whole_gain(cls, gain)
+    gain = law.usual_gain(max(least, min(most, law.gain_of_return(window.lo, window.hi, RETURN, BUDGET))))
     found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
     assert found is not None  # the claim has a return
     policy = BUDGET.draft(cls, dimension, window.lo, window.hi, gain)
@@ -100,19 +96,7 @@ def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: Pu
         delta=DELTA,
         about=_about(made, whence),
     )
-    return _with_prizes(text, cls) if isinstance(cls, LotteryClass) else text
-
-
-def _with_prizes(text: str, cls: LotteryClass) -> str:
-    """What the template says of gain is not so under the lottery; and the number of prizes stands there."""
-    lines, values = text.splitlines(), 1 << cls.m
-    at = next(i for i, line in enumerate(lines) if line.startswith("gain = "))
-    gain = lines[at].partition("#")[0]
-    lines[at : at + 1] = [
-        f"{gain}# no part of epsilon: {values} / gain units of score are what a tie-break can move",
-        f"prizes = {cls.prizes:<17}# of {values} coarse values: fewer, a larger return, more places for scores",
-    ]
-    return "\n".join(lines) + "\n"
+    return planned_law(cls).policy_text(text)
 
 
 def _about(made: Default, whence: str) -> str:

@@ -16,25 +16,14 @@ from typing import Any
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
-from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.noise import scale_of
-from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 from ragseal.prover.commitment.policy_file import cosine_text
 from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
-from ragseal.prover.planning.dial import Dial, dial_of_lottery, dial_of_noise
-from ragseal.prover.planning.lottery import spread, up_to_one, whole_gain
-from ragseal.prover.planning.quality import (
-    LotteryMeasurement,
-    Measurement,
-    NoiseMeasurement,
-    Quality,
-    Setting,
-    noise_free,
-)
+from ragseal.prover.planning.laws import law_named, planned_law
+from ragseal.prover.planning.laws.interface import Dial
+from ragseal.prover.planning.quality import Quality, Setting, noise_free
 from ragseal.prover.planning.workload import Workload
 from ragseal.runtime.progress import Progress, nothing
 
@@ -74,10 +63,7 @@ class Point:
 
         None under the lottery, which has none.
         """
-        cls, window = self.cls, self.candidate.window
-        if isinstance(cls, LotteryClass):
-            return None
-        return self.candidate.gain * (window.hi - window.lo) / (scale_of(cls.law) << cls.step_bits)
+        return planned_law(self.cls).scale(self.candidate.gain, self.candidate.window)
 
     def row(self) -> dict[str, Any]:
         """As `plan --json` prints it."""
@@ -151,11 +137,7 @@ class Planner:
 
     def dial(self, shape: Shape, window: Window, budget: Budget) -> Dial:
         """The policies of a class, from the least bound to the largest that the class compares."""
-        cls = shape.cls
-        if isinstance(cls, LotteryClass):
-            whole = up_to_one(window)
-            return dial_of_lottery(shape, whole, budget, whole_gain(cls, self.most_gain(shape, whole)))
-        return dial_of_noise(shape, window, budget, self.most_gain(shape, window))
+        return planned_law(shape.cls).dial(shape, window, budget, lambda one: self.most_gain(shape, one))
 
     def dials(self, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Dial]:
         """Of every class and score window that has a policy, each once."""
@@ -165,9 +147,9 @@ class Planner:
     def most_gain(self, shape: Shape, window: Window) -> int:
         """The largest gain that the class compares; 0 if none."""
         cls = shape.cls
-        prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
         least = least_gain(cls, window.lo, window.hi)
-        return max_gain(self._policy(Candidate(shape, window, least, Budget(1, 1, Fraction(1, 2)), prizes)), cls)
+        one = Candidate(shape, window, least, Budget(1, 1, Fraction(1, 2)), cls.most_prizes)
+        return max_gain(self._policy(one), cls)
 
     def _policy(self, one: Candidate) -> Policy:
         """As a class checks it, which does not depend on how many of its prizes there are."""
@@ -182,22 +164,18 @@ class Planner:
         keys = []
         for one in wanted:
             cls, window = one.cls, one.window
-            law = cls.law, cls.N, cls.m if isinstance(cls, LotteryClass) else cls.step_bits
+            law = cls.law, cls.N, planned_law(cls).bits
             setting = Setting(window.lo, window.hi, one.gain, cls.K, one.budget.hidden, one.prizes)
             keys.append((law, seed, setting))
             if keys[-1] not in self._quality:
                 groups.setdefault(law, []).append(setting)
         for law, settings in groups.items():
-            measured = self._measurement(law, seed).quality(settings, self.progress)
+            name, capacity, bits = law
+            sampled = law_named(name).measurement(self.work, name, bits, capacity, self.draws, seed)
+            measured = sampled.quality(settings, self.progress)
             for setting, found in zip(settings, measured, strict=True):
                 self._quality[law, seed, setting] = found
         return [self._quality[key] for key in keys]
-
-    def _measurement(self, law: _Law, seed: int) -> Measurement:
-        name, capacity, bits = law
-        if name not in RANKED_LAWS:
-            return LotteryMeasurement(self.work, bits, capacity, self.draws, seed)
-        return NoiseMeasurement(self.work, noise.build_table(name), bits, capacity, self.draws, seed)
 
     def noise_free(self, K: int) -> Quality:
         """Of the same embeddings without noise."""
@@ -224,19 +202,10 @@ class Planner:
         self, used: Sequence[Shape], windows: Sequence[Window], scales: Mapping[str, Sequence[float]],
         budgets: Sequence[Budget],
     ) -> list[Point]:  # fmt: skip
-        """The frontier's points: every class, window, scale (by law) and budget.
-
-        Of the lottery as many numbers of prizes as one-sided noise has scales.
-        """
+        """The frontier's points: every class, window, scale (by law) and budget."""
         wanted = []
         for dial in (dial for budget in budgets for dial in self.dials(used, windows, budget)):
-            cls = dial.shape.cls
-            if isinstance(cls, LotteryClass):
-                places = [cls.prizes + 1 - prizes for prizes in spread(cls, len(scales[RANKED_ONE_SIDED]))]
-            else:
-                unit = (scale_of(cls.law) << cls.step_bits) / (dial.window.hi - dial.window.lo)
-                places = sorted({max(dial.least, round(scale * unit)) for scale in scales[cls.law]})
-            wanted += [dial.at(place) for place in places if place <= dial.most]
+            wanted += [dial.at(place) for place in dial.places(scales) if place <= dial.most]
         return self.points(wanted)
 
     # --- targets ---

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.params import SCORE_UNIT
 
 ENOUGH = 16  #: levels from which on rounding moves a score by less than a sixteenth of the window
@@ -40,7 +39,7 @@ def few_levels(cls: AttestationClass, lo: int, hi: int, gain: int) -> Levels | N
     Args:
         lo, hi: in units of y; ``gain``: as in a policy.
     """
-    if isinstance(cls, LotteryClass):
+    if not cls.step_bits:
         return None
     levels, step = cls.window_of(gain * (hi - lo)), 1 << cls.step_bits
     if not 1 <= levels < ENOUGH:

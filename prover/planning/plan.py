@@ -13,25 +13,26 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.noise import one_sided
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.candidates import Window, left_out, ready, shapes
+from ragseal.prover.planning.candidates import Window
 from ragseal.prover.planning.frontier import Planner, Point
+from ragseal.prover.planning.laws import LAWS
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
+from ragseal.prover.planning.shapes import left_out, ready, shapes
 from ragseal.prover.planning.workload import load_workload
 
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 #: By law, in units of its scale.
 SCALES = {
-    RANKED_GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
-    RANKED_GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
-    RANKED_ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
+    GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
 }
-QUICK_SCALES = {RANKED_GAUSSIAN: (0.5, 2.0), RANKED_GEOMETRIC: (2.0, 6.0), RANKED_ONE_SIDED: (2.0, 6.0)}
+QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), ONE_SIDED: (2.0, 6.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
@@ -179,9 +180,9 @@ def _laws(claim: str, laws: Sequence[str]) -> list[str]:
     """
     found = [law for law in laws if planned(claim).bounds(law)]
     if not found:
-        alone = "one-sided noise has" if any(map(one_sided, laws)) else "the lottery has"
+        alone = next(kind.unbounded for kind in LAWS.values() if set(laws) & set(kind.laws))
         raise ConfigurationError(
-            f"{alone} no finite epsilon under the claim {claim}, for a list that is likely with one index may be "
+            f"{alone} has no finite epsilon under the claim {claim}, for a list that is likely with one index may be "
             f"impossible with the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"
         )
     return found

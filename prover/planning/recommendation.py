@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragseal.accounting.delivered_words import chance_in_words, hidden_in_words, return_in_words, unseen_in_words
-from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
-from ragseal.prover.planning import lottery
+from ragseal.circuits.circuit import class_file
 from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Shape, Window
 from ragseal.prover.planning.frontier import Planner, Point
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.levels import few_levels
 
 DEFAULT_SHARE = 0.9  #: of the noise-free nDCG@10, where no target is given under claim every-list
@@ -90,8 +89,7 @@ def _reaching(
             f"{best.bound_in_words} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
-        if _both_kinds(used, budget):
-            reasons.append(_otherwise_reaching(planner, best, found, wanted))
+        reasons += [_otherwise_reaching(planner, kind, found, wanted) for kind in _other_kinds(used, best)]
         return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
     points = planner.most_finite(used, windows, budget)
     nearest = max(points, key=lambda p: p.quality.ndcg10, default=None)
@@ -134,43 +132,43 @@ def _within(
             reasons.append(f"that nDCG@10 takes {other[0].bound_in_words}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
     reasons.append(f"of {len(found)} ways to stay within {name} {limit:g} these answers are best: {describe(best)}")
-    if _both_kinds(used, budget):
-        reasons.append(_otherwise_within(planner, best, found, limit))
+    reasons += [_otherwise_within(planner, kind, found, limit) for kind in _other_kinds(used, best)]
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
 
 
 def _or_prizes(used: Sequence[Shape]) -> str:
-    """What stands beside the least gain where the lottery was compared."""
-    return ", of the lottery all the prizes," if any(map(_drawn, used)) else ""
+    """What stands beside the least gain, of the kinds of law that were compared."""
+    return "".join(dict.fromkeys(planned_law(one.cls).exhausted for one in used))
 
 
-def _drawn(one: Shape | Point) -> bool:
-    """Whether its law is the lottery."""
-    return isinstance(one.cls, LotteryClass)
+def _other_kinds(used: Sequence[Shape], best: Point) -> list[str]:
+    """Kinds of law that were compared besides, under a claim that holds for all of them; their nouns."""
+    if not all(best.budget.planned.bounds(one.cls.law) for one in used):
+        return []
+    nouns = dict.fromkeys(_noun(one) for one in used)
+    return [noun for noun in nouns if noun != _noun(best)]
 
 
-def _both_kinds(used: Sequence[Shape], budget: Budget) -> bool:
-    """Whether laws with noise and the lottery were compared, under a claim that holds for both."""
-    return budget.planned.bounds(LOTTERY) and len(set(map(_drawn, used))) == 2
+def _noun(one: Shape | Point) -> str:
+    return planned_law(one.cls).noun
 
 
-def _otherwise_within(planner: Planner, best: Point, found: Sequence[Point], limit: float) -> str:
-    """The best answers of the other kind of law within the same epsilon."""
-    kind = "law with noise" if _drawn(best) else "lottery"
-    other = next((point for point in found if _drawn(point) != _drawn(best)), None)
+def _otherwise_within(planner: Planner, kind: str, found: Sequence[Point], limit: float) -> str:
+    """The best answers of another kind of law within the same epsilon.  ``found``: at least one point."""
+    bound = found[0].budget.planned.bound
+    other = next((point for point in found if _noun(point) == kind), None)
     if other is None:
-        return f"no {kind} stays within {best.budget.planned.bound} {limit:g} in what was compared"
+        return f"no {kind} stays within {bound} {limit:g} in what was compared"
     q = planner.again(other).quality
     return (
-        f"the best {kind} within the same {best.budget.planned.bound} reaches nDCG@10 {q.ndcg10:.3f} +- "
+        f"the best {kind} within the same {bound} reaches nDCG@10 {q.ndcg10:.3f} +- "
         f"{q.ndcg10_se:.3f}, measured under the same draws of coins: {describe(other)}"
     )
 
 
-def _otherwise_reaching(planner: Planner, best: Point, found: Sequence[Point], wanted: float) -> str:
-    """The least epsilon at which the other kind of law reaches the same answers."""
-    kind = "law with noise" if _drawn(best) else "lottery"
-    others = [point for point in found if _drawn(point) != _drawn(best)][:CONFIRMED]
+def _otherwise_reaching(planner: Planner, kind: str, found: Sequence[Point], wanted: float) -> str:
+    """The least epsilon at which another kind of law reaches the same answers."""
+    others = [point for point in found if _noun(point) == kind][:CONFIRMED]
     sure = [point for point in (planner.confirmed(p, wanted) for p in others) if point]
     if not sure:
         return f"no {kind} that was compared reaches nDCG@10 {wanted:.3f}"
@@ -184,7 +182,7 @@ def in_words(point: Point) -> list[str]:
     if found is None:
         return []
     return [
-        *lottery.in_words(point.candidate),
+        *planned_law(point.cls).about(point.candidate),
         hidden_in_words(found.hidden_share),
         unseen_in_words(found.unseen),
         return_in_words(found.returned, found.hidden_share, point.cls),
@@ -212,15 +210,10 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     if not point.candidate.shape.available:
         cls = point.cls
         reasons.append(
-            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/{_file_of(cls)}: add it there and make "
-            "its keys first, or plan with the --returned of a class that exists"
+            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/{class_file(type(cls)).name}: add it "
+            "there and make its keys first, or plan with the --returned of a class that exists"
         )
     return reasons
-
-
-def _file_of(cls: AttestationClass) -> str:
-    """Where classes of its kind stand."""
-    return "lottery_classes.toml" if isinstance(cls, LotteryClass) else "noise_classes.toml"
 
 
 def describe(point: Point) -> str:
@@ -228,7 +221,7 @@ def describe(point: Point) -> str:
     cls, chosen = point.cls, point.candidate
     lo, hi = chosen.window.cosines
     coin = point.budget.planned.described(point.budget.unseen)
-    own = f"prizes {chosen.prizes} of {1 << cls.m:,}" if point.scale is None else f"scale {point.scale:.3g}"
+    own = planned_law(cls).setting(chosen)
     return (
         f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain "
         f"{chosen.gain} ({own})"

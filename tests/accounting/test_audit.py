@@ -34,8 +34,8 @@ pytestmark = pytest.mark.slow
 DELTA = Fraction(1, 10**6)
 GAUSSIAN = NoiseClass("g", "gaussian-128", 8352, 10, 50, 11, 18, 11, Fraction(9), Fraction(9, 10), 1)
 GEOMETRIC = replace(GAUSSIAN, name="l", law="geometric-16")
-RANKED = load_classes()["noise-tiny-two"]
-RANKED_ONE = load_classes()["noise-tiny-one"]
+TINY_TWO = load_classes()["noise-tiny-two"]
+TINY_ONE = load_classes()["noise-tiny-one"]
 
 
 def audit(
@@ -168,17 +168,17 @@ def test_second_implementation_geometric(shift: int) -> None:
     other = module.from_discrete_laplace_mechanism(
         1 / 16, sensitivity=shift, value_discretization_interval=1e-3, use_connect_dots=True
     ).self_compose(100)
-    assert full(shift, 100, cls=RANKED).certified == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
+    assert full(shift, 100, cls=TINY_TWO).certified == pytest.approx(other.get_epsilon_for_delta(1e-6), rel=1e-3)
 
 
 def test_the_shift_is_the_windows_whole_steps() -> None:
     for bad in ((0, 0, 5), (1, 5, 5), (1, -1, 5), (1, 6, 5)):
         with pytest.raises(PolicyError):
             worst_shift(GAUSSIAN, *bad)
-    step = 1 << RANKED.c
-    assert [worst_shift(RANKED, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
-    assert worst_shift(RANKED, 3, 100, 100 + step) == 3
-    assert worst_shift(RANKED, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
+    step = 1 << TINY_TWO.c
+    assert [worst_shift(TINY_TWO, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
+    assert worst_shift(TINY_TWO, 3, 100, 100 + step) == 3
+    assert worst_shift(TINY_TWO, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted
 
 
 @pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC], ids=lambda cls: cls.law)
@@ -251,7 +251,7 @@ def test_attack_bounds() -> None:
     assert gaussian.mu == 1.0
     assert gaussian.auc == pytest.approx(0.7602, abs=1e-4)
     assert gaussian.advantage == pytest.approx(0.3829, abs=1e-4)
-    for shift, cls in ((16, GEOMETRIC), (16, RANKED)):
+    for shift, cls in ((16, GEOMETRIC), (16, TINY_TWO)):
         geometric = audit(shift, 1, cls=cls)
         assert geometric.mu is None
         # Exact total variation of one shift by b: tanh-like, 1 - e^(-1/2) for the continuous law.
@@ -289,14 +289,14 @@ def test_the_set_never_costs_more_than_its_order_or_all_scores() -> None:
 
 def test_epsilon_grows_with_the_shift() -> None:
     """What lets windows of different gains be accounted at the largest shift among them."""
-    for cls in (GAUSSIAN, GEOMETRIC, RANKED):
+    for cls in (GAUSSIAN, GEOMETRIC, TINY_TWO):
         reports = [audit(shift, 50, cls=cls) for shift in (16, 17, 65)]
         for name in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
             found = [report.bound(name).epsilon for report in reports]
             assert found == sorted(found)
 
 
-@pytest.mark.parametrize("cls", [RANKED_ONE], ids=lambda cls: cls.law)
+@pytest.mark.parametrize("cls", [TINY_ONE], ids=lambda cls: cls.law)
 def test_one_sided_noise_has_no_epsilon_about_every_list(cls: AttestationClass) -> None:
     """At any delta below 1: a value below the shift shows for certain which content the slot has."""
     table, step = build_table(cls.law), 1 << cls.step_bits

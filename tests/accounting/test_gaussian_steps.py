@@ -34,13 +34,13 @@ from ragseal.accounting.spent import Spent
 from ragseal.accounting.topk import SetRenyi, curve_atoms, ordered_atoms, set_curve
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.params import GAUSSIAN
 from tests.simulator import policy as a_policy
 
 pytestmark = pytest.mark.slow
 
 SIGMA, CUT, BITS = 128, 1408, 112
-TABLE = build_table(RANKED_GAUSSIAN)
+TABLE = build_table(GAUSSIAN)
 CLASSES = load_classes()
 N, K = 126, 3  # of noise-tiny-gaussian
 
@@ -196,7 +196,7 @@ def lists(masses: dict[int, Fraction], scores: tuple[int, ...], best: int, shown
 def test_no_list_of_a_tiny_index_tells_more_than_the_bounds(slots: int, best: int, shift: int) -> None:
     """Every two indices that differ in one slot, in both orders; two queries of the worst ones, too."""
     unit = (1 << BITS) // 17
-    table = NoiseTable(RANKED_GAUSSIAN, ((1 << BITS) - 10 * unit, 4 * unit, unit))
+    table = NoiseTable(GAUSSIAN, ((1 << BITS) - 10 * unit, 4 * unit, unit))
     masses = {x: Fraction(table.mass(x), 1 << BITS) for x in range(-2, 3)}
     once = infinite_loss_mass(table, shift, 1)
     sets, endless = curve_atoms(*set_curve(table, shift, slots, best))

@@ -22,12 +22,12 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.overflow import few_exceed_bound
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GEOMETRIC, ONE_SIDED
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from tests.simulator import policy as a_policy
 
 DELTA = Fraction(1, 10**6)
-CLASSES = load_classes()
+CLASSES: dict[str, NoiseClass] = load_classes()
 NAMES = ["noise-tiny-two", "noise-tiny-one", "noise-small-one-50"]
 
 
@@ -44,7 +44,7 @@ def account(cls: NoiseClass, shift: int = 96, chunks: int = 1, queries: int = 10
     )
 
 
-@pytest.mark.parametrize("law", [RANKED_GEOMETRIC, RANKED_ONE_SIDED])
+@pytest.mark.parametrize("law", [GEOMETRIC, ONE_SIDED])
 @pytest.mark.parametrize("nats", [2, 6, 8])
 def test_a_return_is_the_windows_width(law: str, nats: int) -> None:
     R, delta = certified_return(build_table(law), 16 * nats, Fraction(1, 1 << 80))
@@ -61,7 +61,7 @@ def test_ties_cost_nothing() -> None:
     """
     cut, H = 11, 2
     masses = [1 << (111 - x) for x in range(cut)]
-    table = NoiseTable(RANKED_ONE_SIDED, (*masses, (1 << 112) - sum(masses)))
+    table = NoiseTable(ONE_SIDED, (*masses, (1 << 112) - sum(masses)))
     tail = table.tail(cut - H)
     ratios = []
     for place, *others in itertools.product(range(3), range(H + 1), range(H + 1)):

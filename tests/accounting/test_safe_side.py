@@ -22,19 +22,20 @@ from ragseal.accounting.pld import ComposedLoss, LossAtoms
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_UNIFORM_BITS
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import GAUSSIAN, UNIFORM_BITS
 
 pytestmark = pytest.mark.slow
 
-TABLE = build_table(RANKED_GAUSSIAN)
-STEPS = load_classes()["noise-small-gaussian-50"]
-TOTAL = 1 << RANKED_UNIFORM_BITS
+TABLE = build_table(GAUSSIAN)
+STEPS: NoiseClass = load_classes()["noise-small-gaussian-50"]
+TOTAL = 1 << UNIFORM_BITS
 
 
 def tiny(*weights: int) -> NoiseTable:
     unit = TOTAL // (weights[0] + 2 * sum(weights[1:]))
     rest = [p * unit for p in weights[1:]]
-    return NoiseTable(RANKED_GAUSSIAN, (TOTAL - 2 * sum(rest), *rest))
+    return NoiseTable(GAUSSIAN, (TOTAL - 2 * sum(rest), *rest))
 
 
 TINY = (tiny(6, 4, 1), tiny(40, 30, 16, 6, 2), tiny(1, 1, 1))
@@ -359,7 +360,7 @@ def test_a_documents_slots_count_for_what_is_accounted_at_all() -> None:
 @pytest.mark.parametrize("shift", [1, 64, 400])
 @pytest.mark.parametrize("budget", [Fraction(1, 1000), Fraction(1, 3 * 10**11)])
 def test_a_return_of_the_gaussian_in_whole_steps_by_definition(shift: int, budget: Fraction) -> None:
-    returned, delta = certified_return(TABLE, shift, budget, Fraction(0))
+    returned, delta = certified_return(TABLE, shift, budget)
 
     def exceeds(log_ratio: Decimal) -> Decimal:
         g = log_ratio.exp()
@@ -378,8 +379,8 @@ def test_every_slot_and_query_has_its_share_of_a_returns_delta(chunks: int) -> N
     found = until_delivered(
         STEPS, TABLE, shift=64, coins=CoinThrows(13, 1), chunks=chunks, queries=queries, delta=delta, n_max=5
     )
-    refused = sum(map(Fraction, (found.items["overflow"], found.items["grid"], found.items["places"])))
-    alone, law = certified_return(TABLE, 64, (delta - refused) / (chunks * queries), Fraction(0))
+    refused = sum(map(Fraction, (found.items["overflow"], found.items["grid"])))
+    alone, law = certified_return(TABLE, 64, (delta - refused) / (chunks * queries))
     assert Fraction(found.returned) >= chunks * Fraction(alone)
     assert found.returned == pytest.approx(chunks * alone, rel=1e-6)
     assert found.items["law"] == pytest.approx(float(chunks * queries * law), rel=1e-12)
@@ -388,7 +389,7 @@ def test_every_slot_and_query_has_its_share_of_a_returns_delta(chunks: int) -> N
 
 def test_no_return_follows_where_the_tables_end_takes_more_than_delta() -> None:
     once = Fraction(TABLE.tail(TABLE.cut - 900), TOTAL)
-    assert certified_return(TABLE, 900, once * Fraction(2, 3), Fraction(0)) == (math.inf, 0)
-    returned, delta = certified_return(TABLE, 900, once * Fraction(4, 3), Fraction(0))
+    assert certified_return(TABLE, 900, once * Fraction(2, 3)) == (math.inf, 0)
+    returned, delta = certified_return(TABLE, 900, once * Fraction(4, 3))
     assert math.isfinite(returned)
     assert once < delta <= once * Fraction(4, 3)

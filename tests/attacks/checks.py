@@ -36,7 +36,7 @@ from ragseal.kernel import proofs as batches
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.proofs import LotteryStatement, ProofBatch, Statement, statement_of
+from ragseal.kernel.proofs import ProofBatch, Statement, statement_of
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation import proofs as worker_proofs
@@ -97,7 +97,7 @@ PAIRING = Check(proofs, "_pairings")
 def _of_one_prize(*given: Any, **named: Any) -> Statement:
     """What a proof states, with the prizes that a provider drew instead of its policy's."""
     stated = statement_of(*given, **named)
-    return replace(stated, prizes=1) if isinstance(stated, LotteryStatement) else stated
+    return replace(stated, own=(1,)) if stated.own else stated
 
 
 PRIZES = Check(proofs, "statement_of", _of_one_prize)

@@ -21,7 +21,7 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import commitment, noise, statement
+from ragseal.kernel import commitment, noise, noise_statement
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
 from tests import simulator
@@ -52,7 +52,7 @@ class Machine:
 
     def base(self, name: str) -> bytes:
         """The IC point of a clear input."""
-        return bytes(self.key.vk.ic(1 + statement.CLEAR_NAMES.index(name), 1))
+        return bytes(self.key.vk.ic(1 + noise_statement.CLEAR_NAMES.index(name), 1))
 
     def witness(self, assignment: Assignment) -> Any:
         """All wires by propagation; nothing is checked."""

@@ -104,8 +104,10 @@ def test_what_the_verifier_hashes() -> None:
     assert base[0] != base[1]
     seen = {tuple(base)}
     others: list[tuple[int, object]] = [(at, bytes(32)) for at in (0, 1)] + [(at, world.key.scores.b) for at in (3, 4)]
-    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit", "shard", "shards"):
+    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit"):
         others.append((2, replace(stated, **{name: getattr(stated, name) + 1})))
+    shard, shards = stated.own
+    others += [(2, replace(stated, own=own)) for own in ((shard + 1, shards), (shard, shards + 1))]
     for at, value in others:
         changed: list[object] = list(parts)
         changed[at] = value

@@ -33,7 +33,7 @@ def test_column_with_a_component_along_a_clear_input() -> None:
         accepted(world)
 
 
-@pytest.mark.parametrize("name", ["slot", "threshold"])
+@pytest.mark.parametrize("name", ["slot", "entry"])
 def test_column_with_a_component_along_a_hint_base(name: str) -> None:
     """A hint that is committed in C_w instead of C_h."""
     key = machine().key

@@ -146,15 +146,14 @@ def test_clear_input_above_the_modulus() -> None:
     item = world.item(world.records()[1])
     clear = world.assignment(item.record, world.kept[world.digest, 1]).clear
     key = machine().key
-    points = item.c_w + GROUP.msm(item.entry.c_h, field.pack([1, clear[-1]]))
+    committed = item.entry.c_h + b"".join(item.entry.c_v)
+    points = item.c_w + GROUP.msm(committed, field.pack([1, clear[-1], 1]))
     key.vk.verify(item.entry.proof, field.pack(clear), points)
     for position in range(len(clear)):
         with pytest.raises(ValueError, match=r"canonical|below|modulus|>= r"):
             key.vk.verify(item.entry.proof, _plus(field.pack(clear), 32 * position, R), points)
         with pytest.raises(AuditError):
-            key.verify(
-                [v + R * (i == position) for i, v in enumerate(clear)], item.c_w, item.entry.c_h, item.entry.proof
-            )
+            key.verify([v + R * (i == position) for i, v in enumerate(clear)], item.c_w, committed, item.entry.proof)
 
 
 def test_query_commitment_that_is_the_identity() -> None:

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
-from ragseal.groth16.assignments import Assignment, NoiseAssignment, assign_attestation
-from ragseal.kernel import attestation, commitment, proofs, signature, statement
+from ragseal.groth16.assignments import Assignment, assign_attestation
+from ragseal.kernel import attestation, commitment, noise_statement, proofs, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Record, Request, SignedRequest
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE, P, R
 from ragseal.kernel.policy import Policy
@@ -151,7 +152,7 @@ class AttackWorld(simulator.World):
         stated = replace(stated, t_commit=entry.t_commit)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
-            for name, real, mine in zip(statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
+            for name, real, mine in zip(noise_statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
                 if real != mine:
                     extra.append((self.tools.base(name), mine - real))
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):
@@ -208,7 +209,7 @@ class AttackWorld(simulator.World):
 
     def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> NoiseDraft:
         """An honest one."""
-        cls = self.tools.cls
+        cls: NoiseClass = self.tools.cls
         low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, stated.hmax)
         draft = NoiseDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
         draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements, draft.shard)
@@ -291,7 +292,7 @@ class AttackWorld(simulator.World):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundsApart(NoiseAssignment):
+class BoundsApart(Assignment):
     """With other bounds in C_1 than in the hints."""
 
     committed: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ from ragseal.backends import mechanism
 from ragseal.backends.native import available
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.params import RANKED_LAWS, R
+from ragseal.kernel.params import NOISE_LAWS, R
 
 pytestmark = pytest.mark.skipif(not available(), reason="the native module is not installed")
 
@@ -23,7 +23,7 @@ def noisy(law: str, **changes: int) -> NoiseClass:
     return NoiseClass(name="toy", law=law, a=Fraction(3), b=Fraction(1, 2), **values)
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("shape", [{}, {"N": 2300, "q": 23, "m": 9, "R": 62, "K": 10}, {"m": 10, "c": 13, "R": 40}])
 def test_a_noise_class_has_the_same_answers_and_hints(law: str, shards: int, shape: dict[str, int]) -> None:
@@ -44,9 +44,9 @@ def test_a_noise_class_has_the_same_answers_and_hints(law: str, shards: int, sha
 
 
 def test_refusals_of_a_noise_class() -> None:
-    cls = noisy(RANKED_LAWS[0])
+    cls = noisy(NOISE_LAWS[0])
     native, w = mechanism.NativeNoiseEngine(cls), np.zeros(cls.N, dtype=np.int64)
-    crowded, refused = mechanism.NativeNoiseEngine(noisy(RANKED_LAWS[0], K=4, R=6)), 0
+    crowded, refused = mechanism.NativeNoiseEngine(noisy(NOISE_LAWS[0], K=4, R=6)), 0
     for key in range(60):
         try:
             crowded.answer(key, w, 1)

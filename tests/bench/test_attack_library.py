@@ -13,7 +13,7 @@ from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, 
 from bench.attacks.channels import HitChannel, ScoreChannel
 from bench.attacks.roc import counts_auc, delong, deviation
 from bench.calibration import predicted_auc
-from ragseal.kernel.noise import RANKED_SIGMA
+from ragseal.kernel.noise import GAUSSIAN_SIGMA
 from ragseal.verifier.probe.canary import hit_probability
 from tests.classes import GAUSSIAN
 
@@ -63,7 +63,7 @@ def test_hit_chances_of_all_slots_sum_to_k() -> None:
 def test_the_real_mechanism_has_the_laws_hit_chance() -> None:
     """Class noise-tiny-gaussian against the simulation at its sigma: half a step of ties apart at most."""
     scores = np.concatenate([[96.0], np.zeros(GAUSSIAN.N - 1)])
-    found = HitChannel(scores, GAUSSIAN.K, RANKED_SIGMA, 0).probability()
+    found = HitChannel(scores, GAUSSIAN.K, GAUSSIAN_SIGMA, 0).probability()
     least, most = (hit_probability(GAUSSIAN, 96 << GAUSSIAN.c, slot) for slot in (GAUSSIAN.N - 1, 0))
     assert least < found < most < 1.03 * least
 
@@ -72,7 +72,7 @@ def test_the_likelihood_ratio_beats_the_mean_nowhere() -> None:
     rng = np.random.default_rng(6)
     for steps, coalition in ((1, Coalition(2, 4000, 400)), (16, Coalition(2, 60, 400))):
         best, mean = (delong(*worlds) for worlds in likelihood_ratio(coalition, steps, rng))
-        expected = predicted_auc(steps, RANKED_SIGMA, coalition.queries)
+        expected = predicted_auc(steps, GAUSSIAN_SIGMA, coalition.queries)
         assert abs(deviation(best, expected)) < 4
         assert abs(deviation(mean, expected)) < 4
         assert best.auc == pytest.approx(mean.auc, abs=0.001)

@@ -15,7 +15,7 @@ Forge = Callable[[NoiseDraft], list[str] | None]
 
 def requests(setting: NoiseSetting, low: int = -200, high: int = 150, steps: int = 128) -> Iterator[NoiseDraft]:
     """Honest statements of many requests, digits in [low, high)."""
-    for number in range(1000, 1100):
+    for number in range(1000, 1600):
         rng = random.Random(number)
         try:
             yield setting.honest(number, [rng.randrange(low, high) for _ in range(setting.cls.N)], steps)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.kernel import field, statement
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import NoiseClass
@@ -36,11 +36,11 @@ class NoiseRecord:
     w: list[list[int]]
     selection: NoiseSelection
 
-    def assignment(self, shard: int, alpha: int, beta: int) -> NoiseAssignment:
+    def assignment(self, shard: int, alpha: int, beta: int) -> Assignment:
         """The honest inputs of one shard, under challenges that stand for a verifier's."""
         chosen, t_commit = self.selection, statement.places_commitment(self.cls, self.salt, self.selection.returned)
         sizes = shard, len(self.w)
-        return NoiseAssignment(
+        return Assignment(
             clear=(statement.seed_commitment(self.seed), self.beacon, self.ctx, STEPS, t_commit, *sizes, alpha, beta),
             w=tuple(self.w[shard]),
             h=field.pack(noise_hints(self.cls, chosen, shard, self.w[shard], STEPS)),
@@ -62,7 +62,7 @@ def noise_record(number: int, shards: int = 3, digits: Sequence[Sequence[int]] |
     return NoiseRecord(cls, seed, beacon, ctx, salt, w, selection)
 
 
-def edited(one: NoiseAssignment, **groups: Sequence[int]) -> NoiseAssignment:
+def edited(one: Assignment, **groups: Sequence[int]) -> Assignment:
     """The same inputs with some arrays of hints replaced, and the range table's multiplicities left as they are."""
     layout = NoiseLayout(TINY)
     h = list(field.unpack(one.h))
@@ -73,7 +73,7 @@ def edited(one: NoiseAssignment, **groups: Sequence[int]) -> NoiseAssignment:
     return replace(one, h=field.pack(h))
 
 
-def group_of(one: NoiseAssignment, name: str) -> list[int]:
+def group_of(one: Assignment, name: str) -> list[int]:
     """One array of hints."""
     group = NoiseLayout(TINY).by_name[name]
     return list(field.unpack(one.h))[group.offset : group.offset + group.count]

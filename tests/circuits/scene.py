@@ -11,13 +11,13 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete_noise
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from tests.circuits.r1cs import R1cs, read
 
 TINY = {
-    RANKED_GEOMETRIC: "noise-tiny-two",
-    RANKED_ONE_SIDED: "noise-tiny-one",
-    RANKED_GAUSSIAN: "noise-tiny-gaussian",
+    GEOMETRIC: "noise-tiny-two",
+    ONE_SIDED: "noise-tiny-one",
+    GAUSSIAN: "noise-tiny-gaussian",
 }
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
@@ -28,7 +28,7 @@ def compiled(cls: NoiseClass | LotteryClass) -> R1cs:
     return read(built.r1cs, built.sym)
 
 
-def noise_tiny(law: str = RANKED_GEOMETRIC) -> NoiseClass:
+def noise_tiny(law: str = GEOMETRIC) -> NoiseClass:
     """The noise class of a law that is for tests; an id has two chunks, the highest narrow."""
     cls = load_classes()[TINY[law]]
     assert isinstance(cls, NoiseClass)
@@ -37,4 +37,4 @@ def noise_tiny(law: str = RANKED_GEOMETRIC) -> NoiseClass:
 
 def noise_probe() -> NoiseClass:
     """A noise class for one shard, with more than one block."""
-    return complete_noise("noise-probe", RANKED_ONE_SIDED, N=2060, K=4, m=9, q=20, c=11, S=1)
+    return complete_noise("noise-probe", ONE_SIDED, N=2060, K=4, m=9, q=20, c=11, S=1)

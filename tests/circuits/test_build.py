@@ -62,7 +62,7 @@ def test_build_is_found_again_and_never_half_there(tmp_path: Path, monkeypatch: 
     def fake(main_text: str, folder: Path, compiler: building.Compiler, *rest: object) -> None:
         calls.append(main_text)
         for kind in ("r1cs", "wasm", "sym"):
-            shutil.copyfile(real.folder / f"ranked.{kind}", folder / f"ranked.{kind}")
+            shutil.copyfile(real.folder / f"noise.{kind}", folder / f"noise.{kind}")
         if len(calls) == 1:
             raise ConfigurationError("the compiler was interrupted")
 

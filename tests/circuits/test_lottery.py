@@ -17,7 +17,7 @@ from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.circuits.search import complete_lottery, count_rows, fill_lottery
 from ragseal.kernel.errors import PolicyError, ProofError
-from ragseal.kernel.lottery_class import LotteryClass, overflow_bound_holds
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.lottery_statement import CLEAR_NAMES, LotteryLayout
@@ -141,8 +141,8 @@ def test_the_formula_is_the_compilers(setting: LotterySetting) -> None:
 def test_places_are_proven_enough_and_rows_fit(name: str) -> None:
     """The overflow bound holds for the file's R, and not for one place less."""
     cls, rows = CLASSES[name], count_rows(CLASSES[name])
-    assert overflow_bound_holds(cls)
-    assert not overflow_bound_holds(dataclasses.replace(cls, R=cls.R - 1))
+    assert cls.overflow_bound_holds()
+    assert not dataclasses.replace(cls, R=cls.R - 1).overflow_bound_holds()
     assert rows.rows <= rows.domain == 1 << (13 if "tiny" in name else 16)
     if "tiny" not in name:
         assert rows.scaling < 8 * cls.N

@@ -14,11 +14,11 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import circuit_of, load_classes, noise_sources
 from ragseal.circuits.search import complete_noise, count_rows, fill_noise
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping, overflow_bound_holds
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD, NoiseLayout
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.kernel.scaled_layout import bounds_of
 from tests.circuits.determination import (
     DERIVED,
@@ -36,7 +36,7 @@ from tests.circuits.scene import CACHE, compiled, noise_probe, noise_tiny
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[*RANKED_LAWS, "probe"])
+@pytest.fixture(scope="module", params=[*NOISE_LAWS, "probe"])
 def setting(request: pytest.FixtureRequest) -> NoiseSetting:
     """One shard alone."""
     cls = noise_probe() if request.param == "probe" else noise_tiny(request.param)
@@ -65,8 +65,8 @@ def test_public_signals_stand_in_layout_order(setting: NoiseSetting) -> None:
     for group in layout.groups:
         at = layout.hints_at + group.offset
         assert names[at : at + group.count] == [group.name] * group.count
-    assert names[layout.scaled_at : layout.threshold_at] == ["scaledBound"] * setting.cls.N
-    assert tuple(names[layout.threshold_at : layout.public]) == THRESHOLD
+    assert names[layout.scaled_at : layout.shared_at] == ["scaledBound"] * setting.cls.N
+    assert tuple(names[layout.shared_at : layout.public]) == THRESHOLD
     assert names[layout.public : layout.public + 3] == ["s_hi", "s_lo", "t_salt"]
 
 
@@ -112,7 +112,7 @@ def test_changing_any_public_input_is_rejected(tiny: NoiseSetting) -> None:
     layout = NoiseLayout(d.cls)
     wires = [*range(1, 1 + layout.clear - 2)]  # alpha and beta may be anything
     wires += [1 + layout.hints_at + g.offset + rng.randrange(g.count) for g in layout.groups]
-    wires += [1 + layout.scaled_at + rng.randrange(d.cls.N), 1 + layout.threshold_at, 2 + layout.threshold_at]
+    wires += [1 + layout.scaled_at + rng.randrange(d.cls.N), 1 + layout.shared_at, 2 + layout.shared_at]
     for w in wires:
         forged = {**inputs, w: inputs[w] + 1}
         if r1cs.names[w] == "shards" and d.shards == 1:
@@ -141,8 +141,8 @@ def test_places_are_proven_enough_and_rows_fit(name: str) -> None:
     """The overflow bound holds for the file's R, a, b, and not for two places less; no element more has room."""
     cls, size = CLASSES[name], name.split("-")[1]
     rows = count_rows(cls)
-    assert overflow_bound_holds(cls)
-    assert not overflow_bound_holds(dataclasses.replace(cls, R=cls.R - 2))
+    assert cls.overflow_bound_holds()
+    assert not dataclasses.replace(cls, R=cls.R - 2).overflow_bound_holds()
     assert rows.rows <= rows.domain == 1 << DOMAINS[size]
     assert LEAST.get((size, cls.K), 0) <= cls.N
     if size != "tiny":  # N is as large as the law with most rows allows, of those that share it
@@ -152,10 +152,12 @@ def test_places_are_proven_enough_and_rows_fit(name: str) -> None:
         assert rows.scaling <= 7.1 * cls.N
 
 
-def test_there_are_nine_classes_and_sizes_share_their_slots() -> None:
-    assert len(CLASSES) == 9
-    sizes = {(name.split("-")[1], cls.N) for name, cls in CLASSES.items()}
-    assert len(sizes) == len({size for size, _ in sizes}) == 4
+def test_there_are_ten_classes_and_sizes_share_their_slots() -> None:
+    """Of one size and K; so few that one reads them all."""
+    assert len(CLASSES) == 10
+    sizes = {(name.split("-")[1], cls.K): cls.N for name, cls in CLASSES.items()}
+    assert all(sizes[name.split("-")[1], cls.K] == cls.N for name, cls in CLASSES.items())
+    assert len(sizes) == 5
 
 
 def test_the_search_fills_a_domain() -> None:
@@ -163,7 +165,7 @@ def test_the_search_fills_a_domain() -> None:
     cls = fill_noise(want.name, want.law, want.K, want.m, want.c, want.S, 1 << 15)
     assert cls == want
     with pytest.raises(PolicyError, match="fits"):
-        fill_noise("test", RANKED_LAWS[1], 32, 9, 11, 60, 1 << 12)
+        fill_noise("test", NOISE_LAWS[1], 32, 9, 11, 60, 1 << 12)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +174,9 @@ def test_the_search_fills_a_domain() -> None:
 )
 def test_a_class_is_read_strictly(change: dict[str, object], why: str) -> None:
     plain = CLASSES["noise-tiny-two"].to_mapping()
-    assert noise_class_from_mapping(plain) == CLASSES["noise-tiny-two"]
+    assert NoiseClass.from_mapping(plain) == CLASSES["noise-tiny-two"]
     with pytest.raises(PolicyError, match=why):
-        noise_class_from_mapping({**plain, **change})
+        NoiseClass.from_mapping({**plain, **change})
 
 
 # --- determination ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the statement with noise's noise: elements, their bits, the noise table, the last winner's slot.
 
-As in test_ranked_winners, one rule stands against each forged statement.
+As in test_noise_winners, one rule stands against each forged statement.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ragseal.kernel import statement
-from ragseal.kernel.params import RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
 from tests.circuits.noise_drafts import PLACES, NoiseDraft, NoiseSetting, finish
 from tests.circuits.noise_forgeries import check, first, losers, of_place, requests
 from tests.circuits.r1cs import P
@@ -19,7 +19,7 @@ from tests.circuits.scene import compiled, noise_tiny
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[(law, place) for law in RANKED_LAWS for place in PLACES], ids=str)
+@pytest.fixture(scope="module", params=[(law, place) for law in NOISE_LAWS for place in PLACES], ids=str)
 def tiny(request: pytest.FixtureRequest) -> NoiseSetting:
     law, place = request.param
     return NoiseSetting(noise_tiny(law), compiled(noise_tiny(law)), *place)
@@ -183,10 +183,10 @@ def test_noise_through_a_forged_table_row(tiny: NoiseSetting) -> None:
     """Any z with limits right around U, a negative one under the one-sided law: the table has no such row."""
 
     def forge(d: NoiseDraft) -> list[str]:
-        p = next(p for p in d.places if p.win) if d.cls.law == RANKED_ONE_SIDED else losers(d)[0]
+        p = next(p for p in d.places if p.win) if d.cls.law == ONE_SIDED else losers(d)[0]
         uniform = p.u << d.cls.fine_bits | p.fine
         folded = uniform + p.sign * (d.cls.table.total - 1 - 2 * uniform)
-        p.z, p.before, p.upto = -20 if d.cls.law == RANKED_ONE_SIDED else 900, folded, folded + 1
+        p.z, p.before, p.upto = -20 if d.cls.law == ONE_SIDED else 900, folded, folded + 1
         d.settle()
         return of_place(d, "fNoise", p)
 

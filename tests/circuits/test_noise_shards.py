@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.kernel import field
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_mechanism import NoiseSelection, at_threshold, open_places
@@ -50,7 +50,7 @@ def record() -> NoiseRecord:
     return noise_record(1, SHARDS)
 
 
-def inputs(one: NoiseAssignment) -> dict[int, int]:
+def inputs(one: Assignment) -> dict[int, int]:
     """Wires of an assignment; wire 0 is the constant."""
     return dict(enumerate(field.unpack(one.packed()), 1))
 

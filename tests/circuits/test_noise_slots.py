@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Cheats against the statement with noise's slots: bounds, digits, which slots must be places.
 
-As in test_ranked_winners, one rule stands against each forged statement.
+As in test_noise_winners, one rule stands against each forged statement.
 """
 
 from __future__ import annotations

@@ -177,6 +177,11 @@ function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut
   if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
 }
 
+const sealKey = (key) => {
+  const u = littleEndian(Buffer.from(key, "hex"));
+  if (u >= P || smallOrder(u, 1n)) refuse("nothing can be sealed to a key of small order, or in a second form");
+};
+
 const rules = {
   "audit-verdict": (f) => verdict(f[4], f[5]),
   "verdict-entry": (f) => verdict(f[6], f[7]),
@@ -244,10 +249,8 @@ const rules = {
     const keys = f[0].map((pair) => Buffer.from(pair.fields[0], "utf8"));
     for (let i = 1; i < keys.length; i++) if (Buffer.compare(keys[i - 1], keys[i]) >= 0) refuse("unsorted metadata");
   },
-  request(f) {
-    const u = littleEndian(Buffer.from(f[12], "hex"));
-    if (u >= P || smallOrder(u, 1n)) refuse("nothing can be sealed to a key of small order, or in a second form");
-  },
+  request: (f) => sealKey(f[12]),
+  "answer-ask": (f) => sealKey(f[3]),
   record(f) {
     const [manifest, , { fields: [request] }, , , time, mode] = f;
     if (BigInt(time) % 60n !== 0n) refuse("time");

@@ -15,7 +15,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import LotteryAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
@@ -23,7 +23,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import LotteryStatement, challenges
+from ragseal.kernel.proofs import Statement, challenges
 from tests.circuits.lottery_drafts import WIDTH, lottery_tiny
 from tests.circuits.scene import CACHE
 
@@ -47,11 +47,11 @@ class Proven:
         rho, self.rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
         self.c_w = GROUP.msm(view.scores.y + view.scores.b, field.pack([*w, rho]))
         self.c_h = view.hint_bases.commit(GROUP, self.h, self.rhos)
-        stated = LotteryStatement(statement.seed_commitment(seed), beacon, ctx, WIDTH, t_commit, prizes)
+        stated = Statement(statement.seed_commitment(seed), beacon, ctx, WIDTH, t_commit, (prizes,))
         alpha, beta = challenges(view.digest, b"r" * 32, stated, self.c_w, self.c_h)
         self.clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(self.rhos, beta)) % R
-        self.assignment = LotteryAssignment(self.clear, tuple(w), self.h, blind, seed, salt)
+        self.assignment = Assignment(self.clear, tuple(w), self.h, blind, seed, salt)
         self.proof = backend.prove(self.assignment)
 
 

@@ -15,7 +15,7 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.groth16.views import committed_threshold
@@ -24,7 +24,7 @@ from ragseal.kernel.errors import ProofError
 from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.opening import Opening
-from ragseal.kernel.params import RANKED_LAWS, R
+from ragseal.kernel.params import NOISE_LAWS, R
 from tests.circuits.scene import CACHE, noise_tiny
 
 np = pytest.importorskip("numpy")
@@ -53,7 +53,7 @@ class Proven:
         self.rho_hints = [secrets.randbelow(R) for _ in range(2)]
         b = view.scores.b
         self.rho_v = secrets.randbelow(R)
-        blank = NoiseAssignment((0,) * 9, tuple(self.w), self.h, 0, self.seed, salt, threshold)
+        blank = Assignment((0,) * 9, tuple(self.w), self.h, 0, self.seed, salt, threshold)
         self.bounds = blank.bounds()
         self.c_w = GROUP.msm(view.scores.y + b, field.pack([*self.w, self.rho]))
         self.c_h = view.hint_bases.commit(GROUP, self.h, self.rho_hints)
@@ -78,7 +78,7 @@ class Proven:
         return self.c_h[:64] + GROUP.msm(view.hint_bases.scaled + view.scores.b, field.pack(values))
 
 
-@pytest.fixture(scope="module", params=RANKED_LAWS)
+@pytest.fixture(scope="module", params=NOISE_LAWS)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[KeyView, list[Proven]]:
     cls = noise_tiny(request.param)
     built = build(cls, CACHE)

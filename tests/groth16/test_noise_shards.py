@@ -14,7 +14,7 @@ from ragseal.backends.group import default_group
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import NoiseAssignment
+from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, opening, statement
@@ -24,7 +24,7 @@ from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement, challenges
-from ragseal.kernel.record_proofs import proof_equations, shard_statements
+from ragseal.kernel.record_proofs import proof_equations, statements_of
 from ragseal.kernel.threshold_opening import verify_thresholds
 from tests.circuits.noise_records import STEPS, NoiseRecord, noise_record
 from tests.circuits.scene import CACHE
@@ -68,11 +68,11 @@ class Scene:
             c_w = GROUP.msm(c_w + moved, field.pack([1, 1]))
         c_h = self.view.hint_bases.commit(GROUP, one.h, rhos)
         common = Statement(*one.clear[:5])
-        stated = shard_statements(record.cls, common, len(record.w))[shard]
+        stated = statements_of(record.cls, common, len(record.w))[shard]
         alpha, beta = challenges(self.view.digest, b"r" * 32, stated, c_w, c_h + (added or c_v))
         clear = (*stated.clear(), alpha, beta)
         blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        assignment: NoiseAssignment = replace(one, clear=clear, blind=blind)
+        assignment: Assignment = replace(one, clear=clear, blind=blind)
         return list(clear), c_w, c_h, self.backend.prove(assignment)
 
 

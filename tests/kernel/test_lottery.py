@@ -12,17 +12,15 @@ from fractions import Fraction
 
 import pytest
 
-from ragseal.kernel.classes import attestation_class, places_suffice, table_of, tables_of, usual_table
+from ragseal.kernel.classes import attestation_class, places_suffice, table_of, usual_table
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.lottery_class import (
     LOTTERY,
     LotteryClass,
     PrizeTable,
     check_window,
-    lottery_class_from_mapping,
     many_exceed_bound,
     overflow_bound,
-    overflow_bound_holds,
     return_ratio,
     smallest_grid,
     smallest_places,
@@ -38,7 +36,8 @@ from tests import simulator
 from tests.kernel import lottery_brute as brute
 
 GEOMETRIC = {
-    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2", "S": 1
+    "name": "t", "law": "geometric-16", "N": 126, "K": 3, "R": 22, "m": 8, "q": 18, "c": 11, "a": "2", "b": "1/2",
+    "S": 1,
 }  # fmt: skip
 TINY = LotteryClass("lottery-tiny", LOTTERY, N=126, K=3, R=22, m=8, q=18, c=11, prizes=3)
 WIDTH = 1 << 14
@@ -189,8 +188,8 @@ def test_fewer_prizes_never_overflow_more() -> None:
 
 
 def test_a_class_with_one_place_less_has_no_proof() -> None:
-    assert overflow_bound_holds(TINY)
-    assert not overflow_bound_holds(dataclasses.replace(TINY, R=21))
+    assert TINY.overflow_bound_holds()
+    assert not dataclasses.replace(TINY, R=21).overflow_bound_holds()
     with pytest.raises(PolicyError, match="too few places"):
         smallest_places(126, 3, 8, 200)
     with pytest.raises(PolicyError, match="no threshold grid"):
@@ -221,9 +220,9 @@ def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why:
 
 
 def test_a_class_is_read_as_it_was_written() -> None:
-    assert lottery_class_from_mapping(TINY.to_mapping()) == TINY
+    assert LotteryClass.from_mapping(TINY.to_mapping()) == TINY
     with pytest.raises(PolicyError, match="unknown or missing"):
-        lottery_class_from_mapping({**TINY.to_mapping(), "s": 3})
+        LotteryClass.from_mapping({**TINY.to_mapping(), "s": 3})
 
 
 def test_a_class_is_found_by_its_law() -> None:
@@ -242,7 +241,7 @@ def test_a_prize_table_has_one_digest() -> None:
 
 
 def test_a_policy_binds_one_of_its_class_s_prize_tables() -> None:
-    assert [table_of(TINY, PrizeTable(8, j).digest()) for j in (1, 2, 3)] == list(tables_of(TINY))
+    assert [table_of(TINY, PrizeTable(8, j).digest()) for j in (1, 2, 3)] == list(TINY.tables())
     assert usual_table(TINY) == PrizeTable(8, 3)
     for digest in (PrizeTable(8, 4).digest(), PrizeTable(8, 0).digest(), PrizeTable(9, 3).digest(), bytes(32)):
         with pytest.raises(PolicyError, match="prize table is not the canonical"):

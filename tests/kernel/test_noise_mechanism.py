@@ -30,7 +30,7 @@ from ragseal.kernel.noise_mechanism import (
     select_noise,
     wide_elements,
 )
-from ragseal.kernel.params import RANKED_GEOMETRIC, RANKED_LAWS, RANKED_ONE_SIDED
+from ragseal.kernel.params import GEOMETRIC, NOISE_LAWS, ONE_SIDED
 from ragseal.kernel.params import R as FIELD
 from ragseal.kernel.statement import Returned, canonical_limit
 
@@ -40,7 +40,7 @@ LIMIT = Fraction(1, 1 << 64)
 H = 128
 
 
-@pytest.fixture(scope="module", params=RANKED_LAWS)
+@pytest.fixture(scope="module", params=NOISE_LAWS)
 def tiny(request: pytest.FixtureRequest) -> NoiseClass:
     return complete_noise("noise-tiny", request.param, N=126, K=3, m=8, q=18, c=11, S=1)
 
@@ -52,7 +52,7 @@ def toy(masses: tuple[int, ...]) -> NoiseTable:
     """Masses in sixteenths: four bits of uniform enumerate it; one-sided if they add up to 16 as they are."""
     one_sided = sum(masses) == 16
     assert one_sided or masses[0] + 2 * sum(masses[1:]) == 16
-    return NoiseTable(RANKED_ONE_SIDED if one_sided else RANKED_GEOMETRIC, tuple(p << 108 for p in masses))
+    return NoiseTable(ONE_SIDED if one_sided else GEOMETRIC, tuple(p << 108 for p in masses))
 
 
 def top(values: list[tuple[int, int]], K: int) -> list[tuple[int, int]]:
@@ -248,14 +248,14 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("N", "K", "m", "places"), PUBLISHED)
 def test_published_places(N: int, K: int, m: int, places: tuple[int, int, int]) -> None:
-    for law, R in zip(RANKED_LAWS, places, strict=True):
+    for law, R in zip(NOISE_LAWS, places, strict=True):
         cls = complete_noise("test", law, N, K, m, 1, 11, 1)
         assert cls.R == R
-        assert noise_class.overflow_bound_holds(cls)
-        assert not noise_class.overflow_bound_holds(dataclasses.replace(cls, R=R - 2))
+        assert cls.overflow_bound_holds()
+        assert not dataclasses.replace(cls, R=R - 2).overflow_bound_holds()
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 @pytest.mark.parametrize("scores", ["equal", "one far above", "two clusters", "spread", "below"])
 def test_bound_against_samples(law: str, scores: str) -> None:
     """300 slots, K = 3, m = 6: how often R slots or more reach the last winner's score."""
@@ -300,7 +300,7 @@ def test_grid_is_the_smallest_and_holds() -> None:
         noise_class.smallest_grid(10, 11, 6, 1)
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 def test_the_grid_misses_the_entry_as_rarely_as_its_proof_says(law: str) -> None:
     """The entry lies below Q(2^m - G) only if fewer than R slots have their coarse bits in the grid; at any scores."""
     table, (N, R, m) = build_table(law), (60, 8, 5)
@@ -335,7 +335,7 @@ def test_the_grid_misses_the_entry_as_rarely_as_its_proof_says(law: str) -> None
     ],
 )
 def test_impossible_classes_are_refused(change: dict[str, object], why: str) -> None:
-    cls = complete_noise("noise-tiny", RANKED_GEOMETRIC, N=126, K=3, m=8, q=18, c=11, S=64)
+    cls = complete_noise("noise-tiny", GEOMETRIC, N=126, K=3, m=8, q=18, c=11, S=64)
     with pytest.raises(PolicyError, match=why):
         dataclasses.replace(cls, **change)  # type: ignore[arg-type]
 

@@ -17,13 +17,13 @@ from ragseal.kernel import overflow
 from ragseal.kernel.classes import attestation_class
 from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.noise_class import NoiseClass, overflow_bound, overflow_bound_holds
+from ragseal.kernel.noise_class import NoiseClass, overflow_bound
 from ragseal.kernel.noise_mechanism import at_threshold, clipped, digit, open_places, select_noise, wide_elements
 from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, TAG_COARSE, TAG_FINE
 from ragseal.kernel.policy import ANSWERS, check_shards
 from ragseal.kernel.proofs import Statement, challenges
-from ragseal.kernel.record_proofs import shard_statements
+from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.provider.assembly import circuit_class
 from tests import simulator
 from tests.circuits.noise_records import STEPS, scores_of
@@ -106,16 +106,16 @@ def test_a_number_of_shards_that_the_class_has_not_is_refused(tiny: NoiseClass, 
     with pytest.raises(AttestationError, match="has 1 to 64"):
         select_noise(tiny, KEY, [[0] * tiny.N] * shards, STEPS)
     with pytest.raises(ProofError, match="has 1 to 64"):
-        shard_statements(tiny, Statement(1, 2, 3, 4, 5), shards)
+        statements_of(tiny, Statement(1, 2, 3, 4, 5), shards)
 
 
 def test_a_verifier_numbers_the_shards_itself(tiny: NoiseClass) -> None:
-    made = shard_statements(tiny, Statement(1, 2, 3, 4, 5), 3)
+    made = statements_of(tiny, Statement(1, 2, 3, 4, 5), 3)
     assert [one.clear() for one in made] == [[1, 2, 3, 4, 5, shard, 3] for shard in range(3)]
 
 
 def test_challenges_hash_the_threshold_and_the_shard(tiny: NoiseClass) -> None:
-    one, two = shard_statements(tiny, Statement(1, 2, 3, 4, 5), 2)
+    one, two = statements_of(tiny, Statement(1, 2, 3, 4, 5), 2)
     given = b"k" * 32, b"r" * 32, one, b"w" * 64, b"h" * 128 + b"v" * 64
     others = (*given[:4], b"h" * 128 + b"u" * 64), (*given[:2], two, *given[3:])
     assert len({x for one in (given, *others) for x in challenges(*one)}) == 6
@@ -124,12 +124,12 @@ def test_challenges_hash_the_threshold_and_the_shard(tiny: NoiseClass) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_places_and_grid_of_every_class_are_enough_for_all_its_shards(name: str) -> None:
     cls = CLASSES[name]
-    assert overflow_bound_holds(cls)
+    assert cls.overflow_bound_holds()
     bound = overflow_bound(cls, cls.S)
     one = overflow.overflow_bound(cls.N, cls.K, cls.R - 1, cls.m, cls.a, cls.b, cls.table)
     assert bound == cls.S**2 * one <= Fraction(1, 1 << OVERFLOW_EXPONENT)
     fewer = dataclasses.replace(cls, R=cls.R - 2)
-    assert not overflow_bound_holds(fewer)
+    assert not fewer.overflow_bound_holds()
     outside = overflow.few_exceed_bound(cls.N, cls.R, cls.grid, cls.m)
     assert cls.S * outside <= Fraction(1, 1 << GRID_EXPONENT)
     assert cls.S * overflow.few_exceed_bound(cls.N, cls.R, cls.grid - 1, cls.m) > Fraction(1, 1 << GRID_EXPONENT)
@@ -181,4 +181,4 @@ def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: NoiseClass) -
 def test_the_threshold_is_no_hint(tiny: NoiseClass) -> None:
     layout = NoiseLayout(tiny)
     assert not {"threshold", "thresholdSlot"} & set(layout.by_name)
-    assert layout.public == layout.threshold_at + 2 == 1 + layout.clear + tiny.N + layout.size + tiny.N + 2
+    assert layout.public == layout.shared_at + 2 == 1 + layout.clear + tiny.N + layout.size + tiny.N + 2

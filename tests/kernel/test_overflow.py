@@ -15,7 +15,7 @@ from ragseal.circuits import bound as proven
 from ragseal.kernel import overflow
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, build_table, coarse_quantiles
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +23,13 @@ LIMIT = Fraction(1, 1 << 64)
 
 # N, K, m, law, and the smallest number of places that the bound proves.
 PUBLISHED = [
-    (5184, 10, 11, RANKED_GAUSSIAN, 43),
-    (5184, 10, 11, RANKED_GEOMETRIC, 46),
-    (5184, 10, 11, RANKED_ONE_SIDED, 46),
-    (15776, 10, 12, RANKED_GAUSSIAN, 49),
-    (15776, 10, 12, RANKED_GEOMETRIC, 51),
-    (32768, 10, 13, RANKED_GAUSSIAN, 50),
-    (8352, 50, 11, RANKED_GAUSSIAN, 93),
+    (5184, 10, 11, GAUSSIAN, 43),
+    (5184, 10, 11, GEOMETRIC, 46),
+    (5184, 10, 11, ONE_SIDED, 46),
+    (15776, 10, 12, GAUSSIAN, 49),
+    (15776, 10, 12, GEOMETRIC, 51),
+    (32768, 10, 13, GAUSSIAN, 50),
+    (8352, 50, 11, GAUSSIAN, 93),
 ]
 
 
@@ -43,7 +43,7 @@ def test_published_places(N: int, K: int, m: int, law: str, R: int) -> None:
 
 
 def test_bad_moments_do_not_prove_a_good_class() -> None:
-    table = build_table(RANKED_GAUSSIAN)
+    table = build_table(GAUSSIAN)
     R, a, b = proven.find_bound(8352, 10, 11, table)
     for N, x, y in ((8352, a * 2, b), (8352, a, b / 2), (2 * 8352, a, b)):
         assert overflow.overflow_bound(N, 10, R, 11, x, y, table) > LIMIT
@@ -84,7 +84,7 @@ def tiny_table(masses: tuple[int, ...]) -> NoiseTable:
     """A table whose masses are sixteenths, so that sixteen uniforms enumerate it exactly; one-sided if they add up."""
     one_sided = sum(masses) == 16
     assert one_sided or masses[0] + 2 * sum(masses[1:]) == 16
-    return NoiseTable(RANKED_ONE_SIDED if one_sided else RANKED_GAUSSIAN, tuple(p << 108 for p in masses))
+    return NoiseTable(ONE_SIDED if one_sided else GAUSSIAN, tuple(p << 108 for p in masses))
 
 
 def overflow_probability(scores: tuple[int, ...], K: int, R: int, m: int, table: NoiseTable) -> float:
@@ -117,7 +117,7 @@ def test_bound_holds_for_every_score_vector(masses: tuple[int, ...], N: int, K: 
 @pytest.mark.parametrize("scores", ["equal", "one far above", "two clusters", "spread"])
 def test_bound_of_the_one_sided_law_against_samples(scores: str) -> None:
     """300 slots, K = 3, m = 6: how often more than R slots are flagged, at scores in table steps."""
-    table, (N, K, m) = build_table(RANKED_ONE_SIDED), (300, 3, 6)
+    table, (N, K, m) = build_table(ONE_SIDED), (300, 3, 6)
     x = np.zeros(N, dtype=int)
     if scores == "one far above":
         x[7] = 5000
@@ -143,7 +143,7 @@ def test_bound_of_the_one_sided_law_against_samples(scores: str) -> None:
 
 def test_bound_is_not_vacuous_at_moderate_size() -> None:
     # 300 slots, K = 3, m = 6: the bound is about 1e-2 at this R, sampling sees less than that and more than nothing.
-    table, (N, K, m) = build_table(RANKED_GAUSSIAN), (300, 3, 6)
+    table, (N, K, m) = build_table(GAUSSIAN), (300, 3, 6)
     quantiles = np.array(coarse_quantiles(table, m))
     rng = np.random.default_rng(11)
     cdf = np.array([table.cdf(x) / 2**112 for x in range(-table.cut, table.cut + 1)])

@@ -13,13 +13,13 @@ import pytest
 from ragseal.accounting.audit import ScorePolicy, epsilon_audit
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
-from ragseal.kernel.noise_class import NoiseClass, noise_class_from_mapping
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.kernel.policy import Policy, check_policy, max_gain
 
 pytestmark = pytest.mark.slow
 
-CLASS = NoiseClass("toy", RANKED_GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
+CLASS = NoiseClass("toy", GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
 
 
 def policy(**changes: Any) -> Policy:
@@ -116,7 +116,7 @@ def test_scores() -> None:
 
 
 def test_class_files() -> None:
-    assert noise_class_from_mapping(CLASS.to_mapping()) == CLASS
+    assert NoiseClass.from_mapping(CLASS.to_mapping()) == CLASS
     good = CLASS.to_mapping()
     for key, value in {
         "N": 121,
@@ -130,9 +130,9 @@ def test_class_files() -> None:
         "m": True,
     }.items():
         with pytest.raises(PolicyError):
-            noise_class_from_mapping(good | {key: value})
+            NoiseClass.from_mapping(good | {key: value})
     with pytest.raises(PolicyError, match="unknown or missing"):
-        noise_class_from_mapping(good | {"extra": 1})
+        NoiseClass.from_mapping(good | {"extra": 1})
     with pytest.raises(PolicyError):
         dataclasses.replace(CLASS, R=3)
 
@@ -162,7 +162,7 @@ def test_the_largest_score_that_is_named_is_accepted() -> None:
 
 def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
     wide = dataclasses.replace(CLASS, name="wide", c=14)
-    geometric = dataclasses.replace(CLASS, name="geometric", law=RANKED_GEOMETRIC, c=14)
+    geometric = dataclasses.replace(CLASS, name="geometric", law=GEOMETRIC, c=14)
     narrow = dataclasses.replace(CLASS, name="narrow", c=11)
     others = [CLASS, wide, narrow, geometric]
     greedy = policy(gain=600)

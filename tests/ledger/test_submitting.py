@@ -28,6 +28,7 @@ from ragseal.ledger.submitting import MAX_ANSWER, Submitter
 from ragseal.ledger.witness import Witness
 from ragseal.ledger.witness_http import WITNESS_LIMITS, AddCheckpoint, WitnessSite
 from ragseal.runtime.http_server import Handler, HttpServer, Request, Response
+from tests.cases import first_is_fast
 
 LOG = NoteSigner("log.example/s", Ed25519PrivateKey.from_private_bytes(b"l" * 32))
 NOW = 1_700_000_000
@@ -298,11 +299,11 @@ async def test_sizes_that_change_with_each_answer_end(world: World) -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     "raw",
-    [
+    first_is_fast([
         Raw(b""), Raw(b"\x00" * 10), Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"),
         Raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100, pause=0.02), Raw(b"SSH-2.0\r\n\r\n"),
         Raw(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(1 << 20)), Raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000),
-    ],
+    ]),
 )  # fmt: skip
 async def test_slow_and_endless_answers_hold_up_no_other_witness(
     world: World, raw: Raw, monkeypatch: pytest.MonkeyPatch

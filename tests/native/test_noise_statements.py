@@ -13,7 +13,7 @@ from ragseal.groth16.assignments import assign_attestation
 from ragseal.kernel import statement
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import check_scores
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from tests.circuits.scene import CACHE, noise_probe, noise_tiny
 
 native = pytest.importorskip("ragseal_native")
@@ -37,7 +37,7 @@ def digits(kind: str, n: int, steps: int, rng: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["random", "equal", "around the window", "clustered", "extreme", "empty", "one"])
-@pytest.mark.parametrize("law", [*RANKED_LAWS, "probe"])
+@pytest.mark.parametrize("law", [*NOISE_LAWS, "probe"])
 def test_honest_statements(law: str, kind: str) -> None:
     cls, shards = (noise_probe(), 1) if law == "probe" else (noise_tiny(law), 2)
     circuit, engine, rng = native.R1cs.load(str(build(cls, CACHE).r1cs)), NativeNoiseEngine(cls), random.Random(kind)

@@ -28,14 +28,14 @@ from ragseal.kernel.noise import TOTAL, NoiseTable, build_table, scale_of
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.noise_statement import NoiseLayout
-from ragseal.kernel.params import RANKED_GAUSSIAN, RANKED_GEOMETRIC, RANKED_LAWS, R
-from tests.classes import GAUSSIAN, ONE_SIDED, TINY
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, NOISE_LAWS, R
+from tests import classes
 
 pytestmark = pytest.mark.slow
 
 Whole = npt.NDArray[np.int64]
 
-CLASSES = {cls.name: cls for cls in (TINY, ONE_SIDED, GAUSSIAN)}
+CLASSES = {cls.name: cls for cls in (classes.TINY, classes.ONE_SIDED, classes.GAUSSIAN)}
 RECORDS = 300
 REJECT = 5.0  #: standard deviations; an honest stream exceeds them once in three million
 
@@ -118,7 +118,7 @@ def test_a_wrong_law_is_seen(name: str) -> None:
     law, table = CLASSES[name].law, CLASSES[name].table
     assert fit(z + 8, table) > REJECT, "shifted by a sixteenth of sigma, or by half the geometric scale"
     assert fit(np.rint(z * 1.04).astype(np.int64), table) > REJECT, "four per cent wider"
-    other = build_table(RANKED_GEOMETRIC if law == RANKED_GAUSSIAN else RANKED_GAUSSIAN)
+    other = build_table(GEOMETRIC if law == GAUSSIAN else GAUSSIAN)
     assert fit(z, other) > REJECT
     low, high = wilson(int((z > 0).sum()), z.size)
     assert not low <= table.tail(table.cut // 50) / TOTAL <= high
@@ -163,7 +163,7 @@ def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
         assert {place.slot: place.noise for place in places} == dict(enumerate(z[record].tolist()))
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
     table = build_table(law)
     data = hashlib.shake_256(b"inverse " + law.encode()).digest(14 * 40_000)

@@ -26,9 +26,10 @@ from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning import consent
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, gain_of_return, least_gain
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, least_gain
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.defaults import BUDGET, USEFUL, default_policy, policy_text
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, public_window
 from ragseal.prover.planning.quality import NoiseMeasurement, Setting, TableSampler, largest_slots
 from ragseal.prover.planning.spending import spending
@@ -124,7 +125,7 @@ def test_what_a_return_bounds_depends_on_the_class() -> None:
     assert "no promise about reading" not in return_in_words(limit - 0.01, 13 / 256, cls)
     assert "is returned at most 404 times as often as that of an empty slot" in return_in_words(6.0, 13 / 256, cls)
     assert "not bounded" in return_in_words(math.inf, 13 / 256, cls)
-    assert gain_of_return(cls, 4839, 8064, 6.0, BUDGET) == cls.widest(96) // (8064 - 4839)
+    assert planned_law(cls).gain_of_return(4839, 8064, 6.0, BUDGET) == cls.widest(96) // (8064 - 4839)
     assert Budget(25, 2, Fraction(1, 10**6), 3.0) == BUDGET
 
 

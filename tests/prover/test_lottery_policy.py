@@ -20,9 +20,10 @@ from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning import consent
-from ragseal.prover.planning.budgets import Budget, cost, gain_of_return
+from ragseal.prover.planning.budgets import Budget, cost
 from ragseal.prover.planning.chance import comes_back
 from ragseal.prover.planning.defaults import BUDGET, default_policy, policy_text
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
 from ragseal.prover.provider import assembly
 
@@ -139,8 +140,8 @@ def test_commit_says_how_many_results_prizes_take(name: str, prizes: int, mean: 
 
 def test_no_gain_has_a_smaller_return_and_no_class_an_epsilon_of_every_list() -> None:
     cls = lottery("lottery-small-32")
-    assert gain_of_return(cls, 4000, 8000, 5.9, BUDGET) == 0
-    assert gain_of_return(cls, 4000, 8000, 6.0, BUDGET) == cls.room
+    assert planned_law(cls).gain_of_return(4000, 8000, 5.9, BUDGET) == 0
+    assert planned_law(cls).gain_of_return(4000, 8000, 6.0, BUDGET) == cls.room
     assert math.isinf(cost(cls, 4000, 8000, 9, Budget(25, 2, Fraction(1, 10**6))).epsilon)
     assert cost(cls, 4000, 8000, 1, BUDGET) == cost(cls, 4000, 8000, 9, BUDGET)
 

@@ -24,14 +24,14 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.noise_class import NoiseClass, overflow_bound_holds
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.planning import candidates, plan, public_score_ranges, tick_costs
 from ragseal.prover.planning import page as planpage
+from ragseal.prover.planning import plan, public_score_ranges, shapes, tick_costs
 from ragseal.prover.planning.budgets import ACCOUNTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 from ragseal.prover.planning.tick_costs import TickCost
@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
-    scales = dict.fromkeys(RANKED_LAWS, (6.0,)) | {"gaussian-128": (0.5,)}
+    scales = dict.fromkeys(NOISE_LAWS, (6.0,)) | {"gaussian-128": (0.5,)}
     monkeypatch.setattr(plan_command, "QUICK_SCALES", scales)
 
 
@@ -79,7 +79,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one point a line."""
     monkeypatch.setattr(
-        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75)}
+        plan_command, "QUICK_SCALES", dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75)}
     )
 
 
@@ -161,24 +161,25 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     """Fewest rows among those that hold the documents and return so many, of the laws that are allowed."""
 
     def names(laws: Sequence[str], K: int, documents: int) -> list[tuple[str, bool]]:
-        return [(s.cls.name, s.available) for s in candidates.shapes(CLASSES.values(), laws, [K], documents)]
+        return [(s.cls.name, s.available) for s in shapes.shapes(CLASSES.values(), laws, [K], documents)]
 
-    assert names(RANKED_LAWS, 3, 100) == [
+    assert names(NOISE_LAWS, 3, 100) == [
         ("noise-tiny-two", True),
         ("noise-tiny-one", True),
         ("noise-tiny-gaussian", True),
     ]
     small = [(f"noise-small-{law}-50", True) for law in ("two", "one", "gaussian")]
-    assert names(RANKED_LAWS, 50, 5000) == small
-    assert names(RANKED_LAWS, 50, 1000) == small
+    assert names(NOISE_LAWS, 50, 5000) == small
+    fewer = [small[0], ("noise-mini-one-50", True), small[2]]
+    assert names(NOISE_LAWS, 50, 1000) == fewer
     mini = [("noise-small-two-50-k10", False), ("noise-mini-one-10", True), ("noise-small-gaussian-50-k10", False)]
-    assert names(RANKED_LAWS, 10, 1000) == mini
+    assert names(NOISE_LAWS, 10, 1000) == mini
     assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
-    made = candidates.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
+    made = shapes.shapes(CLASSES.values(), ["one-sided-16"], [4], 100)[0].cls
     assert isinstance(made, NoiseClass)
-    assert overflow_bound_holds(made)
+    assert made.overflow_bound_holds()
     with pytest.raises(ConfigurationError, match="fit no class with one-sided-16 noise, the largest holds 33856"):
-        candidates.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
+        shapes.shapes(CLASSES.values(), ["one-sided-16"], [10], 40_000)
 
 
 @pytest.mark.parametrize("law", ["geometric-16", "one-sided-16"])

@@ -23,17 +23,18 @@ from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.kernel.lottery_class import LOTTERY, LotteryClass, overflow_bound_holds
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.lottery_class import LOTTERY, LotteryClass
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.__main__ import main
 from ragseal.prover.cli import plan_command
 from ragseal.prover.commitment.policy_file import Binding, load_policy
-from ragseal.prover.planning import candidates, plan
-from ragseal.prover.planning.budgets import ACCOUNTS, Budget, prizes_of_return
-from ragseal.prover.planning.candidates import PLANNED_LAWS, Candidate, Shape, Window
+from ragseal.prover.planning import plan, shapes
+from ragseal.prover.planning.budgets import ACCOUNTS, Budget
+from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.chance import comes_back
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.lottery import spread, whole_gain
+from ragseal.prover.planning.laws import PLANNED_LAWS, planned_law
+from ragseal.prover.planning.laws.lottery import prizes_of_return, spread
 from ragseal.prover.planning.workload import Workload
 from ragseal.prover.provider import assembly
 from tests.attacks.lottery_scene import asked
@@ -63,7 +64,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {name: cls for name, cls in load_classes().items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
     monkeypatch.setattr(
-        plan_command, "QUICK_SCALES", dict.fromkeys(RANKED_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
+        plan_command, "QUICK_SCALES", dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0)}
     )
 
 
@@ -100,7 +101,7 @@ def test_every_law_is_compared_and_the_lottery_recommended_where_its_answers_are
     found = made(corpus, tmp_path)
     laws = {row["law"] for row in found["frontier"]}
     assert laws == {"gaussian-128", "geometric-16", "one-sided-16", LOTTERY}
-    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in RANKED_LAWS))["recommended"]
+    best, noisy = found["recommended"], made(corpus, tmp_path, *(f"--law={law}" for law in NOISE_LAWS))["recommended"]
     assert (best["law"], best["class"], best["prizes"]) == (LOTTERY, "lottery-tiny", 1)
     assert best["return"] <= 6.0
     assert noisy["return"] <= 6.0
@@ -226,26 +227,27 @@ def test_the_table_for_a_terminal_has_prizes_and_no_scale(corpus: Path, tmp_path
 
 
 def test_a_law_whose_classes_are_too_small_is_left_out_and_said_so() -> None:
-    used = candidates.shapes(load_classes().values(), PLANNED_LAWS, [50], 10_000)
+    classes = tuple(load_classes().values())
+    used = shapes.shapes(classes, PLANNED_LAWS, [50], 10_000)
     assert {shape.cls.law for shape in used} == {"gaussian-128", "one-sided-16"}
-    two, said = candidates.left_out(classes, PLANNED_LAWS, used)
-    assert two.startswith("geometric noise is left out: its largest class holds 6,808 documents")
-    assert said.startswith("the lottery is left out: its largest class holds 8,000 documents")
-    assert candidates.left_out(classes, PLANNED_LAWS, candidates.shapes(classes, PLANNED_LAWS, [50], 5000)) == []
-    with pytest.raises(ConfigurationError, match="fit no class with the lottery, the largest holds 8000"):
-        candidates.shapes(classes, [LOTTERY], [50], 10_000)
+    two, said = shapes.left_out(classes, PLANNED_LAWS, used)
+    assert two.startswith("geometric-16 noise is left out: its largest class holds 6,808 documents")
+    assert said.startswith("the lottery is left out: its largest class holds 5,184 documents")
+    assert shapes.left_out(classes, PLANNED_LAWS, shapes.shapes(classes, PLANNED_LAWS, [50], 5000)) == []
+    with pytest.raises(ConfigurationError, match="fit no class with the lottery, the largest holds 5184"):
+        shapes.shapes(classes, [LOTTERY], [50], 10_000)
 
 
 def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus: Path, tmp_path: Path) -> None:
     """As far as there is one: of Gaussian noise none has 32, of the lottery none has 10."""
     classes = tuple(load_classes().values())
-    used = candidates.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
-    kept = candidates.ready(used)
+    used = shapes.shapes(classes, PLANNED_LAWS, CoinPlan.returned, 5000)
+    kept = shapes.ready(used)
     assert all(shape.available for shape in kept)
     assert [s.cls.K for s in kept if s.cls.law == "gaussian-128"] == [50]
-    assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32, 50]
+    assert [s.cls.K for s in kept if s.cls.law == LOTTERY] == [32]
     none = [shape for shape in used if not shape.available and shape.cls.law == LOTTERY]
-    assert candidates.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be
+    assert shapes.ready([*none, *kept[:1]]) == [*none, *kept[:1]]  # of a kind without any, what it would be
 
     def planned(*K: int) -> set[tuple[int, bool]]:
         with pytest.MonkeyPatch.context() as patch:
@@ -269,10 +271,10 @@ def test_where_no_number_of_results_is_given_a_kind_is_taken_that_exists(corpus:
 def test_of_its_classes_the_fastest_that_holds_the_documents(
     documents: int, K: int, name: str, available: bool
 ) -> None:
-    (shape,) = candidates.shapes(load_classes().values(), [LOTTERY], [K], documents)
+    (shape,) = shapes.shapes(load_classes().values(), [LOTTERY], [K], documents)
     assert (shape.cls.name, shape.available) == (name, available)
     assert isinstance(shape.cls, LotteryClass)
-    assert overflow_bound_holds(shape.cls)
+    assert shape.cls.overflow_bound_holds()
 
 
 def test_numbers_of_prizes_go_from_all_to_one() -> None:
@@ -280,8 +282,8 @@ def test_numbers_of_prizes_go_from_all_to_one() -> None:
     assert spread(lottery("lottery-small-32"), 2) == [5, 1]
     assert spread(TINY, 1) == [3, 1]
     assert [prizes_of_return(TINY, target, BUDGET) for target in (4.0, 4.5, 5.0, 6.0)] == [0, 3, 2, 1]
-    assert whole_gain(TINY, 700) == 512
-    assert whole_gain(TINY, 200) == 200
+    assert planned_law(TINY).usual_gain(700) == 512
+    assert planned_law(TINY).usual_gain(200) == 200
 
 
 # --- what it is worth ------------------------------------------------------------------------------------------------

@@ -111,5 +111,5 @@ def test_answers_leave_half_a_minute_after_their_request_unless_the_file_says_ot
     assert make_policy().answered_by == 0
     with pytest.raises(PolicyError, match="answered_by are of the claim answers"):
         make_policy(answered_by="30s")
-    with pytest.raises(PolicyError, match="answered_by = 'soon' is no length of time"):
+    with pytest.raises(PolicyError, match="answered_by = 'soon' is not a length of time"):
         answers_policy(answered_by="soon")

@@ -18,9 +18,10 @@ from ragseal.kernel import mechanism
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise import build_table, scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import clipped as clipped_steps
 from ragseal.kernel.noise_mechanism import select_noise
-from ragseal.kernel.params import RANKED_LAWS
+from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.planning.quality import (
     Judge,
     LotteryMeasurement,
@@ -45,7 +46,7 @@ class Lower:
         return self._halves.pop(0)
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 def test_draws_are_the_tables_inverse_on_both_sides_of_every_bound(law: str) -> None:
     """The worst places: uniforms whose upper 64 bits are those of a CDF entry."""
     table = build_table(law)
@@ -91,7 +92,7 @@ def test_draws_of_a_table_that_begins_at_0() -> None:
     assert (drawn > 0).mean() == pytest.approx(9 / 256, abs=0.003)
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 def test_draws_follow_the_table(law: str) -> None:
     table = build_table(law)
     drawn = TableSampler(table).draw(np.random.default_rng(5), (200_000,))
@@ -109,7 +110,8 @@ def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
 
     A slot without a place loses whatever its fine bits are, so it has the least noise of its coarse ones here.
     """
-    cls, rng = load_classes()[name], np.random.default_rng(5)
+    cls: NoiseClass = load_classes()[name]
+    rng = np.random.default_rng(5)
     for trial in range(6):
         y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
         lo, hi, gain = 4000, 9000, int(rng.integers(20, 60))
@@ -265,7 +267,7 @@ def test_only_ten_ranks_count() -> None:
     assert ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))  # slot 10 is eleventh
 
 
-@pytest.mark.parametrize("law", RANKED_LAWS)
+@pytest.mark.parametrize("law", NOISE_LAWS)
 def test_hits_come_as_often_as_the_table_says(law: str) -> None:
     """One document against empty slots: sampled recall against the exact probability, summed over the table."""
     table, N, K, s = build_table(law), 126, 3, 4

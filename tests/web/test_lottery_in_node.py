@@ -17,7 +17,6 @@ import pytest
 
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.bn254 import POINT_BYTES
-from ragseal.kernel.classes import tables_of
 from ragseal.kernel.lottery_class import PrizeTable
 from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.proofs import ProofBatch
@@ -178,4 +177,4 @@ def test_a_number_of_prizes_that_the_class_does_not_have_is_not_known(prizes: in
     said = logged(tmp_path, prizes).check()
     assert (said.state, said.bad) == ("open", {})
     assert "that this build does not know" in said.of("open")["verifying key"]
-    assert PrizeTable(CLS.m, prizes) not in tables_of(CLS)
+    assert PrizeTable(CLS.m, prizes) not in CLS.tables()

@@ -14,7 +14,7 @@ from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.lottery_class import LotteryClass, check_window
-from ragseal.kernel.noise_class import check_scores
+from ragseal.kernel.noise_class import NoiseClass, check_scores
 from ragseal.kernel.params import R
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
@@ -55,6 +55,7 @@ def extremes(cls: AttestationClass) -> tuple[int, int, int]:
     """Of scores that a policy may have: H, the least and the largest w (the policy's checks, SPEC A.10)."""
     if isinstance(cls, LotteryClass):
         return cls.room // 4, cls.room // 4 - cls.room + 1, cls.room
+    assert isinstance(cls, NoiseClass)
     chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
     return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
 

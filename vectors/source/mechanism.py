@@ -10,9 +10,9 @@ from typing import Any
 
 from ragseal.kernel.noise import TOTAL, NoiseTable
 from ragseal.kernel.params import (
-    RANKED_GAUSSIAN,
-    RANKED_GEOMETRIC,
-    RANKED_ONE_SIDED,
+    GAUSSIAN,
+    GEOMETRIC,
+    ONE_SIDED,
 )
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
@@ -61,7 +61,7 @@ def add(book: Book) -> None:
 def _tables(book: Book) -> None:
     ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
     drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") % TOTAL for i in range(11)]
-    for law, cut in ((RANKED_GEOMETRIC, 1115), (RANKED_ONE_SIDED, 1125), (RANKED_GAUSSIAN, 1408)):
+    for law, cut in ((GEOMETRIC, 1115), (ONE_SIDED, 1125), (GAUSSIAN, 1408)):
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         about = "The canonical table: masses out of 2^112 at some values, its inverse CDF, and the policy's digest."
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
@@ -70,7 +70,7 @@ def _tables(book: Book) -> None:
     for name, uniform in (("uniform-of-2-112", TOTAL), ("negative-uniform", -1)):
         book.refused(
             f"noise-tables/{name}", "noise-table", "M.6", "A uniform out of range.", "PolicyError", "must lie in",
-            law=RANKED_GAUSSIAN, uniforms=[uniform], at=[],
+            law=GAUSSIAN, uniforms=[uniform], at=[],
         )  # fmt: skip
     book.refused(
         "noise-tables/unknown-law", "noise-table", "M.4", "A law that nobody knows.", "PolicyError", "must be one of",
@@ -78,12 +78,12 @@ def _tables(book: Book) -> None:
     )  # fmt: skip
     unit = TOTAL // 17
     half = [TOTAL - 10 * unit, 4 * unit, unit]
-    assert NoiseTable(RANKED_GAUSSIAN, tuple(half)).cut == 2
+    assert NoiseTable(GAUSSIAN, tuple(half)).cut == 2
     about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
-    book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law=RANKED_GAUSSIAN, half=half)
+    book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law=GAUSSIAN, half=half)
     one = [3 * unit, 8 * unit, TOTAL - 11 * unit]
     about = "A table of three values, none below 0, the bytes that its digest covers, and it."
-    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law=RANKED_ONE_SIDED, half=one)
+    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law=ONE_SIDED, half=one)
     for name, rule, changed in (
         ("one-sided-as-symmetric", "T2", half),
         ("one-sided-zero-mass", "T3", [11 * unit, 0, TOTAL - 11 * unit]),
@@ -97,7 +97,7 @@ def _tables(book: Book) -> None:
             text,
             "PolicyError",
             rule,
-            law=RANKED_ONE_SIDED,
+            law=ONE_SIDED,
             half=changed,
         )
     for name, rule, changed in (
@@ -116,7 +116,7 @@ def _tables(book: Book) -> None:
             about,
             "PolicyError",
             rule,
-            law=RANKED_GAUSSIAN,
+            law=GAUSSIAN,
             half=changed,
         )
 
@@ -197,7 +197,7 @@ def _accounting(book: Book) -> None:
     """What has no epsilon; the epsilons that stand in accounting.json, and a table that decimals gave."""
     for case in json.loads(Path(__file__).with_name("accounting.json").read_text()):
         book.given(f"accounting/{case.pop('name')}", case)
-    base = {"law": RANKED_GEOMETRIC, "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
+    base = {"law": GEOMETRIC, "N": 126, "K": 3, "shift": 8, "n": 7, "delta": 0.0001}
     for name, text, changes in (
         ("no-query", "at least", {"n": 0}),
         ("delta-of-1", "delta", {"delta": 1.0}), ("shift-of-0", "at least", {"shift": 0}),

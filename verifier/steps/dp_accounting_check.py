@@ -26,7 +26,7 @@ from ragseal.accounting.ideal_channel import ideal_channel, one_query_curve
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import scale_of
-from ragseal.kernel.params import RANKED_GAUSSIAN
+from ragseal.kernel.params import GAUSSIAN
 
 TOLERANCE = 5e-3  #: relative difference to the certified number; the other side's own error is below a thousandth
 MOST_QUERIES = 5_000  #: beyond, its convolutions take minutes
@@ -120,7 +120,7 @@ def _losses(cls: AttestationClass, report: EpsilonReport) -> tuple[Vector, Vecto
     """Positive losses of one query and their probabilities: all scores, or those that reach the threshold."""
     assert report.accountant in (FULL, ORDERED)
     channel = ideal_channel(report.law, cls.N, cls.K, report.shift)
-    gaussian, scale = report.law == RANKED_GAUSSIAN, scale_of(report.law)
+    gaussian, scale = report.law == GAUSSIAN, scale_of(report.law)
     x = np.arange(report.shift // 2 + 1, (12 if gaussian else 96) * scale + report.shift)
     if gaussian:
         loss = (2 * x - report.shift) * report.shift / (2 * scale**2)

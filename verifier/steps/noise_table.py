@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from ragseal.kernel import noise
-from ragseal.kernel.classes import Table, places_suffice, tables_of
+from ragseal.kernel.classes import Table, places_suffice
 from ragseal.kernel.errors import (
     PolicyError,
 )
@@ -22,20 +21,16 @@ def check_noise(window: Window, say: Recorder = quiet) -> Table:
         Undecided: this build's table or class does not hold; step 2 found that they are the policy's.
     """
     cls, digest = window.cls, window.manifest.policy.table_digest
-    tables = tables_of(cls)
+    tables = cls.tables()
     for table in tables:
         try:
-            if isinstance(table, noise.NoiseTable):
-                noise.check_table(table)
+            table.check()
         except PolicyError as error:
             raise Undecided(str(error), OWN_MISTAKE) from None
     found = next((table for table in tables if table.digest() == digest), None)
-    if isinstance(found, noise.NoiseTable):
-        say(law=found.law, cut=found.cut, table_digest=found.digest(), rules="T1 T2 T3 T4 T5")
-    elif found is not None:
-        say(law=found.law, prizes=found.prizes, coarse_values=1 << found.m, table_digest=found.digest())
-    else:
+    if found is None:
         raise Undecided("T5: the policy's digest is not that of the canonical table", OWN_BUILD)
+    say(**found.evidence())
     if not places_suffice(cls, found):
         raise Undecided(
             f"class {cls.name!r}: R = {cls.R} places are not proven enough, so how often queries overflow may depend "

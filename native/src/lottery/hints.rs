@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The committed hints of the lottery's proof, in the order of `kernel/lottery_statement.py`; `kernel/lottery_hints.py` is
-//! the reference.
+//! The committed hints of the lottery's proof; `kernel/lottery_hints.py` is the reference, `layout.rs` has their order.
 
+use super::layout::{Hint, DISTANCE_CHUNKS};
 use super::{Lottery, Selection};
+use crate::arrays::Arrays;
 use crate::ensure;
 use crate::error::Result;
 use crate::noise::element_hints;
 use crate::ranges::{signed, Ranges};
 use ark_bn254::Fr;
-
-/// Chunks of a score's distances.
-const DISTANCE_CHUNKS: usize = 2;
-
-/// The arrays of hints of places, one value or row a place each.
-#[derive(Default)]
-struct Places {
-    slot: Vec<Fr>,
-    score: Vec<Fr>,
-    coarse: Vec<Fr>,
-    bound: Vec<Fr>,
-    distance: Vec<Fr>,
-    positive: Vec<Fr>,
-    capped: Vec<Fr>,
-    prize: Vec<Fr>,
-    counted: Vec<Fr>,
-    floor: Vec<u64>,
-    ceiling: Vec<u64>,
-    wins: Vec<Fr>,
-    margin: Vec<u64>,
-    gap: Vec<u64>,
-}
 
 fn plain(values: &[u64]) -> impl Iterator<Item = Fr> + '_ {
     values.iter().map(|&v| Fr::from(v))
@@ -70,64 +49,41 @@ impl Lottery {
         Ok(distance)
     }
 
-    /// The hint vector in the order of `kernel/lottery_statement.py`.
+    /// The hint vector.
     pub fn hints(&self, chosen: &Selection, w: &[i64]) -> Result<Vec<Fr>> {
-        let (c, l) = (self.c, self.id_bits);
         let (first, lead) = (self.first_prize(chosen.prizes), chosen.width + (1 << self.m));
         let opened = self.opened(chosen);
-        let mut ranges = Ranges::new(c);
+        let mut ranges = Ranges::new(self.c);
         let mut coarse = vec![0u64; 1 << self.m];
-        let mut h: Vec<Fr> = Vec::new();
-        let (mut out, mut previous) = (Places::default(), -1i128);
-        let id_chunks = l.div_ceil(c);
+        let mut h = Arrays::new(&self.sizes.lengths);
+        let mut previous = -1i128;
         for i in 0..self.n {
             let u = chosen.u[i];
             let prize = u as usize >= first;
             let bound = i64::from(u) + i64::from(prize) * lead;
             let distance = self.distance(chosen, opened[i], w[i], bound)?;
-            let mut low = Vec::new();
-            ranges.low(distance.into(), DISTANCE_CHUNKS, &mut low)?;
-            h.extend([
-                Fr::from(low[0]),
-                Fr::from(u),
-                signed(bound.into()),
-                Fr::from((distance >> c) as u64),
-            ]);
+            let slot = &mut h[Hint::Slot];
+            ranges.low(distance.into(), DISTANCE_CHUNKS, slot)?;
+            slot.extend([Fr::from(u), signed(bound.into()), Fr::from((distance >> self.c) as u64)]);
             coarse[u as usize] += 1;
             if opened[i] {
                 coarse[u as usize] += 1;
-                ranges.low(i as i128 - previous - 1, id_chunks, &mut out.gap)?;
+                let gap = i as i128 - previous - 1;
+                ranges.low(gap, self.sizes.id_chunks, &mut h[Hint::PlaceGap])?;
                 previous = i as i128;
-                out.bound.push(signed(bound.into()));
-                out.distance.push(Fr::from(ranges.look(distance as u128)?));
-                self.place(chosen, i, w[i], prize, &mut ranges, &mut out)?;
+                h[Hint::PlaceBound].push(signed(bound.into()));
+                h[Hint::PlaceDistance].push(Fr::from(ranges.look(distance as u128)?));
+                self.place(chosen, i, w[i], prize, &mut ranges, &mut h)?;
             }
         }
-        ranges.low(self.n as i128 - previous - 1, id_chunks, &mut out.gap)?;
-        element_hints(&chosen.elements, self.q * self.m, c, &mut ranges, &mut h)?;
-        let closing = self.closing(chosen, &mut ranges)?;
-        h.extend(plain(&coarse));
-        h.extend(plain(&ranges.seen));
-        for group in [
-            &out.slot,
-            &out.score,
-            &out.coarse,
-            &out.bound,
-            &out.distance,
-            &out.positive,
-            &out.capped,
-            &out.prize,
-            &out.counted,
-        ] {
-            h.extend(group);
-        }
-        h.extend(plain(&out.floor));
-        h.extend(plain(&out.ceiling));
-        h.extend(&out.wins);
-        h.extend(plain(&out.margin));
-        h.extend(plain(&out.gap));
-        h.extend(closing);
-        Ok(h)
+        let rest = self.n as i128 - previous - 1;
+        ranges.low(rest, self.sizes.id_chunks, &mut h[Hint::PlaceGap])?;
+        [h[Hint::CoarseFiller], h[Hint::CoarseTop], h[Hint::CoarseRoom]] =
+            element_hints(&chosen.elements, self.coarse_cut(), &mut ranges)?;
+        self.closing(chosen, &mut ranges, &mut h)?;
+        h[Hint::CoarseCount].extend(plain(&coarse));
+        h[Hint::RangeCount].extend(plain(&ranges.seen));
+        h.complete(&self.sizes.lengths)
     }
 
     /// One place's hints but for its bound, its distance and its gap.
@@ -138,7 +94,7 @@ impl Lottery {
         w: i64,
         prize: bool,
         ranges: &mut Ranges,
-        out: &mut Places,
+        h: &mut Arrays<Hint>,
     ) -> Result<()> {
         let (width, u) = (chosen.width, chosen.u[slot]);
         let (positive, capped) = (w >= 1, w > width);
@@ -146,43 +102,47 @@ impl Lottery {
         ranges.look(if beyond >= 0 { beyond } else { -1 - beyond } as u128)?;
         let floor = if positive { w - 1 } else { -w };
         let ceiling = if capped { w - width - 1 } else { width - w };
-        ranges.low(floor.into(), DISTANCE_CHUNKS, &mut out.floor)?;
-        ranges.low(ceiling.into(), DISTANCE_CHUNKS, &mut out.ceiling)?;
+        ranges.low(floor.into(), DISTANCE_CHUNKS, &mut h[Hint::PlaceFloor])?;
+        ranges.low(ceiling.into(), DISTANCE_CHUNKS, &mut h[Hint::PlaceCeiling])?;
         let wins = chosen.ids.binary_search(&slot).is_ok();
         let ahead = (i128::from(chosen.values[slot] - chosen.threshold) << self.id_bits) - slot as i128
             + chosen.threshold_slot as i128;
-        let chunks = (2 * self.c + self.id_bits).div_ceil(self.c);
-        ranges.low(if wins { ahead } else { -1 - ahead }, chunks, &mut out.margin)?;
-        out.slot.push(Fr::from(slot as u64));
-        out.score.push(signed(w.into()));
-        out.coarse.push(Fr::from(u));
-        out.positive.push(Fr::from(positive));
-        out.capped.push(Fr::from(capped));
-        out.prize.push(Fr::from(prize));
-        out.counted.push(Fr::from(beyond >= 0));
-        out.wins.push(Fr::from(wins));
+        let margin = if wins { ahead } else { -1 - ahead };
+        ranges.low(margin, self.sizes.compare_chunks, &mut h[Hint::PlaceMargin])?;
+        h[Hint::PlaceSlot].push(Fr::from(slot as u64));
+        h[Hint::PlaceScore].push(signed(w.into()));
+        h[Hint::PlaceCoarse].push(Fr::from(u));
+        h[Hint::PlacePositive].push(Fr::from(positive));
+        h[Hint::PlaceCapped].push(Fr::from(capped));
+        h[Hint::PlacePrize].push(Fr::from(prize));
+        h[Hint::PlaceCounted].push(Fr::from(beyond >= 0));
+        h[Hint::PlaceWins].push(Fr::from(wins));
         Ok(())
     }
 
     /// Threshold, theta, the number of prizes and T.
-    fn closing(&self, chosen: &Selection, ranges: &mut Ranges) -> Result<Vec<Fr>> {
-        let (theta, mut above, mut low) = (chosen.theta as i64, Vec::new(), Vec::new());
-        ranges.low((chosen.threshold - theta).into(), DISTANCE_CHUNKS, &mut above)?;
-        ranges.exact(chosen.threshold_slot as u128, self.id_bits, &mut low)?;
-        low.pop();
+    fn closing(&self, chosen: &Selection, ranges: &mut Ranges, h: &mut Arrays<Hint>) -> Result<()> {
+        let above = chosen.threshold - chosen.theta as i64;
+        h[Hint::Threshold].push(signed(chosen.threshold.into()));
+        ranges.low(above.into(), DISTANCE_CHUNKS, &mut h[Hint::ThresholdLow])?;
+        h[Hint::ThresholdSlot].push(Fr::from(chosen.threshold_slot as u64));
+        ranges.exact(
+            chosen.threshold_slot as u128,
+            self.id_bits,
+            &mut h[Hint::ThresholdSlotLow],
+        )?;
+        h[Hint::ThresholdSlotLow].pop();
         ranges.look((self.first_prize(chosen.prizes) - chosen.theta) as u128)?;
-        let (returned, gaps) = ranges.returned(&chosen.ids, &chosen.flags, self.id_bits + 1)?;
-        let mut out = vec![
-            signed(chosen.threshold.into()),
-            Fr::from(above[0]),
-            Fr::from(chosen.threshold_slot as u64),
-        ];
-        out.extend(plain(&low));
         let first = (1 << self.m) - self.grid + 1;
-        out.extend((0..self.grid - 1).map(|g| Fr::from(first + g == chosen.theta)));
-        out.extend((1..=self.most).map(|j| Fr::from(j == chosen.prizes)));
-        out.extend(plain(&returned));
-        out.extend(plain(&gaps));
-        Ok(out)
+        h[Hint::ThetaChoice].extend((0..self.grid - 1).map(|g| Fr::from(first + g == chosen.theta)));
+        h[Hint::PrizeChoice].extend((1..=self.most).map(|j| Fr::from(j == chosen.prizes)));
+        let packed = chosen.ids.iter().zip(&chosen.flags);
+        let packed: Vec<u64> = packed.map(|(&id, &flag)| 2 * id as u64 + u64::from(flag)).collect();
+        h[Hint::Returned].extend(plain(&packed));
+        for pair in packed.windows(2) {
+            let gap = i128::from(pair[1] - pair[0] - 1);
+            ranges.low(gap, self.sizes.returned_chunks, &mut h[Hint::ReturnedGap])?;
+        }
+        Ok(())
     }
 }

@@ -231,6 +231,7 @@ async def test_a_unix_socket_is_looked_at_as_a_port_is(tmp_path: Path) -> None:
     assert (seen.cause, seen.told) == (None, "answers in the clear")
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_port_that_is_silent_to_tls_is_no_firewall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reaching, "SECONDS", 0.5)
@@ -349,6 +350,7 @@ def test_each_code_of_a_refused_certificate(code: int, words: str) -> None:
     assert cause.way
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_call_that_is_late_says_what_a_look_shows() -> None:
     """A peer that takes connections and says nothing lets the time run out."""
@@ -391,6 +393,7 @@ async def test_a_peer_that_answers_with_its_own_refusal_is_not_looked_at(monkeyp
     await server.stop(0)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_peer_that_lets_its_bytes_through_one_by_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from ragseal.runtime.edges import reaching

@@ -23,7 +23,6 @@ from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.record_proofs import ShardStatement
 from ragseal.ledger.note import NoteVerifier
 from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
@@ -56,8 +55,8 @@ def score_commitment(given: Json) -> Json:
 
 def _statement(given: list[Any]) -> Statement:
     """Of a shard two more clear inputs: its number, and how many there are."""
-    kind = Statement if len(given) == 5 else ShardStatement
-    return kind(*(int(x) for x in given))
+    c_seed, beacon, ctx, hmax, t_commit, *own = (int(x) for x in given)
+    return Statement(c_seed, beacon, ctx, hmax, t_commit, tuple(own))
 
 
 def alpha_beta(given: Json) -> Json:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.kernel import noise
-from ragseal.kernel.lottery_class import lottery_class_from_mapping
+from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_mechanism import select_lottery
-from ragseal.kernel.noise_class import noise_class_from_mapping
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import fine_bits, select_noise, wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE
 from vectors.source.reading import Json
@@ -39,7 +39,7 @@ def check_noise_table(given: Json) -> Json:
 
 def row_noise(given: Json) -> Json:
     """Of the first shard: elements of coarse bits, u and Q(u) of every slot, and the fine bits of every rank."""
-    cls, key = noise_class_from_mapping(given["class"]), int(given["key"])
+    cls, key = NoiseClass.from_mapping(given["class"]), int(given["key"])
     elements = wide_elements(key, TAG_COARSE, cls.elements, 0)
     u = [(x >> (cls.m * j)) & ((1 << cls.m) - 1) for x in elements for j in range(cls.q)]
     ranks = wide_elements(key, TAG_FINE, cls.fine_elements, 0)
@@ -52,7 +52,7 @@ def row_noise(given: Json) -> Json:
 
 
 def select_with_noise(given: Json) -> Json:
-    cls = noise_class_from_mapping(given["class"])
+    cls = NoiseClass.from_mapping(given["class"])
     found = select_noise(cls, int(given["key"]), given["w"], given["hmax"])
     return {
         "grid": cls.grid,
@@ -69,7 +69,7 @@ def select_with_noise(given: Json) -> Json:
 
 
 def select_by_lottery(given: Json) -> Json:
-    cls = lottery_class_from_mapping(given["class"])
+    cls = LotteryClass.from_mapping(given["class"])
     found = select_lottery(cls, int(given["key"]), given["w"], given["hmax"], given["prizes"])
     return {
         "grid": cls.grid,

@@ -21,7 +21,8 @@ def equations(given: Json) -> Json:
     cls = attestation_class(given["class"])
     bases = HintBases(b"", b"", bytes(64))  # how many commitments, no more
     record, entry = Record.decode(un(given["record"])), ProofEntry.decode(un(given["entry"]))
-    statement = Statement(*(int(x) for x in given["clear"]))
+    c_seed, beacon, ctx, hmax, t_commit = (int(x) for x in given["clear"])
+    statement = Statement(c_seed, beacon, ctx, hmax, t_commit)
     item = BatchItem(record, record.digest(), "", statement, un(given["c_w"]), entry)
     found = proof_equations(cls, un(given["key_digest"]), bases, item)
     return {

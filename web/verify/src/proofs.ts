@@ -2,7 +2,7 @@
 /** Attestation keys and the proofs of a window's records. SPEC A.15, B.5 to B.7, B.10, B.11, D.8. */
 import { hex, join, need, refuse, same, split, utf8 } from "./bytes.js";
 import { G1, type G1Point, POINT_BYTES, encodePoints, msm, multiple, point, points } from "./curve.js";
-import { type AttestationClass, BOUND, SLOT_HINTS } from "./generated/classes.js";
+import { type AttestationClass, BOUND, SLOT_HINTS, STATED, THRESHOLD } from "./generated/classes.js";
 import type { Policy, ProofBatch, ProofEntry } from "./generated/messages.js";
 import type { ScoreBases } from "./indices.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
@@ -14,8 +14,6 @@ import { type Entered, prizesOf, steps } from "./window.js";
 export const BATCH = 256;
 /** Proofs in one product of pairings: a batch over 64 shards has 16,384, and each takes memory of its own. */
 const TOGETHER = 256;
-/** Inputs under C_v: v* and i*. */
-const THRESHOLD = 2;
 /** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
 const COMMITMENTS = 2;
 
@@ -114,14 +112,34 @@ interface Item {
   readonly threshold: readonly G1Point[];
 }
 
+/** What a record's proofs state, by name; what a circuit has no such input for is not stated. */
+interface Statement {
+  readonly c_seed: bigint;
+  readonly beacon: bigint;
+  readonly ctx: bigint;
+  readonly hmax: bigint;
+  readonly t_commit: bigint;
+  readonly prizes: bigint;
+  /** Of one shard's proof. */
+  readonly shard?: bigint;
+  readonly shards?: bigint;
+}
+
+/** The clear inputs of a statement, in the order of its circuit; without a shard those that all shards share. */
+function inOrder(key: AttestationKey, statement: Statement): bigint[] {
+  return STATED[key.cls.kind].flatMap((name) => statement[name] ?? []);
+}
+
 /** The statements of a record's proofs: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
-function statements(basis: Basis, common: readonly bigint[]): bigint[][] {
+function statements(basis: Basis, common: Statement): bigint[][] {
   const { shards } = basis.window.manifest.policy;
-  return Array.from({ length: shards }, (_, shard) => (basis.key.committed ? [...common, BigInt(shard), BigInt(shards)] : [...common]));
+  return Array.from({ length: shards }, (_, shard) =>
+    inOrder(basis.key, { ...common, shard: BigInt(shard), shards: BigInt(shards) }),
+  );
 }
 
 /** Of one record: `cW` of every shard, `common` the clear inputs that its proofs share. */
-function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1Point[], encoded: readonly Uint8Array[], common: readonly bigint[]): Item {
+function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1Point[], encoded: readonly Uint8Array[], common: Statement): Item {
   const { key } = basis;
   const { shards } = basis.window.manifest.policy;
   const proofs = split(entry.proof, PROOF_BYTES);
@@ -164,11 +182,11 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
     const { record, digest } = placed;
     const entry = batch.entries[i] ?? refuse("an entry is missing");
     const ctx = taggedElement("ctx", record.signed.request.raw);
-    const common = [manifest.c_seed, basis.beacon, ctx, hmax, record.t_commit, ...prizes];
+    const common = { c_seed: manifest.c_seed, beacon: basis.beacon, ctx, hmax, t_commit: record.t_commit, prizes };
     const [from, to] = [shards * i, shards * (i + 1)];
     const own = encoded.slice(from, to);
     const threshold = join(...entry.c_v);
-    parts.push(digest, pack(common), record.signed.request.c_e, record.c_y, join(...own), entry.c_h, threshold, entry.proof);
+    parts.push(digest, pack(inOrder(basis.key, common)), record.signed.request.c_e, record.c_y, join(...own), entry.c_h, threshold, entry.proof);
     return itemOf(basis, placed, entry, cW.slice(from, to), own, common);
   });
   checkPairings(basis, items);

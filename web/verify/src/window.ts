@@ -111,9 +111,9 @@ export function classOf(manifest: Manifest, classes: { readonly [name: string]: 
   return found;
 }
 
-/** The clear input that a statement of the lottery has more: j, which the policy's prize table says. SPEC B.5.2, M.4.1. */
-export function prizesOf(manifest: Manifest, cls: AttestationClass): readonly bigint[] {
-  return cls.kind === "lottery" ? [BigInt(1 + cls.tableDigests.indexOf(hex(manifest.policy.table_digest)))] : [];
+/** j, which the policy's prize table says and which the lottery states. SPEC B.5.2, M.4.1. */
+export function prizesOf(manifest: Manifest, cls: AttestationClass): bigint {
+  return BigInt(1 + cls.tableDigests.indexOf(hex(manifest.policy.table_digest)));
 }
 
 /** H as a statement has it. */

@@ -4,6 +4,14 @@
 /** Hints of a slot, with which hints begin, and which of them is its bound. */
 export const SLOT_HINTS = 4;
 export const BOUND = 2;
+/** Inputs under C_v: threshold and thresholdSlot. */
+export const THRESHOLD = 2;
+
+/** Clear inputs of a proof in their order, but for the challenges behind them. */
+export const STATED = {
+  noise: ["c_seed", "beacon", "ctx", "hmax", "t_commit", "shard", "shards"],
+  lottery: ["c_seed", "beacon", "ctx", "hmax", "t_commit", "prizes"],
+} as const;
 
 export interface AttestationClass {
   /** What a proof states, SPEC M.3 and B.5. */
