@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from ragseal.kernel.params import TAG_PLACES, TAG_SEED, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
@@ -88,10 +88,18 @@ class HintGroup:
         return math.prod(self.shape)
 
 
+class Slots(Protocol):
+    """A class whose circuit has hints for every slot."""
+
+    @property
+    def N(self) -> int:
+        """Slots."""
+
+
 class HintLayout:
     """Order and offsets of a hint vector h, and of the public inputs around it.  Arrays of size 0 are left out."""
 
-    def __init__(self, cls: ClassSizes, table: InputTable) -> None:
+    def __init__(self, cls: Slots, table: InputTable) -> None:
         groups: list[HintGroup] = []
         offset = 0
         for name, shape in table.shapes(cls):

@@ -10,25 +10,6 @@ fills in, as it fills in the shard's number.  Then come the blinder; x and z, wh
 
 m_i: bit, slot i is returned.  b_i: bit, an element before slot i is the last winner; b_0 has no base, so it is 0.
 X_i = entry - 1 + b_i - y_i, hi_i its high chunk.  Of classes with one chunk there are no z, hi and beta^4.
-
-Legend of the hints:
-
-high[i]             hi_i; the verifier's wire is z_i
-value               all ids in the outputs of permutations, lowest first: u of the uniform, draws, what is left
-valueLow, rest      lower chunks of ids; filler, canonical top and its room of an output
-act[j]              bit: draw j counts
-uniformLow, uniformHigh     lower chunks of the uniform's distances to its row's ends
-void, voidLow       bit: a draw is no slot; lower chunks of what it exceeds the slots by
-used, id, idLow     bit: an element is one; its slot, increasing; lower chunks of the distance to the next
-distance            X of an element's slot
-behind              b behind an element
-hits, inverse, drawn        how often its slot was drawn; the inverse of that, or 0 of 0; bit: it was
-flag                bit: y > lo
-winLow, flagLow     lower chunks of -1 - X of what was not drawn, and of y - lo - 1 or lo - y
-past, pastLow       bit: i* lies before the shard; lower chunks of its distance to the shard's first id
-thresholdLow        lower chunk of v* - lo - 1
-totalLow            lower chunks of what the list's length exceeds K by, or falls short of it
-rangeCount          multiplicities of the range table
 """
 
 from __future__ import annotations
@@ -40,11 +21,51 @@ from ragseal.kernel.decoys.decoys_class import HASH_INPUTS, TAG_LIST, DecoysClas
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.params import R
 from ragseal.kernel.poseidon import poseidon
-from ragseal.kernel.statement import HintLayout, Returned
+from ragseal.kernel.statement import HintLayout, Input, InputTable, Returned
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "lo", "k", "t_commit", "shard", "table", "alpha", "beta")
 SHARED = ("threshold", "thresholdSlot", "short", "over", "total")  #: held by C_v
 HIGH = "high"
+
+
+def input_table(cls: DecoysClass) -> InputTable:
+    """The public inputs of a class's circuit but the blinder and what the verifier makes of commitments."""
+    draws, room, ids = cls.draws, cls.room, cls.id_chunks - 1
+    voids = 0 if cls.full else draws
+    hints: list[tuple[str, tuple[int, ...], str]] = [
+        (HIGH, (cls.N * (cls.chunks - 1),), "hi_i of a slot; the verifier's wire is z_i"),
+        ("value", (cls.elements, cls.per_element), "all ids in an output, lowest first: u of the uniform, draws, rest"),
+        ("valueLow", (cls.elements, cls.per_element * ids), "lower chunks of ids"),
+        ("rest", (cls.elements, cls.filler + 2 * (cls.top - 1)), "filler, canonical top of an output, and its room"),
+        ("act", (draws,), "bit: the draw counts"),
+        ("uniformLow", (cls.uniform_chunks - 1,), "lower chunks of the uniform's distance to its row's lower end"),
+        ("uniformHigh", (cls.uniform_chunks - 1,), "lower chunks of its distance to the upper end"),
+        ("void", (voids,), "bit: the draw is no slot"),
+        ("voidLow", (voids, ids), "lower chunks of what it exceeds the slots by"),
+        ("used", (room,), "bit: an element is one"),
+        ("id", (room,), "its slot, increasing"),
+        ("idLow", (room - 1, ids), "lower chunks of the distance to the next"),
+        ("distance", (room,), "X of its slot"),
+        ("behind", (room,), "b behind it"),
+        ("hits", (room,), "how often its slot was drawn"),
+        ("inverse", (room,), "the inverse of that, or 0 of 0"),
+        ("drawn", (room,), "bit: it was drawn"),
+        ("flag", (room,), "bit: y > lo"),
+        ("winLow", (room, cls.chunks - 1), "lower chunks of -1 - X of what was not drawn"),
+        ("flagLow", (room, cls.chunks - 1), "lower chunks of y - lo - 1 or lo - y"),
+        ("past", (1,), "bit: i* lies before the shard"),
+        ("pastLow", (cls.whole_chunks - 1,), "lower chunks of its distance to the shard's first id"),
+        ("thresholdLow", (cls.chunks - 1,), "lower chunk of v* - lo - 1"),
+        ("totalLow", (cls.total_chunks - 1,), "lower chunks of the distance of the list's length and K"),
+        ("rangeCount", (1 << cls.c,), "multiplicities of the range table"),
+    ]
+    return InputTable(
+        given=(),
+        derived=(),
+        clear=tuple(Input(name, "", "") for name in CLEAR_NAMES),
+        hints=tuple(Input(name, ", ".join(map(str, shape)), meaning) for name, shape, meaning in hints),
+        behind=tuple(Input(name, "", "") for name in ("count", *SHARED)),
+    )
 
 
 class DecoysLayout(HintLayout):
@@ -52,29 +73,8 @@ class DecoysLayout(HintLayout):
 
     def __init__(self, cls: DecoysClass) -> None:
         self.cls = cls
-        draws, room, c = cls.draws, cls.room, cls.c
-        voids = 0 if cls.full else draws
-        ids, rest = cls.id_chunks - 1, cls.filler + 2 * (cls.top - 1)
-        super().__init__(cls.N, [
-            (HIGH, (cls.N * (cls.chunks - 1),)),
-            ("value", (cls.elements, cls.per_element)),
-            ("valueLow", (cls.elements, cls.per_element * ids)),
-            ("rest", (cls.elements, rest)),
-            ("act", (draws,)),
-            ("uniformLow", (cls.uniform_chunks - 1,)), ("uniformHigh", (cls.uniform_chunks - 1,)),
-            ("void", (voids,)), ("voidLow", (voids, ids)),
-            ("used", (room,)), ("id", (room,)), ("idLow", (room - 1, ids)),
-            ("distance", (room,)), ("behind", (room,)), ("hits", (room,)),
-            ("inverse", (room,)), ("drawn", (room,)), ("flag", (room,)),
-            ("winLow", (room, cls.chunks - 1)), ("flagLow", (room, cls.chunks - 1)),
-            ("past", (1,)), ("pastLow", (cls.whole_chunks - 1,)),
-            ("thresholdLow", (cls.chunks - 1,)), ("totalLow", (cls.total_chunks - 1,)),
-            ("rangeCount", (1 << c,)),
-        ])  # fmt: skip
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES) + self.cls.draws
+        super().__init__(cls, input_table(cls))
+        self.clear += cls.draws  # ``table`` has draws + 1 entries
 
     @property
     def count_at(self) -> int:
