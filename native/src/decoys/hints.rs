@@ -16,19 +16,15 @@ use ark_ff::{Field, PrimeField};
 struct Elements {
     used: Vec<Fr>,
     id: Vec<Fr>,
-    id_low: Vec<u64>,
+    id_low: Vec<Fr>,
     distance: Vec<Fr>,
     behind: Vec<Fr>,
     hits: Vec<Fr>,
     inverse: Vec<Fr>,
     drawn: Vec<Fr>,
     flag: Vec<Fr>,
-    win_low: Vec<u64>,
-    flag_low: Vec<u64>,
-}
-
-fn plain(values: &[u64]) -> impl Iterator<Item = Fr> + '_ {
-    values.iter().map(|&v| Fr::from(v))
+    win_low: Vec<Fr>,
+    flag_low: Vec<Fr>,
 }
 
 impl Decoys {
@@ -72,7 +68,7 @@ impl Decoys {
         let made = self.elements(chosen, shard, &own, y, (entry, &behind), &mut ranges)?;
         h.extend(&made.used);
         h.extend(&made.id);
-        h.extend(plain(&made.id_low));
+        h.extend(&made.id_low);
         for group in [
             &made.distance,
             &made.behind,
@@ -83,8 +79,8 @@ impl Decoys {
         ] {
             h.extend(group);
         }
-        h.extend(plain(&made.win_low));
-        h.extend(plain(&made.flag_low));
+        h.extend(&made.win_low);
+        h.extend(&made.flag_low);
         let mut low = Vec::new();
         let ahead = chosen.threshold_slot as i128 - base as i128;
         h.push(Fr::from(past));
@@ -95,8 +91,8 @@ impl Decoys {
         let most = usize::BITS as usize - (self.most * self.room).leading_zeros() as usize;
         let ends = i128::from(chosen.over) - i128::from(chosen.short);
         ranges.low(ends * total, most.div_ceil(self.c), &mut low)?;
-        h.extend(plain(&low));
-        h.extend(plain(&ranges.seen));
+        h.extend(&low);
+        h.extend(ranges.seen.iter().map(|&count| Fr::from(count)));
         Ok(h)
     }
 
@@ -114,13 +110,13 @@ impl Decoys {
         let chunks = (MODULUS_BITS - top).div_ceil(c);
         for element in &draws.elements {
             for j in 0..self.filler() {
-                low.push(ranges.look(bits(element, used + c * j, c))?);
+                low.push(Fr::from(ranges.look(bits(element, used + c * j, c))?));
             }
             let value = bits(element, top, 128);
             ranges.low_unsigned(value, chunks, &mut low)?;
             ranges.low_unsigned(bits(&Fr::MODULUS, top, 128) - 1 - value, chunks, &mut low)?;
         }
-        h.extend(plain(&low));
+        h.extend(&low);
         h.extend((0..self.draws).map(|j| Fr::from(j < draws.number)));
         let uniform = self.uniform(&draws.values);
         let first = if draws.number > 0 {
@@ -131,7 +127,7 @@ impl Decoys {
         let (count, mut low) = ((u * l).div_ceil(c), Vec::new());
         ranges.low_unsigned(uniform - first, count, &mut low)?;
         ranges.low_unsigned(self.rows[draws.number] - 1 - uniform, count, &mut low)?;
-        h.extend(plain(&low));
+        h.extend(&low);
         if self.n < 1 << l {
             let mut low = Vec::new();
             for &value in &draws.values[u..u + self.draws] {
@@ -139,7 +135,7 @@ impl Decoys {
                 h.push(Fr::from(value >= self.n));
                 ranges.low_unsigned(value.saturating_sub(self.n) as u128, l.div_ceil(c), &mut low)?;
             }
-            h.extend(plain(&low));
+            h.extend(&low);
         }
         Ok(())
     }
