@@ -89,14 +89,22 @@ class BatchOpenings:
         )
 
     def hints(self) -> Opening:
+        """That of all C_h and C_1."""
+        return self._hints_and_thresholds[0]
+
+    @cached_property
+    def _hints_and_thresholds(self) -> tuple[Opening, list[tuple[int, int] | None]]:
+        """The opening of hints, and (v*, i*) of every case, which come with them: a selection is made once a record."""
         bases = self.opened.key.hint_bases
         size = bases.size
         commitments = proofs.hint_commitments(bases, self.items)
         weights = iter(powers(batching_challenge("hints", self.context), len(commitments)))
         witness = bytes(32 * size)
+        thresholds = []
         for case in self.cases:
             with self.turns:
                 hints = self.packed_hints(self.opened, case)
+            thresholds.append(hints.threshold)
             for shard in range(len(hints)):  # one at a time: a hint vector is megabytes
                 with self.turns:
                     self.wanted_still()
@@ -109,7 +117,7 @@ class BatchOpenings:
             nonces = packed_scalars(self.draw, size)
             opening = prove_opening(self.group, "hints", self.context, relations, witness, nonces)
             proofs.verify_hints(self.group, bases, self.context, self.items, opening)
-        return opening
+        return opening, thresholds
 
     def thresholds(self) -> tuple[Opening, ...]:
         """That of all C_v, where the class has it."""
@@ -117,9 +125,10 @@ class BatchOpenings:
         if bases is None:
             return ()
         committed = [c_v for item in self.items for c_v in item.entry.c_v]
+        known = iter(self._hints_and_thresholds[1])
 
         def witness(case: Case) -> list[int]:
-            found = self.packed_hints(self.opened, case).threshold
+            found = next(known)
             if found is None:
                 raise ProofError("a class with C_v has a threshold beside the hints")
             return [*found, threshold_blinder(case.kept.rho_hint, found)]

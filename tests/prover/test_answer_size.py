@@ -201,7 +201,7 @@ def test_an_answer_that_cannot_be_sent_gets_no_record_and_its_account_goes_on(tm
     async def committed_with_more() -> None:
         state = scene.new_state(directory, texts=long_documents)
         provider = open_provider(directory, state=state)
-        provider.commit(scene.make_policy(), "w1")
+        provider.commit(scene.make_policy(gain=60), "w1")
         async with serving_on(provider) as serving:
             await open_window(serving)
             alice = Asker("alice", serving)

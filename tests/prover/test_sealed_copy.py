@@ -300,8 +300,8 @@ def test_keys_that_are_not_this_copy_s_open_nothing_and_leave_nothing(serving: L
     values = json.loads(keys.read_bytes())
     other = dict.fromkeys(values["keys"], "00" * 32)
     for wrong, why in (
-        (b"nonsense", "no keys file"),
-        (b"[]", "no keys file"),
+        (b"nonsense", "not a keys file"),
+        (b"[]", "not a keys file"),
         (json.dumps({**values, "origin": "example.net/other"}).encode(), "has the keys of 'example.net/other'"),
         (json.dumps({**values, "keys": other}).encode(), "does not fit this copy"),
     ):
