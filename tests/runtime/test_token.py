@@ -107,7 +107,7 @@ def test_a_token_signs_and_a_file_names_its_key(hsm: Path, tmp_path: Path) -> No
         ("token=a;object=b?module-path=x", "a key in a token is named"),
         ("pkcs11:token=a;object=b?module-path=x&pin-value=1", "a PIN does not stand in a URI"),
         ("pkcs11:token=a;object=b;slot-id=1?module-path=x", "'slot-id' is not an attribute"),
-        ("pkcs11:token=a;token=c;object=b?module-path=x", "'token' is no attribute"),
+        ("pkcs11:token=a;token=c;object=b?module-path=x", "'token' is not an attribute"),
         ("pkcs11:token=a;object=b?module-path=/no/such.so", "the PKCS#11 library /no/such.so cannot be used"),
         ("TOKEN=other", "token"),
         ("KEY=nobody", "not one Ed25519 key of that name"),
