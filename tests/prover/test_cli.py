@@ -267,7 +267,7 @@ def test_serve_takes_its_options_from_a_file_and_reads_it_again_at_a_hangup(prep
             ('account-rate = "7/m"\npeer-rate = "9/s"\n', "limits: 7/m of an account, 9/s of a machine"),
             ('account-rate = "7/m', "THE LIMITS STAY AS THEY ARE"),
             ('acount-rate = "7/m"\n', "do you mean account-rate?"),
-            ('account-rate = "often"\n', "'often' is no rate"),
+            ('account-rate = "often"\n', "'often' is not a rate"),
             ('proofs = "on-demand"\n', "proofs has changed in the file: that takes effect at the next start"),
             ("", "limits: none of an account, none of a machine"),
         ):
