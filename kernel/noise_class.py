@@ -162,7 +162,7 @@ class NoiseClass(AttestationClass):
         """a^chunks 2^-64, 1 at most; of more slots than places nothing better is known."""
         if chunks > self.R:  # before the power: a policy may name 2^32 slots
             return Fraction(1)
-        return min(Fraction(1), self.a**chunks / (1 << OVERFLOW_EXPONENT))
+        return min(Fraction(1), self.a**chunks * Fraction(1, 1 << OVERFLOW_EXPONENT))
 
     def outside_grid(self, chunks: int) -> Fraction:
         """g."""
