@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ragseal.kernel import scaled_layout as common
 from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
 from ragseal.kernel.statement import Input, InputTable, Size
 
@@ -19,9 +20,7 @@ TABLE = InputTable(
         Size("N", "N", "slots"),
         Size("K", "K", "slots returned"),
         Size("R", "R", "places"),
-        Size("m", "m", "coarse bits a slot"),
-        Size("q", "q", "slots a coarse element"),
-        Size("c", "c", "bits of a chunk"),
+        *common.CHUNKED,
         Size("most", "prizes", "the largest number of prizes"),
         Size("G", "grid", "points of theta's grid, 2^m among them"),
         Size("L", "L", "bits of an id, the smallest L with 2^L >= N"),
@@ -35,23 +34,15 @@ TABLE = InputTable(
         Size("ncmp", "compare_chunks", "chunks of a place's distance to the threshold"),
     ),
     clear=(
-        Input("c_seed", "", "C_seed"),
-        Input("beacon", "", "the window's beacon"),
-        Input("ctx", "", "hash of the request"),
-        Input("hmax", "", "H"),
-        Input("t_commit", "", "commitment to T"),
+        *common.STATED,
         Input("prizes", "", "j, the policy's"),
-        Input("alpha", "", "challenge"),
-        Input("beta", "", "challenge"),
+        *common.DRAWN,
     ),
     hints=(
         Input("slot", f"N, {SLOT_HINTS}", "of a slot: low chunk of the distance X, coarse bits u, bound b, "
               "high chunk of X"),
-        Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
-        Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
-        Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
-        Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
-        Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
+        *common.COARSE_ELEMENTS,
+        *common.COUNTS,
         Input("placeSlot", "R", "i of a place"),
         Input("placeScore", "R", "its w, not clipped"),
         Input("placeCoarse", "R", "its u"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ragseal.kernel import scaled_layout as common
 from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
 from ragseal.kernel.statement import Input, InputTable, Size
 
@@ -20,9 +21,7 @@ TABLE = InputTable(
         Size("N", "N", "slots of a shard"),
         Size("K", "K", "slots returned, of all shards together"),
         Size("R", "R", "places of a shard"),
-        Size("m", "m", "coarse bits a slot"),
-        Size("q", "q", "slots a coarse element"),
-        Size("c", "c", "bits of a chunk"),
+        *common.CHUNKED,
         Size("L", "L", "bits of an id of the whole index"),
         Size("sides", "sides", "2 of a symmetric law, whose noise has a sign, else 1"),
         Size("uniformBits", "UNIFORM_BITS", "bits of a uniform"),
@@ -45,26 +44,18 @@ TABLE = InputTable(
         Size("ncmp", "compare_chunks", "chunks of a place's distance to the threshold"),
     ),
     clear=(
-        Input("c_seed", "", "C_seed"),
-        Input("beacon", "", "the window's beacon"),
-        Input("ctx", "", "hash of the request"),
-        Input("hmax", "", "H"),
-        Input("t_commit", "", "commitment to T"),
+        *common.STATED,
         Input("shard", "", "number of the shard, from 0 on; a verifier supplies it"),
         Input("shards", "", "how many the index has; a verifier supplies it"),
-        Input("alpha", "", "challenge"),
-        Input("beta", "", "challenge"),
+        *common.DRAWN,
     ),
     hints=(
         Input("slot", f"N, {SLOT_HINTS}", "of a slot: remainder w mod 2^c, coarse bits u, bound Q(u), distance X"),
-        Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
-        Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
-        Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
+        *common.COARSE_ELEMENTS,
         Input("fineFiller", "NF, fillF", "of an element with two places' fine bits: chunks above those"),
         Input("fineTop", "NF, topF - 1", "lower chunks of its canonical top"),
         Input("fineRoom", "NF, topF - 1", "lower chunks of what the top leaves to the modulus"),
-        Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
-        Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
+        *common.COUNTS,
         Input("noiseCount", "CUT + 1", "multiplicities of the noise table"),
         Input("placeSlot", "R", "i of a place"),
         Input("placeDigit", "R", "its score k"),

@@ -3,15 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from ragseal.kernel.params import ClassSizes
-from ragseal.kernel.statement import HintLayout, Input, InputTable
+from ragseal.kernel.statement import HintLayout, Input, InputTable, Size
 
 #: Columns of ``slot``.
 REMAINDER, COARSE, BOUND, DISTANCE = range(4)
 SLOT_HINTS = 4
+
+# What the tables of these circuits have in common.
+CHUNKED = (
+    Size("m", "m", "coarse bits a slot"),
+    Size("q", "q", "slots a coarse element"),
+    Size("c", "c", "bits of a chunk"),
+)
+STATED = (
+    Input("c_seed", "", "C_seed"),
+    Input("beacon", "", "the window's beacon"),
+    Input("ctx", "", "hash of the request"),
+    Input("hmax", "", "H"),
+    Input("t_commit", "", "commitment to T"),
+)
+DRAWN = (Input("alpha", "", "challenge"), Input("beta", "", "challenge"))
+COARSE_ELEMENTS = (
+    Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
+    Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
+    Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
+)
+COUNTS = (
+    Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
+    Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
+)
 SCALED = Input("scaledBound", "N", "beta b_i of a slot; C_1 holds b_i")
 
 
@@ -53,8 +76,3 @@ class ScaledLayout(HintLayout):
         """Signals of the circuit that are public, in order."""
         groups = (group.name for group in self.groups)
         return (*self.clear_names, "blind", "w", *groups, SCALED.name, *self.shared_names)
-
-
-def bounds_of(h: Sequence[int], cls: ClassSizes) -> list[int]:
-    """b_0 .. b_(N-1) out of a hint vector: what C_1 commits to."""
-    return list(h[BOUND : SLOT_HINTS * cls.N : SLOT_HINTS])

@@ -16,13 +16,14 @@ from ragseal.circuits.circuit import circuit_of, load_classes, lottery_sources
 from ragseal.circuits.independence import check_independent
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.circuits.search import complete_lottery, count_rows, fill_lottery
+from ragseal.kernel import field
 from ragseal.kernel.errors import PolicyError, ProofError
+from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.lottery_hints import lottery_hints
 from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.lottery_statement import CLEAR_NAMES, LotteryLayout
-from ragseal.kernel.params import ELEMENTS_PER_BLOCK
-from ragseal.kernel.scaled_layout import bounds_of
+from ragseal.kernel.params import ELEMENTS_PER_BLOCK, R
 from tests.circuits.determination import (
     DERIVED,
     check_quotients,
@@ -98,7 +99,7 @@ def test_honest_statements_are_accepted(setting: LotterySetting, case: str) -> N
     for prizes in {1, setting.cls.prizes}:
         d = setting.honest(100 + len(case), w, width, prizes)
         assert d.hints() == reference(d)
-        assert bounds_of(d.hints(), d.cls) == d.b
+        assert list(field.unpack(packed_bounds(field.pack(d.hints()), d.cls.N))) == [b % R for b in d.b]
         assert setting.r1cs.violations(setting.r1cs.solve(d.inputs())) == []
 
 

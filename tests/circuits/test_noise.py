@@ -13,13 +13,14 @@ from ragseal.circuits import stats
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import circuit_of, load_classes, noise_sources
 from ragseal.circuits.search import complete_noise, count_rows, fill_noise
+from ragseal.kernel import field
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD, NoiseLayout
-from ragseal.kernel.params import NOISE_LAWS
-from ragseal.kernel.scaled_layout import bounds_of
+from ragseal.kernel.params import NOISE_LAWS, R
 from tests.circuits.determination import (
     DERIVED,
     check_quotients,
@@ -90,7 +91,7 @@ def test_honest_statements_are_accepted(setting: NoiseSetting, case: str) -> Non
     digits, steps = CASES[case](random.Random(case), setting.cls.N)
     d = setting.honest(100 + len(case), digits, steps)
     assert d.hints() == reference(d)
-    assert bounds_of(d.hints(), d.cls) == d.b
+    assert list(field.unpack(packed_bounds(field.pack(d.hints()), d.cls.N))) == [b % R for b in d.b]
     assert setting.r1cs.violations(setting.r1cs.solve(d.inputs())) == []
 
 
