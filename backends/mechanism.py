@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.statement import Returned
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -84,7 +86,10 @@ class OneShard(ABC):
 
 
 class ReferenceLotteryEngine(OneShard):
-    """The same of a lottery's class; ``hmax`` is H in units of w."""
+    """The kernel's plain integers for a lottery's class: the fallback, and what native code is compared with.
+
+    ``hmax`` is H in units of w.
+    """
 
     def __init__(self, cls: LotteryClass) -> None:
         self._cls = cls
@@ -110,18 +115,15 @@ class NativeLotteryEngine(OneShard):
 
     def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
         check_asked(self._cls, key, w, hmax, prizes)
-        return _returned(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes))
+        return winners(_done(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes)))
 
     def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
         check_asked(self._cls, key, w, hmax, prizes)
-        try:
-            return self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes)
-        except native.NativeError as error:
-            raise _named(error) from None
+        return _done(lambda: self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes))
 
 
 class ReferenceNoiseEngine:
-    """The same of a noise class, over one shard or several; ``hmax`` is H in steps."""
+    """The kernel's plain integers for a noise class, over one shard or several; ``hmax`` is H in steps."""
 
     def __init__(self, cls: NoiseClass) -> None:
         self._cls = cls
@@ -170,11 +172,8 @@ class NativeNoiseEngine:
         rhos: Sequence[int],
     ) -> native.Response:
         """As :func:`ragseal.backends.response.respond`."""
-        blinders = [field.to_bytes(rho) for rho in rhos]
-        try:
-            return self._engine.respond(field.to_bytes(key), rows, list(columns), embedding, line, hmax, blinders)
-        except native.NativeError as error:
-            raise _named(error) from None
+        noise_key, blinders = field.to_bytes(key), [field.to_bytes(rho) for rho in rhos]
+        return _done(lambda: self._engine.respond(noise_key, rows, list(columns), embedding, line, hmax, blinders))
 
     def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
         found, shards = self.select(key, w, hmax), np.reshape(w, (-1, self._cls.N))
@@ -187,12 +186,8 @@ class NativeNoiseEngine:
     def select(self, key: int, w: Scores, steps: int) -> NoiseAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
         check_asked(self._cls, key, w, steps, 0)
-        try:
-            found = self._engine.answer(field.to_bytes(key), _buffer(w), steps)
-        except native.NativeError as error:
-            raise _named(error) from None
-        returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
-        return NoiseAnswer(returned, found["v"], found["i_star"])
+        found = _done(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), steps))
+        return NoiseAnswer(winners(found), found["v"], found["i_star"])
 
     def hints(self, key: int, w: Scores, steps: int, place: tuple[int, int], answer: NoiseAnswer) -> bytes:
         """The hint vector of one shard, packed: of its own scores and of what all shards have in common.
@@ -201,10 +196,7 @@ class NativeNoiseEngine:
         """
         packed = [one.packed for one in answer.returned]
         threshold = answer.threshold, answer.threshold_slot
-        try:
-            return self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed)
-        except native.NativeError as error:
-            raise _named(error) from None
+        return _done(lambda: self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,19 +211,20 @@ class NoiseAnswer:
         return "NoiseAnswer(...)"
 
 
-def _returned(answer: Callable[[], native.Selection]) -> tuple[Returned, ...]:
-    try:
-        found = answer()
-    except native.NativeError as error:
-        raise _named(error) from None
+def winners(found: native.Selection | native.NoiseSelection | native.Response) -> tuple[Returned, ...]:
+    """T as the native module gives it."""
     return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
 
 
-def _named(error: Exception) -> Exception:
-    text = str(error)
+def _done(call: Callable[[], T]) -> T:
+    """What the native module gives; UnprovableError where it names a completeness failure, else AttestationError."""
+    try:
+        return call()
+    except native.NativeError as error:
+        text = str(error)
     if text.startswith("overflow"):
-        return UnprovableError(f"{text}; the record cannot be proven")
-    return AttestationError(text)
+        raise UnprovableError(f"{text}; the record cannot be proven")
+    raise AttestationError(text)
 
 
 def _buffer(w: Scores) -> bytes:

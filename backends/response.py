@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragseal.backends.group import NativeGroup
-from ragseal.backends.mechanism import Engine, NativeNoiseEngine
+from ragseal.backends.mechanism import Engine, NativeNoiseEngine, winners
 from ragseal.backends.native import native
 from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_shards, committer
 from ragseal.kernel.bn254 import Group
@@ -80,8 +80,7 @@ def respond(
         if isinstance(engine, NativeNoiseEngine):
             found = engine.respond(key, rows.rows, committers, embedding, scale, line.hmax, rhos)
     if found is not None:
-        returned = tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
-        return Response(returned, tuple(found["scores"]), found["c_y"])
+        return Response(winners(found), tuple(found["scores"]), found["c_y"])
     e = np.frombuffer(embedding, dtype=np.int8).tolist()
     w = line.gain * (rows.scores(e).astype(np.int64) - line.lo)
     returned = engine.answer(key, w, line.hmax, line.prizes)
