@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from ragseal.client.evidence import Evidence
 from ragseal.client.history import History, Shown
 from ragseal.client.link import ProviderLink, RefusedError, Retrieved, Stage, refusable
 from ragseal.client.result import Result, kept_result, make_result
+from ragseal.client.retries import Retries
 from ragseal.client.versions import Versions
 from ragseal.client.window import Exchange, WindowState
 from ragseal.embedder import Embedder, quantise
@@ -39,10 +39,10 @@ from ragseal.kernel.attestation import (
 )
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import generators
-from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, EncodingError, TransportError
+from ragseal.kernel.errors import AttestationError, AuditError, EncodingError, TransportError
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 
-TRIES, MOST_WAIT_MS = 4, 5000  #: of fetching one of many answers, and the longest wait between two
+PACED = Retries(first=0.0, most=5.0, unreached=False)  #: of fetching one of many answers
 
 
 @dataclass(slots=True)
@@ -60,18 +60,6 @@ class PolicySeconds:
             yield
         finally:
             self.ended += seconds
-
-
-def _paced(call: Callable[[], Retrieved]) -> Retrieved:
-    """A call that may be one of many: where the provider names a short wait, it is waited for."""
-    for left in reversed(range(TRIES)):
-        try:
-            return call()
-        except BudgetError as error:
-            if not left or error.retry_after_ms is None or error.retry_after_ms > MOST_WAIT_MS:
-                raise
-            time.sleep(error.retry_after_ms / 1000)
-    raise AssertionError  # the last try returns or raises
 
 
 class BehindError(Exception):
@@ -209,7 +197,7 @@ class Exchanges:
         proof, size = self._state.key.sign("retrieve", sent), self._history.size
         after = window.manifest.policy.answered_by  # of a request that the other copy has under way
         try:
-            received = refusable(lambda: _paced(lambda: self._provider.retrieve(sent, proof, size, after)))
+            received = refusable(lambda: PACED.meet(lambda: self._provider.retrieve(sent, proof, size, after)))
         except RefusedError as refusal:
             if isinstance(refusal.reason, EncodingError):  # a provider of release 0.3.0 takes no such ask
                 return None

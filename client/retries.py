@@ -27,6 +27,7 @@ class Retries:
     attempts: int = 4  #: calls in all
     first: float = 0.5
     most: float = 15.0
+    unreached: bool = True  #: also where a peer could not be reached; else where it says when to come again, alone
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or not 0 <= self.first <= self.most:
@@ -43,7 +44,8 @@ class Retries:
 
     def helps(self, error: Exception) -> bool:
         """Whether the same call may go better after the waits of this."""
-        return self.passes(error) and self.named(error) <= self.most
+        meant = self.unreached or isinstance(error, BudgetError)
+        return meant and self.passes(error) and self.named(error) <= self.most
 
     @staticmethod
     def passes(error: Exception) -> bool:

@@ -401,7 +401,7 @@ def test_a_refusal_that_says_when_to_come_again_is_waited_out(bench: Any, monkey
         return real(*sent)
 
     met = Retries.meet
-    monkeypatch.setattr(Retries, "meet", lambda self, call, _: met(self, call, slept.append))
+    monkeypatch.setattr(Retries, "meet", lambda self, call, *_: met(self, call, slept.append))
     monkeypatch.setattr(bench.provider, "prepare", early)
     monkeypatch.setattr(retrying.random, "uniform", lambda low, high: high)
 
