@@ -265,9 +265,14 @@ def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = N
 
 def compiled(cls: Shape, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> Path:
     """The R1CS of any kind of class, as :func:`build` has it."""
-    circuit = circuit_of(cls)
-    r1cs = cached(circuit, cls.name, cache_dir, progress) / f"{circuit.noun}.r1cs"
+    return compiled_circuit(circuit_of(cls), cache_dir, progress)
+
+
+def compiled_circuit(circuit: Circuit, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> Path:
+    """The same of a circuit as it is described.  Raises as :func:`build`."""
+    name = circuit.cls.name
+    r1cs = cached(circuit, name, cache_dir, progress) / f"{circuit.noun}.r1cs"
     _, public = header(r1cs)
     if public != circuit.public:
-        raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {circuit.public}")
+        raise ConfigurationError(f"circuit {name} has {public} public signals, its layout {circuit.public}")
     return r1cs

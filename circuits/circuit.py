@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 from pathlib import Path
@@ -117,7 +118,7 @@ def class_digest(cls: Shape) -> bytes:
     return circuit_of(cls).digest
 
 
-def _wires(at: int, count: int) -> range:
+def wires(at: int, count: int) -> range:
     """Wires of ``count`` public inputs from ``at`` on; wire 0 is the constant."""
     return range(1 + at, 1 + at + count)
 
@@ -180,12 +181,8 @@ def of_places(
     """Of the kinds that commit to bounds apart."""
     groups = [(layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)]
     groups += [(layout.shared_at, len(layout.shared_names))] if layout.shared_names else []
-    parts = [tag, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
-    parts.append(library_integrity().encode())
-    for path in files:
-        parts += [path.name.encode(), read_source(path)]
-    relations = tuple(_wires(at, count) for at, count in groups)
-    digest = hash_parts(parts).digest()
+    relations = tuple(wires(at, count) for at, count in groups)
+    digest = statement_digest(tag, json.dumps(cls.to_mapping(), sort_keys=True), main, files)
     return Circuit(cls, cls.kind, tuple(files), True, main, layout.public, layout.clear, relations, digest)
 
 
@@ -197,7 +194,7 @@ def _estimate(cls: EstimateClass) -> Circuit:
         f'include "{source.name}";\n\ncomponent main {{public [{_ESTIMATE_PUBLIC}]}} = Estimate({cls.n});\n'
     )
     digest = hash_parts([ESTIMATE_TAG, cls.name.encode(), main.encode(), read_source(source)]).digest()
-    relations = _wires(cls.products_at, cls.hidden), _wires(cls.form_at, 1)
+    relations = wires(cls.products_at, cls.hidden), wires(cls.form_at, 1)
     return Circuit(cls, ESTIMATE, (source,), False, main, cls.public, cls.clear, relations, digest)
 
 
@@ -209,11 +206,8 @@ def _thinning(cls: ThinningClass) -> Circuit:
         f"// Generated for thinning class {cls.name}.\npragma circom 2.1.6;\n\n"
         f'include "{files[0].name}";\n\ncomponent main {{public [{public}]}} = Thinning({cls.N});\n'
     )
-    parts = [THINNING_TAG, cls.name.encode(), main.encode(), library_integrity().encode()]
-    for path in files:
-        parts += [path.name.encode(), read_source(path)]
-    relations = _wires(cls.placed_at, cls.N), _wires(cls.thinned_at, cls.N)
-    digest = hash_parts(parts).digest()
+    relations = wires(cls.placed_at, cls.N), wires(cls.thinned_at, cls.N)
+    digest = statement_digest(THINNING_TAG, cls.name, main, files)
     return Circuit(cls, THINNING, files, True, main, cls.public, cls.clear, relations, digest)
 
 
@@ -270,6 +264,17 @@ def library_integrity() -> str:
         raise ConfigurationError(f"cannot read circuits/package-lock.json: {why(error)}") from None
     except (ValueError, KeyError) as error:
         raise ConfigurationError(f"circuits/package-lock.json does not pin circomlib ({error}); restore it") from None
+
+
+def statement_digest(tag: bytes, shape: str, main: str, files: Iterable[Path]) -> bytes:
+    """Which statement a circuit proves that includes circomlib's constants, 32 bytes.  Raises as :func:`read_source`.
+
+    ``shape``: the class, as text.
+    """
+    parts = [tag, shape.encode(), main.encode(), library_integrity().encode()]
+    for path in files:
+        parts += [path.name.encode(), read_source(path)]
+    return hash_parts(parts).digest()
 
 
 def hash_parts(parts: list[bytes]) -> hashlib._Hash:

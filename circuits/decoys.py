@@ -6,12 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ragseal.circuits.build import DEFAULT_CACHE, Progress, cached, header
-from ragseal.circuits.circuit import HERE, Circuit, hash_parts, library_integrity, read_source
+from ragseal.circuits.circuit import HERE, Circuit, statement_digest, wires
 from ragseal.circuits.search import Rows, _increasing, _permute, _poseidon, _total
 from ragseal.kernel.decoys.decoys_class import DECOYS, HASH_INPUTS, DecoysClass
 from ragseal.kernel.decoys.statement import CLEAR_NAMES, SHARED, DecoysLayout
-from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import ELEMENTS_PER_BLOCK
 
 CLASS_TAG = b"ragseal.decoys-class.v1"
@@ -42,33 +40,19 @@ def main_component(cls: DecoysClass) -> str:
 def decoys_circuit(cls: DecoysClass) -> Circuit:
     """The circuit of a class; ConfigurationError if sources are missing."""
     layout, files, main = DecoysLayout(cls), sources(), main_component(cls)
-    parts = [CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True).encode(), main.encode()]
-    parts.append(library_integrity().encode())
-    for path in files:
-        parts += [path.name.encode(), read_source(path)]
     groups = (
         (layout.scores_at, cls.N),
         (layout.hints_at, layout.size),
         (layout.count_at, 1),
         (layout.shared_at, len(SHARED)),
     )
-    relations = tuple(range(1 + at, 1 + at + count) for at, count in groups)
-    digest = hash_parts(parts).digest()
+    relations = tuple(wires(at, count) for at, count in groups)
+    digest = statement_digest(CLASS_TAG, json.dumps(cls.to_mapping(), sort_keys=True), main, files)
     kind: Circuit = Circuit(
         cls,  # type: ignore[arg-type]  # a Shape once policies may name it
         DECOYS, tuple(files), True, main, layout.public, layout.clear, relations, digest,
     )  # fmt: skip
     return kind
-
-
-def compiled_decoys(cls: DecoysClass, cache: Path = DEFAULT_CACHE, progress: Progress | None = None) -> Path:
-    """The R1CS of a class, compiled or found in the cache.  Raises as :func:`ragseal.circuits.build.build`."""
-    circuit = decoys_circuit(cls)
-    r1cs = cached(circuit, cls.name, cache, progress) / f"{DECOYS}.r1cs"
-    _, public = header(r1cs)
-    if public != circuit.public:
-        raise ConfigurationError(f"circuit {cls.name} has {public} public signals, its layout {circuit.public}")
-    return r1cs
 
 
 def count_rows(cls: DecoysClass) -> Rows:

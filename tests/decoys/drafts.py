@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from ragseal.circuits.decoys import compiled_decoys
+from ragseal.circuits.build import compiled_circuit
+from ragseal.circuits.decoys import decoys_circuit
 from ragseal.kernel import mechanism, statement
 from ragseal.kernel.decoys.decoys_class import TAG_LIST, DecoysClass
 from ragseal.kernel.decoys.law import elements_of
@@ -305,7 +306,7 @@ class Draft:
 
 @cache
 def compiled(cls: DecoysClass) -> R1cs:
-    path = compiled_decoys(cls, CACHE)
+    path = compiled_circuit(decoys_circuit(cls), CACHE)
     return read(path, path.with_suffix(".sym"))
 
 

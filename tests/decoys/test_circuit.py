@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragseal.circuits.build import _constants as poseidon_constants
-from ragseal.circuits.build import compile_main, find_compiler, header
-from ragseal.circuits.decoys import compiled_decoys, count_rows, decoys_circuit, sources
+from ragseal.circuits.build import compile_main, compiled_circuit, find_compiler, header
+from ragseal.circuits.decoys import count_rows, decoys_circuit, sources
 from ragseal.kernel import mechanism
 from ragseal.kernel.decoys.decoys_class import TAG_DRAWS, TAG_LIST, DecoysClass
 from ragseal.kernel.decoys.hints import assign
@@ -195,7 +195,7 @@ def test_too_little_room_is_refused_whatever_the_scores_are(shards: int, K: int)
 
 def test_the_formula_is_the_compilers(setting: Setting) -> None:
     rows = count_rows(setting.cls)
-    assert (rows.constraints, rows.public) == header(compiled_decoys(setting.cls, CACHE))
+    assert (rows.constraints, rows.public) == header(compiled_circuit(decoys_circuit(setting.cls), CACHE))
 
 
 def test_slots_cost_a_row_or_two() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import ragseal_native as native
 from ragseal.backends.group import default_group
-from ragseal.circuits.decoys import compiled_decoys, decoys_circuit
+from ragseal.circuits.build import compiled_circuit
+from ragseal.circuits.decoys import decoys_circuit
 from ragseal.kernel import field, opening
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.decoys import openings
@@ -53,7 +54,7 @@ class Key:
     def of(setting: Setting, folder: Path) -> Key:
         cls = setting.cls
         path, circuit = folder / f"{cls.name}.zkey", decoys_circuit(cls)
-        native.setup(str(compiled_decoys(cls, CACHE)), str(path), circuit.kept)
+        native.setup(str(compiled_circuit(decoys_circuit(cls), CACHE)), str(path), circuit.kept)
         proving = native.ProvingKey.load(str(path))
         key, layout = proving.verifying_key(), DecoysLayout(cls)
         bases = DecoysBases(
@@ -92,7 +93,7 @@ class Proven:
         d = self.draft
         d.blind = blinder_wire(d.cls, self.rho_y[h], self.blinders[h], self.rho_v, d.beta)
         inputs = d.inputs(h)
-        r1cs = native.R1cs.load(str(compiled_decoys(d.cls, CACHE)))
+        r1cs = native.R1cs.load(str(compiled_circuit(decoys_circuit(d.cls), CACHE)))
         witness = r1cs.solve(field.pack([inputs[w] for w in sorted(inputs)]))
         made = self.key.proving.prove(witness)
         hidden = self.key.bases.hidden(self.c_y[h], self.points[h], self.c_v, d.beta)
