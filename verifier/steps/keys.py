@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from ragseal.kernel.errors import (
-    ConfigurationError,
-)
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.verifier.evidence.evidence import OWN_FOLDER, Auditor, ConfiguredKey, Key, Undecided, binds
 from ragseal.verifier.steps.manifest import Entered
 from ragseal.verifier.steps.recorder import Recorder, quiet

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from ragseal.kernel.classes import Table, places_suffice
-from ragseal.kernel.errors import (
-    PolicyError,
-)
+from ragseal.kernel.errors import PolicyError
 from ragseal.verifier.evidence.evidence import OWN_BUILD, OWN_MISTAKE, Undecided
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.recorder import Recorder, quiet
