@@ -46,6 +46,7 @@ CHECKS: list[Check] = [
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
     ("retired words", [sys.executable, "scripts/words.py"], ROOT),
+    ("pins of the proofs", [sys.executable, "scripts/pin_proofs.py", "--check"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),
     ("generated signals and hints", [sys.executable, "scripts/layout.py", "--check"], ROOT),
     ("stored measurements", [sys.executable, "-m", "bench.measured", "--check"], ROOT),
