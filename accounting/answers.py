@@ -32,9 +32,9 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from ragseal.accounting.spent import Spent
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import GEOMETRIC_SCALE, NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.kernel.params import GAUSSIAN, GRID_EXPONENT, OVERFLOW_EXPONENT
 from ragseal.kernel.policy import ANSWERS
 
@@ -125,7 +125,7 @@ def _reach(table: NoiseTable, g: int, slots: int, beyond: Fraction) -> int:
     return low
 
 
-def one_answer(cls: AttestationClass, table: NoiseTable, g: int, words: int, parts: int = 1) -> OneAnswer:
+def one_answer(cls: NoiseClass, table: NoiseTable, g: int, words: int, parts: int = 1) -> OneAnswer:
     """The bound of one answer (docs/proofs/answers.md, proposition 1 and section 4).
 
     Args:
@@ -242,7 +242,8 @@ def answers_period(windows: Sequence[Spent], delta: Fraction) -> AnswersReport:
         )
     parts = max(one.policy.chunks_max for one in windows)
     each = [
-        one_answer(one.cls, build_table(one.cls.law), one.policy.gain, one.policy.words_max, parts) for one in windows
+        one_answer(with_noise(one.cls), build_table(one.cls.law), one.policy.gain, one.policy.words_max, parts)
+        for one in windows
     ]
     worst = OneAnswer(
         max(one.present for one in each),

@@ -25,9 +25,9 @@ from functools import lru_cache
 from ragseal.accounting import closed_forms, failures, ideal_curves, pld, topk
 from ragseal.accounting.failures import Failures
 from ragseal.accounting.ideal_channel import ideal_channel
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, check_table, scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN
 
 AGREEMENT = 1e-3  #: largest relative difference of the two routes
@@ -122,7 +122,7 @@ class ScorePolicy:
     hi: int
 
 
-def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
+def worst_shift(cls: NoiseClass, gain: int, lo: int, hi: int) -> int:
     """Delta_b of a score policy in a class, in table steps: floor(gain (hi - lo) / 2^c).
 
     A window of less than one step, which nobody should open and which says nothing, counts as one.
@@ -135,7 +135,7 @@ def worst_shift(cls: AttestationClass, gain: int, lo: int, hi: int) -> int:
     return cls.shift_of(gain * (hi - lo))
 
 
-def _shares(cls: AttestationClass, delta: Fraction, n: int, chunks: int) -> tuple[Fraction, Failures]:
+def _shares(cls: NoiseClass, delta: Fraction, n: int, chunks: int) -> tuple[Fraction, Failures]:
     """(left for the table, named failures); delta_real(eps) <= delta_table(eps) + failures."""
     found = failures.every_list(cls, chunks, n)
     left = delta - found.total
@@ -197,7 +197,7 @@ def topk_bounds(table: NoiseTable, N: int, K: int, shift: int, n: int, delta: fl
 
 
 def _bounds(
-    cls: AttestationClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
+    cls: NoiseClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction
 ) -> tuple[tuple[Bound, ...], float]:
     """(every accountant's bound of n queries, the table's share of delta)."""
     share = _float_down(_shares(cls, delta, n, chunks)[0])
@@ -212,7 +212,7 @@ def _bounds(
     return tuple(found), share
 
 
-def _unfit(cls: AttestationClass, table: NoiseTable, chunks: int) -> str:
+def _unfit(cls: NoiseClass, table: NoiseTable, chunks: int) -> str:
     """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves.
 
     What is said of a one-sided table holds of every bound, the full vector's included.
@@ -232,7 +232,7 @@ def reported_bound(bounds: tuple[Bound, ...]) -> Bound:
     return min(fit, key=lambda bound: bound.epsilon, default=bounds[0])
 
 
-def audited_bound(cls: AttestationClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction) -> Bound:
+def audited_bound(cls: NoiseClass, table: NoiseTable, shift: int, n: int, chunks: int, delta: Fraction) -> Bound:
     """The bound that :func:`epsilon_audit` reports for n queries at a shift in table steps, without anything else.
 
     Raises:
@@ -242,7 +242,7 @@ def audited_bound(cls: AttestationClass, table: NoiseTable, shift: int, n: int, 
 
 
 def epsilon_audit(
-    cls: AttestationClass,
+    cls: NoiseClass,
     table: NoiseTable,
     *,
     scores: ScorePolicy,

@@ -32,9 +32,9 @@ from functools import lru_cache
 from ragseal.accounting import failures
 from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES
 from ragseal.accounting.ideal_curves import gaussian_epsilon
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import COIN_BITS, GAUSSIAN
 
 RESOLUTION = 10**6  #: a return's log ratio is a multiple of 1 / this, in nats
@@ -64,8 +64,9 @@ class Delivered:
     items: Mapping[str, float]  #: delta by what it is for: law, overflow, grid
     periods: int  #: coin periods
     hidden_share: float  #: eta = j / 2^COIN_BITS: share of documents that nobody finds in a period
-    bounds_reading: bool  #: e^R K / N < 1 - eta: only then R says that the document may not come back at all
+    bounds_reading: bool  #: e^R listed_once < 1 - eta: only then R says that the document may not come back at all
     chance: float  #: share of the texts that noise alone hands to an account: none, since flags are proven
+    listed_once: float  #: how likely one list has a given id by chance: K / N of noise, p0 of decoys
     listed_by_chance: float  #: share of the ids that noise alone shows to an account in its n_max queries
     routes: Routes
 
@@ -87,7 +88,7 @@ class CoinThrows:
 
 
 def until_delivered(
-    cls: AttestationClass,
+    cls: NoiseClass,
     table: NoiseTable,
     *,
     shift: int,
@@ -139,7 +140,7 @@ def require_coin(hidden: int, *counts: int) -> None:
 
 
 def delivered(
-    cls: AttestationClass,
+    cls: NoiseClass,
     coins: CoinThrows,
     n_max: int,
     *,
@@ -168,6 +169,7 @@ def delivered(
         hidden_share=coins.hidden / (1 << COIN_BITS),
         bounds_reading=largest + 1e-9 < math.log((1 - coins.hidden / (1 << COIN_BITS)) * cls.N / cls.K),
         chance=0.0,
+        listed_once=cls.K / cls.N * (1 + 1e-12),
         listed_by_chance=min(1.0, -math.expm1(n_max * math.log1p(-cls.K / cls.N)) * (1 + 1e-12)),
         routes=Routes(unseen, returned, _agree(*unseen) and _agree(*once) and (_agree(*returned) or near)),
     )
@@ -201,13 +203,14 @@ def together(parts: Sequence[Delivered]) -> Delivered:
         hidden_share=max(part.hidden_share for part in parts),
         bounds_reading=all(part.bounds_reading for part in parts),
         chance=max(part.chance for part in parts),
+        listed_once=max(part.listed_once for part in parts),
         listed_by_chance=min(1.0, (1 - math.prod(1 - part.listed_by_chance for part in parts)) * (1 + 1e-12)),
         routes=routes,
     )
 
 
 def largest_shift(
-    cls: AttestationClass, table: NoiseTable, *, target: float, chunks: int, queries: int, delta: Fraction
+    cls: NoiseClass, table: NoiseTable, *, target: float, chunks: int, queries: int, delta: Fraction
 ) -> int:
     """The largest shift, in table steps, whose ``returned`` is at most ``target``; 0 if there is none.
 
@@ -356,7 +359,7 @@ def ideal_return(law: str, shift: int, budget: float) -> float:
 
 
 def _budget(
-    cls: AttestationClass, shift: int, chunks: int, queries: int, delta: Fraction
+    cls: NoiseClass, shift: int, chunks: int, queries: int, delta: Fraction
 ) -> tuple[Fraction, dict[str, Fraction]]:
     """(what one slot in one query may take of delta, at most; the named failures of all queries)."""
     if shift < 1 or chunks < 1 or queries < 0 or not 0 < delta < 1:

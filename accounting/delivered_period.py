@@ -4,7 +4,7 @@
 Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
 from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
 that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
-share of hidden slots are accounted together at their largest shift, under the lottery those with as many prizes; for
+share of hidden slots are accounted together at their largest shift, of decoys those with as many ids and draws; for
 different ones delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
@@ -45,9 +45,9 @@ def delivered_period(windows: Sequence[Spent], delta: Fraction) -> Delivered:
             "period_start = the time at which the window opens, once those of the other claim have closed"
         )
     chunks = max(one.policy.chunks_max for one in windows)
-    groups: dict[tuple[str, int, int], list[Spent]] = {}
+    groups: dict[tuple[str, int, int, int], list[Spent]] = {}
     for one in windows:
-        groups.setdefault((one.cls.name, one.policy.hidden, _prizes(one)), []).append(one)
+        groups.setdefault((one.cls.name, one.policy.hidden, one.policy.ids, one.policy.decoy_rate), []).append(one)
     begun: dict[tuple[bytes, int], Spent] = {}  # the first window of every throw
     for one in windows:
         begun.setdefault((one.coins, one.policy.hidden), one)
@@ -67,7 +67,8 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
     answered = [one for one in group if one.all_queries]
     return promise(
         cls,
-        prizes=_prizes(group[0]),
+        ids=group[0].policy.ids,
+        decoy_rate=group[0].policy.decoy_rate,
         shift=max((one.policy.shift(cls) for one in answered), default=1),
         coins=CoinThrows(hidden=group[0].policy.hidden, periods=throws),
         chunks=chunks,
@@ -75,14 +76,6 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
         delta=delta,
         n_max=sum(one.policy.n_max for one in answered),
     )
-
-
-def _prizes(one: Spent) -> int:
-    """The lottery's prizes in a window; 0 of another law.  One that answered nothing may be of any class: it has none
-    that could count, so it takes those of its period's class."""
-    if one.all_queries:
-        return one.policy.prizes(one.cls)
-    return one.cls.most_prizes
 
 
 def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
@@ -95,7 +88,8 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
     """
     return promise(
         policy.whole(cls),
-        prizes=policy.prizes(cls),
+        ids=policy.ids,
+        decoy_rate=policy.decoy_rate,
         shift=policy.shift(cls),
         coins=CoinThrows(hidden=policy.hidden, periods=1),
         chunks=policy.chunks_max,

@@ -21,16 +21,20 @@ def unseen_in_words(unseen: float) -> str:
     return f"unseen {upward(unseen)}: any number of accounts, with any number of queries, {absence_in_words(unseen)}"
 
 
-def return_in_words(returned: float, hidden_share: float, cls: AttestationClass) -> str:
-    """What the return bounds, and what it does not."""
+def return_in_words(returned: float, hidden_share: float, by_chance: float) -> str:
+    """What the return bounds, and what it does not.
+
+    Args:
+        by_chance: how likely one list has a given id by chance: K / N of noise, p0 of decoys.
+    """
     if math.isinf(returned):
         return "return inf: how often the id of a document comes back is not bounded"
-    limit = math.log((1 - hidden_share) * cls.N / cls.K)
+    limit = math.log((1 - hidden_share) / by_chance)
     if returned < limit:
-        share = math.exp(returned) * cls.K / cls.N
+        share = math.exp(returned) * by_chance
         return guess.return_in_words(returned, f"so no document is handed over in more than {share:.0%} of all queries")
     return (
-        f"{guess.return_in_words(returned)}, as only a return below ln((1 - hidden) N / K) = {limit:.2f} is: whoever "
+        f"{guess.return_in_words(returned)}, as only a return below {limit:.2f} is: whoever "
         "knows what to ask for is handed the document, unless its coin hides it"
     )
 

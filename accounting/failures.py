@@ -36,11 +36,11 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
     Each probability is 1 at most; of a document of more slots than places nothing better is known.
 
     Raises:
-        PolicyError: the class has the law lottery, under which that claim bounds nothing.
+        PolicyError: the class is of decoys, under which that claim bounds nothing.
     """
     return Failures(queries * cls.overflow_without(chunks), queries * cls.outside_grid(chunks))
 
 
 def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim until-delivered: n 2^-64, and n g, of the lottery n 2^-80."""
+    """Under claim until-delivered: n 2^-64, and n g."""
     return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * cls.outside_grid(chunks))

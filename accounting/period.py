@@ -19,6 +19,7 @@ from ragseal.accounting.audit import EpsilonReport, ScorePolicy, audited_bound, 
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import ANSWERS
 
 
@@ -51,7 +52,7 @@ def account_period(windows: Sequence[Spent], delta: Fraction, k_max: int = 1) ->
     k_max, chunks, groups = _together(windows, k_max)
     reports = {
         name: epsilon_audit(
-            worst.cls,
+            with_noise(worst.cls),
             build_table(worst.cls.law),
             scores=ScorePolicy(gain=worst.policy.gain, lo=worst.policy.lo, hi=worst.policy.hi),
             k_max=k_max,
@@ -102,7 +103,7 @@ def bound_so_far(windows: Sequence[Spent], period: Sequence[Spent], delta: Fract
     _, _, groups = _together(windows, k_max)
     bounds = {
         name: audited_bound(
-            worst.cls, build_table(worst.cls.law), worst.policy.shift(worst.cls), k_max * queries, chunks,
+            with_noise(worst.cls), build_table(worst.cls.law), worst.policy.shift(worst.cls), k_max * queries, chunks,
             delta / len(groups),
         )
         for name, (worst, queries) in groups.items()

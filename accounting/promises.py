@@ -10,13 +10,10 @@ from fractions import Fraction
 from functools import singledispatch
 
 from ragseal.accounting.delivered import CoinThrows, Delivered, largest_shift, until_delivered
-from ragseal.accounting.delivered_lottery import lottery_delivered
-from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.kernel.policy import Policy, listed, rational
 
 
@@ -24,7 +21,8 @@ from ragseal.kernel.policy import Policy, listed, rational
 def promise(
     cls: AttestationClass,
     *,
-    prizes: int,
+    ids: int,
+    decoy_rate: int,
     shift: int,
     coins: CoinThrows,
     chunks: int,
@@ -35,7 +33,8 @@ def promise(
     """What the claim comes to for windows of one class.
 
     Args:
-        prizes: the fewest of the windows that answered, under the lottery; 0 of another law.
+        ids: K of the windows that answered.
+        decoy_rate: of them; 0 of a law with noise.
         shift: the largest of one query, in steps.
         others: as :func:`ragseal.accounting.delivered.until_delivered`.
 
@@ -49,7 +48,8 @@ def promise(
 def _with_noise(
     cls: NoiseClass,
     *,
-    prizes: int,
+    ids: int,
+    decoy_rate: int,
     shift: int,
     coins: CoinThrows,
     chunks: int,
@@ -61,21 +61,6 @@ def _with_noise(
     return until_delivered(
         cls, table, shift=shift, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max
     )
-
-
-@promise.register
-def _of_the_lottery(
-    cls: LotteryClass,
-    *,
-    prizes: int,
-    shift: int,  # no return depends on it
-    coins: CoinThrows,
-    chunks: int,
-    queries: int,
-    delta: Fraction,
-    n_max: int,
-) -> Delivered:
-    return lottery_delivered(cls, prizes=prizes, coins=coins, chunks=chunks, queries=queries, delta=delta, n_max=n_max)
 
 
 @singledispatch
@@ -91,7 +76,7 @@ def no_return(cls: AttestationClass, policy: Policy, queries: int) -> str:
 @no_return.register
 def _no_return_of_noise(cls: NoiseClass, policy: Policy, queries: int) -> str:
     shift = largest_shift(
-        policy.whole(cls),
+        with_noise(policy.whole(cls)),
         build_table(cls.law),
         target=1e9,
         chunks=policy.chunks_max,
@@ -103,23 +88,6 @@ def _no_return_of_noise(cls: NoiseClass, policy: Policy, queries: int) -> str:
     return (
         f"one query shifts the noise by {policy.shift(cls)} steps, and returns that an empty slot cannot have "
         f"are likelier than delta allows; use {listed(ways)}"
-    )
-
-
-@no_return.register
-def _no_return_of_the_lottery(cls: LotteryClass, policy: Policy, queries: int) -> str:
-    found = lottery_delivered(
-        cls,
-        prizes=policy.prizes(cls),
-        coins=CoinThrows(hidden=policy.hidden, periods=1),
-        chunks=policy.chunks_max,
-        queries=queries,
-        delta=rational(policy.delta, "delta"),
-        n_max=policy.n_max,
-    )
-    return (
-        f"refusals of {queries} queries alone take {upward(sum(found.items.values()))}; use fewer queries, or a larger "
-        "delta"
     )
 
 

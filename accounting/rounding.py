@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 
 DIGITS = 6  #: significant ones of a bound
 
@@ -17,6 +18,11 @@ _PLAIN = 1e-4  #: below it a number is written with an exponent
 #: Numbers that JSON has no form for, as a report carries them.
 _UNLIMITED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _EXPONENT = re.compile(r"e([+-])0*([1-9])")
+
+
+def below_exp(exponent: float) -> Fraction:
+    """A rational that e^exponent is not below, within 2^-40 of it."""
+    return Fraction(math.exp(exponent)) * (1 - Fraction(1, 1 << 40))
 
 
 def upward(value: float) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ragseal.kernel import field
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import Asked, AttestationClass
 from ragseal.kernel.errors import AttestationError
 
 SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
@@ -17,28 +18,29 @@ SCORE_LIMIT = 1 << 40  #: native/src/elements.rs: scores w, and H, stay below
 Scores = npt.NDArray[np.int64]
 
 
-def check_asked(cls: AttestationClass, key: int, w: Scores, hmax: int, prizes: int) -> None:
-    """What a query may ask of an engine: a key of the field, the class's number of scores, and an H that it holds.
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """What a policy makes of a score y_i, w_i = gain (y_i - lo), and what it asks of the law."""
+
+    lo: int
+    gain: int
+    asked: Asked
+
+
+def check_asked(cls: AttestationClass, key: int, w: Scores, asked: Asked) -> None:
+    """What a query may ask of an engine: a key of the field, scores of whole shards, and what the class holds.
 
     Raises:
         EncodingError: |key| >= r.
         AttestationError: other scores than an array of integers of the class's shape, each below SCORE_LIMIT in size;
-            an H that the class's comparisons do not hold; under the lottery, none of the prizes that the class takes.
+            something that the class does not take.
     """
     field.to_bytes(key)
-    numbers, most = w.dtype.kind in "iu", cls.shards_at_most
-    if cls.sharded:
-        if not numbers or not w.size or w.size % cls.N or w.size > most * cls.N:
-            raise AttestationError(f"{w.size} scores are not those of 1 to {most} shards of {cls.N} slots")
-    elif not numbers or w.shape != (cls.N,):
-        raise AttestationError(f"{w.size} scores for a capacity of {cls.N}")
+    if w.dtype.kind not in "iu" or not w.size or w.size % cls.N or w.size > cls.S * cls.N:
+        raise AttestationError(f"{w.size} scores are not those of 1 to {cls.S} shards of {cls.N} slots")
     if not (w > -SCORE_LIMIT).all() or not (w < SCORE_LIMIT).all():
         raise AttestationError("a score is out of range")
-    least, most = cls.hmax_range
-    if not least <= hmax <= most:
-        raise AttestationError(f"H is out of range: {hmax}, where class {cls.name!r} holds {least} to {most}")
-    if cls.most_prizes and not 1 <= prizes <= cls.most_prizes:
-        raise AttestationError(f"{prizes} prizes in {1 << cls.m}: class {cls.name!r} takes 1 to {cls.most_prizes}")
+    cls.check_asked(asked, w.size // cls.N)
 
 
 def int8_entries(e: Sequence[int] | npt.NDArray[np.int8], dimension: int) -> npt.NDArray[np.int8]:

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 
-from ragseal.backends.asked import Scores, check_asked
+from ragseal.backends.asked import ScoreLine, Scores, check_asked
 from ragseal.backends.native import available, native
 from ragseal.kernel import field, noise
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.decoys.decoys_class import DecoysClass
+from ragseal.kernel.decoys.hints import assign
+from ragseal.kernel.decoys.law import Selection, select
+from ragseal.kernel.decoys.table import DrawTable, table_of_rows
 from ragseal.kernel.errors import AttestationError, UnprovableError
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_hints import lottery_hints
-from ragseal.kernel.lottery_mechanism import select_lottery
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
@@ -27,123 +28,67 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """Noise over every slot on a fixed schedule, exact top-K, and the committed hints.
+    """T of an index, and what its proofs open.
 
-    Scores are those of a whole index: N of every shard, one shard after the other.
+    Scores are those of a whole index: N of every shard, one shard after the other; of decoys y, else w.
     """
 
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> tuple[Returned, ...]:
-        """T: the K slots with the largest (v_i, -i), increasing, with flags.  UnprovableError where no proof exists.
+    def answer(self, key: int, w: Scores, asked: Asked, /) -> tuple[Returned, ...]:
+        """T, by increasing slot of the whole index, with flags.  UnprovableError where no proof exists."""
 
-        ``prizes``: the policy's under the lottery; 0 of another law.
-        """
-
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> ShardHints:
-        """What the proofs of every shard open."""
+    def hidden(self, key: int, w: Scores, asked: Asked, /) -> Hidden:
+        """What the commitments of every shard's proof open to."""
 
 
-class ShardHints(Sequence[bytes]):
-    """The hint vector h of every shard of a query, packed, and the threshold that they share.
+class Hidden(Sequence[tuple[bytes, ...]]):
+    """The witnesses of every shard of a query, packed, and what its shards share: the opening of C_v.
 
-    Vectors are megabytes each: one is computed whenever it is asked for.
+    Witnesses are megabytes each: those of a shard are computed whenever they are asked for.
     """
 
-    def __init__(self, shards: int, of: Callable[[int], bytes], threshold: tuple[int, int] | None = None) -> None:
+    def __init__(self, shards: int, of: Callable[[int], tuple[bytes, ...]], shared: Sequence[int]) -> None:
         """
         Args:
-            of: the vector of one shard.
-            threshold: (v*, i*); None of a class with one shard, where it is among the hints.
+            of: the witnesses of one shard, in the order of :attr:`ragseal.kernel.committed.CommittedBases.own`.
         """
         self._shards, self._of = range(shards), of
-        self.threshold = threshold
+        self.shared = tuple(shared)
 
     def __len__(self) -> int:
         return len(self._shards)
 
     @overload
-    def __getitem__(self, shard: int) -> bytes: ...
+    def __getitem__(self, shard: int) -> tuple[bytes, ...]: ...
     @overload
-    def __getitem__(self, shard: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, shard: int | slice) -> bytes | Sequence[bytes]:
+    def __getitem__(self, shard: slice) -> Sequence[tuple[bytes, ...]]: ...
+    def __getitem__(self, shard: int | slice) -> tuple[bytes, ...] | Sequence[tuple[bytes, ...]]:
         if isinstance(shard, slice):
             return [self._of(at) for at in self._shards[shard]]
         return self._of(self._shards[shard])
 
     def __repr__(self) -> str:
-        return f"ShardHints({len(self)})"
-
-
-class OneShard(ABC):
-    """What engines of classes with one shard have in common."""
-
-    @abstractmethod
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0, /) -> bytes:
-        """The hint vector h, packed."""
-
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
-        """Those of the one shard."""
-        return ShardHints(1, lambda _: self.hints(key, w, hmax, prizes))
-
-
-class ReferenceLotteryEngine(OneShard):
-    """The kernel's plain integers for a lottery's class: the fallback, and what native code is compared with.
-
-    ``hmax`` is H in units of w.
-    """
-
-    def __init__(self, cls: LotteryClass) -> None:
-        self._cls = cls
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return select_lottery(self._cls, key, _integers(w), hmax, prizes).returned
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = _integers(w)
-        selection = select_lottery(self._cls, key, scores, hmax, prizes)
-        return field.pack(lottery_hints(self._cls, selection, scores, hmax, prizes))
-
-
-class NativeLotteryEngine(OneShard):
-    """The native module's lottery; :mod:`ragseal.kernel.lottery_mechanism` is the reference."""
-
-    def __init__(self, cls: LotteryClass) -> None:
-        self._cls = cls
-        sizes = {n: getattr(cls, n) for n in ("N", "K", "R", "m", "q", "c", "prizes")}
-        self._engine = native.LotteryEngine(sizes, cls.grid)
-
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return winners(_done(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), hmax, prizes)))
-
-    def hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> bytes:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return _done(lambda: self._engine.hints(field.to_bytes(key), _buffer(w), hmax, prizes))
+        return f"Hidden({len(self)})"
 
 
 class ReferenceNoiseEngine:
-    """The kernel's plain integers for a noise class, over one shard or several; ``hmax`` is H in steps."""
+    """The kernel's plain integers for a noise class: the fallback, and what native code is compared with."""
 
     def __init__(self, cls: NoiseClass) -> None:
         self._cls = cls
 
-    def answer(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> tuple[Returned, ...]:
-        check_asked(self._cls, key, w, hmax, prizes)
-        return select_noise(self._cls, key, self._scores(w), hmax).returned
+    def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, asked)
+        return select_noise(self._cls, key, _shards(w, self._cls.N), *asked.inputs).returned
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, prizes: int = 0) -> ShardHints:
-        check_asked(self._cls, key, w, hmax, prizes)
-        scores = self._scores(w)
+    def hidden(self, key: int, w: Scores, asked: Asked) -> Hidden:
+        check_asked(self._cls, key, w, asked)
+        scores, (hmax,) = _shards(w, self._cls.N), asked.inputs
         found = select_noise(self._cls, key, scores, hmax)
-        return ShardHints(
+        return Hidden(
             len(scores),
-            lambda shard: field.pack(noise_hints(self._cls, found, shard, scores[shard], hmax)),
+            lambda shard: (field.pack(noise_hints(self._cls, found, shard, scores[shard], hmax)),),
             (found.threshold, found.threshold_slot),
         )
-
-    def _scores(self, w: Scores) -> list[list[int]]:
-        return [_integers(part) for part in np.reshape(w, (-1, self._cls.N))]
 
 
 class NativeNoiseEngine:
@@ -158,8 +103,8 @@ class NativeNoiseEngine:
             sizes, list(cls.bounds), [f.to_bytes(16, "big") for f in cumulative], cls.grid
         )
 
-    def answer(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> tuple[Returned, ...]:
-        return self.select(key, w, hmax).returned
+    def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        return self.select(key, w, asked).returned
 
     def respond(
         self,
@@ -167,26 +112,26 @@ class NativeNoiseEngine:
         rows: native.ScoreMatrix,
         columns: Sequence[native.Committer],
         embedding: bytes,
-        line: tuple[int, int],
-        hmax: int,
+        line: ScoreLine,
         rhos: Sequence[int],
     ) -> native.Response:
         """As :func:`ragseal.backends.response.respond`."""
-        noise_key, blinders = field.to_bytes(key), [field.to_bytes(rho) for rho in rhos]
-        return _done(lambda: self._engine.respond(noise_key, rows, list(columns), embedding, line, hmax, blinders))
+        noise_key, blinders, (hmax,) = field.to_bytes(key), [field.to_bytes(rho) for rho in rhos], line.asked.inputs
+        scale = line.lo, line.gain
+        return done(lambda: self._engine.respond(noise_key, rows, list(columns), embedding, scale, hmax, blinders))
 
-    def shard_hints(self, key: int, w: Scores, hmax: int, _prizes: int = 0) -> ShardHints:
-        found, shards = self.select(key, w, hmax), np.reshape(w, (-1, self._cls.N))
-        return ShardHints(
+    def hidden(self, key: int, w: Scores, asked: Asked) -> Hidden:
+        found, shards = self.select(key, w, asked), np.reshape(w, (-1, self._cls.N))
+        return Hidden(
             len(shards),
-            lambda shard: self.hints(key, shards[shard], hmax, (shard, len(shards)), found),
+            lambda shard: (self.hints(key, shards[shard], asked.inputs[0], (shard, len(shards)), found),),
             (found.threshold, found.threshold_slot),
         )
 
-    def select(self, key: int, w: Scores, steps: int) -> NoiseAnswer:
+    def select(self, key: int, w: Scores, asked: Asked) -> NoiseAnswer:
         """T of all shards' scores, (shards, N).  UnprovableError where one shard's proof does not exist."""
-        check_asked(self._cls, key, w, steps, 0)
-        found = _done(lambda: self._engine.answer(field.to_bytes(key), _buffer(w), steps))
+        check_asked(self._cls, key, w, asked)
+        found = done(lambda: self._engine.answer(field.to_bytes(key), buffer_of(w), asked.inputs[0]))
         return NoiseAnswer(winners(found), found["v"], found["i_star"])
 
     def hints(self, key: int, w: Scores, steps: int, place: tuple[int, int], answer: NoiseAnswer) -> bytes:
@@ -196,7 +141,49 @@ class NativeNoiseEngine:
         """
         packed = [one.packed for one in answer.returned]
         threshold = answer.threshold, answer.threshold_slot
-        return _done(lambda: self._engine.hints(field.to_bytes(key), _buffer(w), steps, place, threshold, packed))
+        return done(lambda: self._engine.hints(field.to_bytes(key), buffer_of(w), steps, place, threshold, packed))
+
+
+class ReferenceDecoysEngine:
+    """The kernel's plain integers for a class of decoys."""
+
+    def __init__(self, cls: DecoysClass) -> None:
+        self._cls = cls
+
+    def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        return self._select(key, w, asked)[0].listed(self._cls.N)
+
+    def hidden(self, key: int, w: Scores, asked: Asked) -> Hidden:
+        found, table, scores = self._select(key, w, asked)
+        shared, made = assign(self._cls, table, found, scores, *asked.inputs)
+
+        def witnesses(shard: int) -> tuple[bytes, ...]:
+            one = made[shard]
+            return field.pack(one.members), field.pack(one.behind), field.pack(one.hints), field.pack([one.count])
+
+        return Hidden(len(scores), witnesses, shared.values())
+
+    def _select(self, key: int, w: Scores, asked: Asked) -> tuple[Selection, DrawTable, list[list[int]]]:
+        check_asked(self._cls, key, w, asked)
+        table, scores, (lo, K) = table_of_rows(self._cls.L, asked.table), _shards(w, self._cls.N), asked.inputs
+        return select(self._cls, table, key, scores, lo, K), table, scores
+
+
+class NativeDecoysEngine(ReferenceDecoysEngine):
+    """The native module's; :mod:`ragseal.kernel.decoys.law` is the reference."""
+
+    def __init__(self, cls: DecoysClass) -> None:
+        super().__init__(cls)
+        self._of = lru_cache(maxsize=4)(self._made)
+
+    def _made(self, table: tuple[int, ...]) -> native.DecoysEngine:
+        sizes = {name: getattr(self._cls, name) for name in ("N", "draws", "room", "c", "chunks", "S")}
+        return native.DecoysEngine(sizes, [row.to_bytes(16, "big") for row in table])
+
+    def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        check_asked(self._cls, key, w, asked)
+        engine = self._of(asked.table)
+        return winners(done(lambda: engine.answer(field.to_bytes(key), buffer_of(w), *asked.inputs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +198,12 @@ class NoiseAnswer:
         return "NoiseAnswer(...)"
 
 
-def winners(found: native.Selection | native.NoiseSelection | native.Response) -> tuple[Returned, ...]:
+def winners(found: native.NoiseSelection | native.DecoysSelection | native.Response) -> tuple[Returned, ...]:
     """T as the native module gives it."""
     return tuple(Returned(slot, flag) for slot, flag in zip(found["ids"], found["flags"], strict=True))
 
 
-def _done(call: Callable[[], T]) -> T:
+def done(call: Callable[[], T]) -> T:
     """What the native module gives; UnprovableError where it names a completeness failure, else AttestationError."""
     try:
         return call()
@@ -227,18 +214,19 @@ def _done(call: Callable[[], T]) -> T:
     raise AttestationError(text)
 
 
-def _buffer(w: Scores) -> bytes:
+def buffer_of(w: Scores) -> bytes:
     return np.ascontiguousarray(w, dtype="<i8").tobytes()
 
 
-def _integers(w: Scores | Sequence[int]) -> list[int]:
-    return [int(x) for x in w]
+def _shards(w: Scores, N: int) -> list[list[int]]:
+    """Scores of every shard."""
+    return [[int(x) for x in part] for part in np.reshape(w, (-1, N))]
 
 
 #: By kind of law: the native module's engine, and the kernel's.
 ENGINES: dict[str, tuple[Callable[[Any], Engine], Callable[[Any], Engine]]] = {
     NoiseClass.kind: (NativeNoiseEngine, ReferenceNoiseEngine),
-    LotteryClass.kind: (NativeLotteryEngine, ReferenceLotteryEngine),
+    DecoysClass.kind: (NativeDecoysEngine, ReferenceDecoysEngine),
 }
 
 

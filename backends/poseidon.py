@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragseal.backends.native import available, native, native_errors
-from ragseal.kernel import field, statement
+from ragseal.kernel import field
 from ragseal.kernel import poseidon as reference
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.params import TAG_KEY, TAG_PLACES, TAG_SEED, ClassSizes
+from ragseal.kernel.params import TAG_KEY, TAG_SEED
 from ragseal.kernel.statement import Returned
+from ragseal.kernel.statements import stated_of
 
 
 def poseidon(*inputs: int) -> int:
@@ -36,6 +38,6 @@ def noise_key(seed: tuple[int, int], beacon: int, ctx: int) -> int:
     return poseidon(TAG_KEY, *seed, beacon, ctx)
 
 
-def places_commitment(cls: ClassSizes, salt: int, returned: Sequence[Returned]) -> int:
-    """:func:`ragseal.kernel.statement.places_commitment`."""
-    return poseidon(TAG_PLACES, salt, *statement.pack_returned(cls, returned))
+def commit_lists(cls: AttestationClass, salt: int, returned: Sequence[Returned], shards: int) -> tuple[int, ...]:
+    """:meth:`ragseal.kernel.stated.Stated.lists`."""
+    return stated_of(cls).lists(salt, returned, shards, poseidon)

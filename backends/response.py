@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragseal.backends.asked import ScoreLine
 from ragseal.backends.group import NativeGroup
 from ragseal.backends.mechanism import Engine, NativeNoiseEngine, winners
 from ragseal.backends.native import native
@@ -44,16 +45,6 @@ class CommittedIndex:
         return "CommittedIndex(...)"
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
-    """What a policy makes of a score y_i: w_i = gain (y_i - lo)."""
-
-    lo: int
-    gain: int
-    hmax: int  #: H of the statement
-    prizes: int = 0  #: the policy's under the lottery; 0 of another law
-
-
 def respond(
     group: Group,
     engine: Engine,
@@ -73,16 +64,13 @@ def respond(
     Raises:
         UnprovableError: a named completeness failure.
     """
-    rows, columns, bases, scale = index.rows, index.columns, index.bases, (line.lo, line.gain)
-    found: native.Response | None = None
-    if isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
+    rows, columns, bases = index.rows, index.columns, index.bases
+    if isinstance(rows, NativeScores) and isinstance(group, NativeGroup) and isinstance(engine, NativeNoiseEngine):
         committers = [committer(one, bases.b) for one in columns]
-        if isinstance(engine, NativeNoiseEngine):
-            found = engine.respond(key, rows.rows, committers, embedding, scale, line.hmax, rhos)
-    if found is not None:
+        found = engine.respond(key, rows.rows, committers, embedding, line, rhos)
         return Response(winners(found), tuple(found["scores"]), found["c_y"])
     e = np.frombuffer(embedding, dtype=np.int8).tolist()
     w = line.gain * (rows.scores(e).astype(np.int64) - line.lo)
-    returned = engine.answer(key, w, line.hmax, line.prizes)
+    returned = engine.answer(key, w, line.asked)
     c_y = commit_shards(group, columns, bases, e, rhos)
     return Response(returned, tuple(int(w[one.slot]) for one in returned), c_y)

@@ -15,7 +15,6 @@ from ragseal.circuits.circuit import class_digest, load_classes, thinning_classe
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.lottery_class import LOTTERY
 from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
 from ragseal.runtime.terminal import CONTEXT, Teaching
 
@@ -35,12 +34,12 @@ def main() -> None:
 
 @main.command("list")
 def list_() -> None:
-    """Print every class: capacity N, slots returned K, open places R, rows by formula, digest that policies name."""
+    """Print every class: slots N of a shard, shards S, what else it is made of, rows by formula, digest that policies name."""
     for cls in _chosen([]):
         rows = shapes.count_rows(cls)
         click.echo(
-            f"{cls.name:19} {cls.law:12} N={cls.N:<6} K={cls.K:<3} R={cls.R:<3} m={cls.m:<2} q={cls.q:<2} c={cls.c:<2} "
-            f"step=2^{cls.step_bits:<2} rows={rows.rows:<7} domain=2^{rows.domain.bit_length() - 1} "
+            f"{cls.name:21} {cls.law:12} N={cls.N:<6} S={cls.S:<2} {cls.sizes:34} rows={rows.rows:<7} "
+            f"domain=2^{rows.domain.bit_length() - 1} "
             f"{class_digest(cls).hex()[:16]}"
         )
 
@@ -83,13 +82,12 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
 
 
 @main.command("search")
-@click.option("--law", type=click.Choice([*NOISE_LAWS, LOTTERY]), default=ONE_SIDED, show_default=True)
+@click.option("--law", type=click.Choice(NOISE_LAWS), default=ONE_SIDED, show_default=True)
 @click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
 @click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
 @click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")
 @click.option("-c", "c", type=int, default=12, show_default=True, help="Bits of a range-checked chunk.")
 @click.option("-S", "shards", type=int, default=60, show_default=True, help="Shards of an index at most.")
-@click.option("--prizes", type=int, default=1, show_default=True, help="Of the lottery: the most prizes in 2^m values.")
 @click.option("-N", "capacity", type=int, help="Capacity, rounded up to a multiple of q.")
 @click.option("--domain", type=int, help="Instead of a capacity: exponent of the domain to fill.")
 @click.option("--name", default="new", show_default=True)
@@ -100,7 +98,6 @@ def search_(
     q: int | None,
     c: int,
     shards: int,
-    prizes: int,
     capacity: int | None,
     domain: int | None,
     name: str,
@@ -109,14 +106,7 @@ def search_(
     per = q or shapes.largest_q(m, c)
     if (capacity is None) == (domain is None):
         raise ConfigurationError("search needs either -N or --domain")
-    cls: AttestationClass
-    if law == LOTTERY:
-        if capacity is not None:
-            cls = shapes.complete_lottery(name, -(-capacity // per) * per, k, m, per, c, prizes)
-        else:
-            assert domain is not None
-            cls = shapes.fill_lottery(name, k, m, c, prizes, 1 << domain)
-    elif capacity is not None:
+    if capacity is not None:
         cls = shapes.complete_noise(name, law, -(-capacity // per) * per, k, m, per, c, shards)
     else:
         assert domain is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One description of a circuit, whichever it is: its class, sources, main component, digest and public inputs.
 
-The one with noise and the lottery's prove that a list is what the mechanism gives; a policy names one of them by its
+The one with noise and that of decoys prove that a list is what the mechanism gives; a policy names one of them by its
 class.  An auditor chooses a size of the estimate's by the key that it asks for proofs under.  The size of the
 thinning's is the capacity of the policy's class.  Builds, keys and proofs follow from a :class:`Circuit`.
 """
@@ -16,13 +16,12 @@ from functools import lru_cache, singledispatch
 from pathlib import Path
 
 from ragseal.kernel.classes import KINDS, AttestationClass, attestation_class
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.noise_statement import NoiseLayout
-from ragseal.kernel.scaled_layout import ScaledLayout
+from ragseal.kernel.statement import HintLayout
+from ragseal.kernel.statements import stated_of
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass, thinning_class
 from ragseal.runtime import texts
@@ -31,7 +30,7 @@ from ragseal.runtime.edges.filesystem import why
 HERE = Path(__file__).resolve().parent
 ESTIMATE, THINNING = "estimate", "thinning"
 NOISE_TAG = b"ragseal.noise-class.v1"
-LOTTERY_TAG = b"ragseal.lottery-class.v1"
+DECOYS_TAG = b"ragseal.decoys-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
@@ -46,20 +45,9 @@ def class_file(kind: type[AttestationClass]) -> Path:
     return HERE / f"{kind.kind}_classes.toml"
 
 
-@singledispatch
-def layout_of(cls: AttestationClass) -> ScaledLayout:
+def layout_of(cls: AttestationClass) -> HintLayout:
     """The public inputs of an attestation's circuit, in order."""
-    raise TypeError(f"no layout of a {type(cls).__name__}")
-
-
-@layout_of.register
-def _(cls: NoiseClass) -> ScaledLayout:
-    return NoiseLayout(cls)
-
-
-@layout_of.register
-def _(cls: LotteryClass) -> ScaledLayout:
-    return LotteryLayout(cls)
+    return stated_of(cls).layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +119,10 @@ def noise_sources() -> list[Path]:
 
 @described.register
 def _noise(cls: NoiseClass) -> Circuit:
-    layout = NoiseLayout(cls)
-    return of_places(cls, NOISE_TAG, noise_sources(), layout, _noise_main(cls, layout))
+    return attestation_circuit(cls, NOISE_TAG, noise_sources(), _noise_main(cls, layout_of(cls)))
 
 
-def _noise_main(cls: NoiseClass, layout: NoiseLayout) -> str:
+def _noise_main(cls: NoiseClass, layout: HintLayout) -> str:
     """Constant tables, public signals, parameters."""
     table = cls.table
     bounds = ", ".join(map(str, cls.bounds))
@@ -150,37 +137,39 @@ def _noise_main(cls: NoiseClass, layout: NoiseLayout) -> str:
     )
 
 
-def lottery_sources() -> list[Path]:
-    """The lottery's own .circom files, in a fixed order."""
-    lib = HERE / "lib"
-    shared = [lib / name for name in _PLACES_LIBRARY]
-    return [HERE / "lottery.circom", *sorted((lib / "lottery").glob("*.circom")), *shared]
+def decoys_sources() -> list[Path]:
+    """The .circom files of the decoys' circuit, in a fixed order."""
+    shared = [HERE / "lib" / name for name in _PLACES_LIBRARY]
+    return [HERE / "decoys.circom", *sorted((HERE / "lib" / "decoys").glob("*.circom")), *shared]
 
 
 @described.register
-def _lottery(cls: LotteryClass) -> Circuit:
-    layout = LotteryLayout(cls)
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.prizes, cls.grid)
-    main = (
-        f"// Generated for lottery class {cls.name}.\npragma circom 2.1.6;\n\n"
-        'include "lottery.circom";\n\n'
-        # logup.circom names other circuits' tables, in templates that this one has not.
+def _decoys(cls: DecoysClass) -> Circuit:
+    return attestation_circuit(cls, DECOYS_TAG, decoys_sources(), _decoys_main(cls))
+
+
+def _decoys_main(cls: DecoysClass) -> str:
+    """Source of the generated main component."""
+    most = (cls.S * cls.room).bit_length()
+    sizes = (cls.N, cls.draws, cls.room, cls.L, cls.uniform_ids, cls.id_bits, cls.c, cls.chunks, most)
+    return (
+        f"// Generated for decoys class {cls.name}.\npragma circom 2.1.6;\n\n"
+        'include "decoys.circom";\n\n'
+        # logup.circom names another circuit's tables, in templates that this one has not.
         "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
-        f"component main {{public [{', '.join(layout.names)}]}} = Lottery({', '.join(map(str, sizes))});\n"
+        f"component main {{public [{', '.join(layout_of(cls).names)}]}} = Decoys({', '.join(map(str, sizes))});\n"
     )
-    return of_places(cls, LOTTERY_TAG, lottery_sources(), layout, main)
 
 
-def of_places(
-    cls: AttestationClass,
-    tag: bytes,
-    files: list[Path],
-    layout: ScaledLayout,
-    main: str,
-) -> Circuit:
-    """Of the kinds that commit to bounds apart."""
-    groups = [(layout.scores_at, cls.N), (layout.hints_at, layout.size), (layout.scaled_at, cls.N)]
-    groups += [(layout.shared_at, len(layout.shared_names))] if layout.shared_names else []
+def attestation_circuit(cls: AttestationClass, tag: bytes, files: list[Path], main: str) -> Circuit:
+    """Of a class that a policy may name: what its commitments stand for are scores, hints, and what is behind them."""
+    layout = layout_of(cls)
+    groups = (
+        (layout.scores_at, cls.N),
+        (layout.hints_at, layout.size),
+        (layout.behind_at, layout.behind),
+        (layout.shared_at, len(layout.shared_names)),
+    )
     relations = tuple(wires(at, count) for at, count in groups)
     digest = statement_digest(tag, json.dumps(cls.to_mapping(), sort_keys=True), main, files)
     return Circuit(cls, cls.kind, tuple(files), True, main, layout.public, layout.clear, relations, digest)

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from ragseal.circuits.bound import find_bound
-from ragseal.circuits.circuit import Shape
+from ragseal.circuits.circuit import Shape, layout_of
 from ragseal.kernel import noise
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import COINS_PER_ELEMENT
+from ragseal.kernel.decoys.decoys_class import HASH_INPUTS, DecoysClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.lottery_class import DISTANCE_CHUNKS, LOTTERY, LotteryClass, smallest_places
-from ragseal.kernel.lottery_statement import LotteryLayout
 from ragseal.kernel.noise_class import PLACES_PER_ELEMENT, NoiseClass
-from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import (
     COARSE_CANONICAL_BITS,
     COIN_BITS,
@@ -105,7 +102,7 @@ def _exact_range(bits: int, c: int) -> int:
     return rows + (rows > 1)
 
 
-def _packing(cls: AttestationClass) -> int:
+def _packing(cls: NoiseClass) -> int:
     """Linear rows of T's elements, of several ids each; one that holds a single id is that id."""
     return cls.packed_elements - (cls.K % cls.ids_per_element == 1)
 
@@ -116,7 +113,7 @@ def _noise_rows(cls: NoiseClass) -> Rows:
 
     Scaling rows are those of slots, coarse elements and blocks.  Everything else is fixed for given K, R, m, c.
     """
-    layout = NoiseLayout(cls)
+    layout = layout_of(cls)
     n, r, c = cls.N, cls.R, cls.c
     slots = 5 * n + 2 * _total(n) + _total(2 * n)
     elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
@@ -145,27 +142,30 @@ def _noise_rows(cls: NoiseClass) -> Rows:
 
 
 @count_rows.register
-def _lottery_rows(cls: LotteryClass) -> Rows:
-    """Of the lottery's circuit; scaling rows as :func:`_noise_rows`."""
-    layout = LotteryLayout(cls)
-    n, r, c = cls.N, cls.R, cls.c
-    slots = 5 * n + 2 * _total(n) + _total(2 * n)
-    elements = cls.elements * (cls.coarse_filler + 2 * cls.coarse_top)
-    blocks = cls.blocks * (_permute(17) + 1)
-
-    secrets = _poseidon(2) + _poseidon(4) + _poseidon(1 + cls.packed_elements) + _packing(cls)
-    place = 2 + 3  # coarse row; e, inverse, opening
-    place += 4 + 2  # clip; the prize, and what its score loses
-    place += 2 + 1 + 2  # wins: bit and fold; the winner's fraction; counted: bit and fold
-    place += cls.compare_chunks + 2 + 2 * DISTANCE_CHUNKS + 1  # look-ups: X and u - theta, both sides of the clip; sum
-    order = _increasing(r + 1, cls.id_chunks) + _increasing(cls.K - 1, cls.returned_chunks)
-    limits = 2 * (cls.grid - 1) + 1 + 2 + 4  # choice, products, one choice; theta and reach; range
-    prizes = 1 + 2 * cls.prizes + 2  # beta times a prize's lead; choice, products; one choice, its number
-    tables = sum(size + _total(size) for size in (1 << cls.m, 1 << c))
-    closing = 3 + cls.K + 1 + 4  # the key's first S-box; T's fractions; counted; identities
-    fixed = secrets + r * place + order + limits + prizes + _exact_range(cls.L, c) + tables + closing
-    scaling = slots + elements + blocks
-    return Rows(fixed + scaling, layout.public, layout.public - layout.clear, layout.clear, scaling)
+def _decoys_rows(cls: DecoysClass) -> Rows:
+    """Constraints and public inputs of a class's circuit; scaling rows are those of slots."""
+    layout, nl = layout_of(cls), cls.id_chunks
+    draws, room = cls.draws, cls.room
+    secrets = _poseidon(2) + _poseidon(4) + 3 + 3  # seed and key; first S-boxes of key and shard
+    output = cls.per_element * (nl + (cls.L % cls.c != 0)) + cls.filler + 2 * cls.top
+    own = [min(ELEMENTS_PER_BLOCK, cls.elements - at) for at in range(0, cls.elements, ELEMENTS_PER_BLOCK)]
+    blocks = sum(_permute(17) + count * output + _total(count * output) for count in own)
+    number = 3 * draws + 2 + 2 * cls.uniform_chunks + 1  # steps, two products each; look-ups and their sum
+    each = draws + _total(draws)
+    if not cls.full:  # bit, what it exceeds N by, whether it is a slot; look-ups, and their sum if there are several
+        each += draws * (3 + nl + (nl > 1)) + _total(draws)
+    limits = 1 + 1 + 2 + 3 + cls.whole_chunks + cls.chunks + cls.total_chunks + 1
+    slots = cls.N * cls.chunks + _total(cls.N * cls.chunks)
+    element = 3 + 2 + 5 + 2 + 1 + 2 * cls.chunks + 1  # slot; step; draw; folds and flag; what is hashed; look-ups
+    elements = room * (element + 1) + 3 * _total(room) + _increasing(room - 1, nl)
+    packed = cls.packed_elements
+    first = min(packed, HASH_INPUTS - 2)
+    links = [2 + first, *(1 + min(HASH_INPUTS - 1, packed - at) for at in range(first, packed, HASH_INPUTS - 1))]
+    hashes = sum(_poseidon(inputs) for inputs in links) + packed - (room % cls.ids_per_element == 1)
+    closing = 2 + 2 * (cls.chunks - 1) + 3 + 2  # powers of beta; high chunks; length twice, decoys; identities
+    table = (1 << cls.c) + _total(1 << cls.c)
+    fixed = secrets + blocks + number + each + limits + elements + hashes + closing + table
+    return Rows(fixed + slots, layout.public, layout.public - layout.clear, layout.clear, slots)
 
 
 def largest_q(m: int, c: int) -> int:
@@ -182,37 +182,6 @@ def complete_noise(name: str, law: str, N: int, K: int, m: int, q: int, c: int, 
     flagged, a, b = find_bound(N, K, m, noise.build_table(law), S * S)
     R = flagged + 1  # the places that reach the entry are R - 1
     return NoiseClass(name, law, N, K, R + R % PLACES_PER_ELEMENT, m, q, c, a, b, S)
-
-
-def complete_lottery(name: str, N: int, K: int, m: int, q: int, c: int, prizes: int) -> LotteryClass:
-    """The lottery's class with the fewest places that are proven enough.
-
-    Raises:
-        PolicyError: no number of places is enough, or the shape is not a class.
-    """
-    return LotteryClass(name, LOTTERY, N, K, smallest_places(N, K, m, prizes), m, q, c, prizes)
-
-
-def fill_lottery(name: str, K: int, m: int, c: int, prizes: int, domain: int) -> LotteryClass:
-    """The lottery's largest class of this shape, in whole Poseidon blocks, whose rows fit a domain.
-
-    Raises:
-        PolicyError: not even one block fits.
-    """
-    q = largest_q(m, c)
-    block = ELEMENTS_PER_BLOCK * q
-    best: LotteryClass | None = None
-    for blocks in range(1, domain // (5 * block) + 1):
-        try:
-            cls = complete_lottery(name, blocks * block, K, m, q, c, prizes)
-        except PolicyError:
-            continue  # few slots for K: larger ones may do
-        if count_rows(cls).rows > domain:
-            break
-        best = cls
-    if best is None:
-        raise PolicyError(f"no lottery class of m={m}, c={c}, K={K} fits a domain of {domain} rows")
-    return best
 
 
 def fill_noise(name: str, law: str, K: int, m: int, c: int, S: int, domain: int) -> NoiseClass:

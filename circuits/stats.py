@@ -33,7 +33,7 @@ def line(cls: Shape) -> dict[str, str]:
     """One class's numbers, by formula."""
     rows = count_rows(cls)
     if isinstance(cls, AttestationClass):
-        shape = f"N={cls.N} K={cls.K} R={cls.R} m={cls.m}"
+        shape = f"N={cls.N} {cls.sizes}"
         split = f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling)
     elif isinstance(cls, ThinningClass):
         shape, split = f"N={cls.N}", (f"{rows.scaling / cls.N:.3f}", str(rows.rows - rows.scaling))

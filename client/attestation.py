@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ragseal.backends.poseidon import commit_lists
 from ragseal.kernel import attestation as messages
 from ragseal.kernel.attestation import (
     Answer,
@@ -33,7 +34,6 @@ from ragseal.kernel.commitment import Account, Manifest, embedding_commitment, t
 from ragseal.kernel.errors import AttestationError, BudgetError, EncodingError, LedgerError
 from ragseal.kernel.fixedpoint import check_embedding
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
@@ -240,13 +240,14 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
     cls, policy = window.cls, window.manifest.policy
     capacity = policy.capacity(cls)
     ids = [slot.slot for slot in openings.slots]
-    if len(ids) != cls.K:
-        raise AttestationError(f"the answer returns {len(ids)} slots, the policy's class returns exactly {cls.K}")
+    least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)
+    if not least <= len(ids) <= most:
+        raise AttestationError(f"the answer returns {len(ids)} slots, the policy's class returns {least} to {most}")
     if any(a >= b for a, b in itertools.pairwise(ids)):
         raise AttestationError("the returned slots are not strictly increasing: their order could carry information")
-    if ids[-1] >= capacity:
+    if ids and ids[-1] >= capacity:
         raise AttestationError(f"slot {ids[-1]} is outside the index of {capacity} slots")
-    if places_commitment(cls, openings.t_salt, openings.returned()) != record.t_commit:
+    if commit_lists(cls, openings.t_salt, openings.returned(), policy.shards) != record.t_commits:
         raise AttestationError("the returned slots and flags are not those that the record commits to")
     check_withheld(policy, openings)
     openings.check_claim(policy)

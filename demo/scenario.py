@@ -75,9 +75,9 @@ def smallest_class(documents: int) -> str:
     """
     classes = load_classes().values()
     for law in LAWS_BY_ANSWERS:
-        fitting = [c for c in classes if c.law == law and documents <= c.N and c.K >= LEAST_RETURNED]
+        fitting = [c for c in classes if c.law == law and documents <= c.N and c.most_ids(1) >= LEAST_RETURNED]
         if fitting:
-            return min(fitting, key=lambda c: (count_rows(c).domain, -c.K, c.N)).name
+            return min(fitting, key=lambda c: (count_rows(c).domain, -c.most_ids(1), c.N)).name
     raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/noise_classes.toml")
 
 

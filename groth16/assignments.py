@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
-Wire order of an attestation: clear, blinder, scores, hints, beta times the bounds, of a noise class the
-threshold, then the private seed limbs and salt.  Of a thinning: clear, blinder, placed and thinned scores, then the
-private seed limbs and bits.
+Wire order of an attestation: clear, blinder, scores, hints, what stands behind them, what shards share, then the
+private seed limbs and salt.  Of a thinning: clear, blinder, placed and thinned scores, then the private seed limbs and
+bits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +20,10 @@ from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
-from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
 from ragseal.kernel.statement import canonical_limit
+from ragseal.kernel.statements import stated_of
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
 
@@ -33,74 +33,53 @@ class Assignment:
     """All inputs of an attestation's circuit."""
 
     clear: tuple[int, ...]  #: with alpha and beta as the last two
-    w: tuple[int, ...]  #: signed
-    h: bytes  #: packed hints
     blind: int
+    hidden: bytes  #: packed: scores, hints, what stands behind them, what all shards share
     seed: tuple[int, int]
     t_salt: int
-    threshold: tuple[int, ...] = ()  #: (v*, i*) where C_v holds them, v* signed
+
+    def __repr__(self) -> str:
+        return "Assignment(...)"
 
     def packed(self) -> bytes:
         """Wire order, 32 bytes an input."""
-        return b"".join(
-            (
-                field.pack((*self.clear, self.blind)),
-                field.pack(self.w),
-                self.h,
-                field.pack((*self._scaled(), *self.threshold)),
-                field.pack((*self.seed, self.t_salt)),
-            )
-        )
-
-    def bounds(self) -> list[int]:
-        """b_0 .. b_(N-1) in [0, r): what C_1 commits to."""
-        return list(field.unpack(packed_bounds(self.h, len(self.w))))
+        return field.pack((*self.clear, self.blind)) + self.hidden + field.pack((*self.seed, self.t_salt))
 
     def named(self, cls: AttestationClass) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
-        layout = layout_of(cls)
-        values = [str(v) for v in field.unpack(self.h)]
-        out: dict[str, Any] = dict(zip(layout.clear_names, map(str, self.clear), strict=True))
-        out["w"] = [str(int.from_bytes(field.to_bytes(x), "big")) for x in self.w]
-        for group in layout.groups:
-            part: Any = values[group.offset : group.offset + group.count]
-            if len(group.shape) == 2:
-                part = [part[i : i + group.shape[1]] for i in range(0, len(part), group.shape[1])]
-            elif group.shape == (1,):
-                part = part[0]
-            out[group.name] = part
-        out["blind"], out["t_salt"] = str(self.blind), str(self.t_salt)
-        out["s_hi"], out["s_lo"] = map(str, self.seed)
-        out["scaledBound"] = [str(x) for x in self._scaled()]
-        out |= zip(layout.shared_names, (str(x % R) for x in self.threshold), strict=True)
+        layout, values = layout_of(cls), [str(v) for v in field.unpack(self.packed())]
+        names = (*layout.names, "s_hi", "s_lo", "t_salt")
+        shapes = (*layout.shapes, *[(1,)] * 3)
+        out, at = dict[str, Any](), 0
+        for name, shape in zip(names, shapes, strict=True):
+            part: Any = values[at : at + math.prod(shape)]
+            at += len(part)
+            if len(shape) == 2:
+                part = [part[i : i + shape[1]] for i in range(0, len(part), shape[1])]
+            out[name] = part if name in layout.arrays else part[0]
         return out
-
-    def _scaled(self) -> Sequence[int]:
-        """The bounds times beta, which follow from the hints."""
-        return [self.clear[-1] * b % R for b in self.bounds()]
 
 
 def assign_attestation(
     cls: AttestationClass,
     clear: tuple[int, ...],
-    w: tuple[int, ...],
-    h: bytes,
+    w: Sequence[int],
+    witnesses: Sequence[bytes],
+    shared: Sequence[int],
     blind: int,
-    seed: tuple[int, int],
-    t_salt: int,
-    threshold: tuple[int, int] | None = None,
+    secret: tuple[tuple[int, int], int],
 ) -> Assignment:
-    """What a prover of this class puts in.
+    """What a prover of one shard puts in.
 
     Args:
-        threshold: (v*, i*) of a noise class, else None.
-
-    Raises:
-        ProofError: a threshold where none belongs, or none where one does.
+        clear: with alpha and beta as the last two.
+        w: the shard's scores, as C_w has them.
+        witnesses: what its commitments open to (:meth:`ragseal.kernel.stated.Stated.bases`).
+        shared: what C_v opens to.
+        secret: limbs of the seed, and the salt of the record's lists.
     """
-    if cls.sharded != (threshold is not None):
-        raise ProofError(f"class {cls.name!r} {'needs a' if threshold is None else 'has no'} threshold of its own")
-    return Assignment(clear, w, h, blind, seed, t_salt, threshold or ())
+    hidden = stated_of(cls).wires(w, witnesses, clear[-1]) + field.pack(shared)
+    return Assignment(clear, blind, hidden, *secret)
 
 
 GIVEN = RANGE_BITS - 1  #: bits of a distance that are inputs; the highest is what they leave

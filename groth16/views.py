@@ -13,17 +13,16 @@ from typing import Protocol
 
 from ragseal.backends.group import default_group
 from ragseal.backends.native import native_errors
-from ragseal.circuits.circuit import layout_of
 from ragseal.groth16.relations import check_relations
 from ragseal.kernel import field
-from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
+from ragseal.kernel.bn254 import POINT_BYTES, split_points
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.statements import stated_of
 from ragseal.kernel.thinning import ThinningClass
-from ragseal.kernel.threshold_opening import ThresholdBases
 
 
 class VerifyingKeyData(Protocol):
@@ -119,7 +118,8 @@ class KeyView(View):
 
     def __init__(self, cls: AttestationClass, vk: VerifyingKeyData) -> None:
         self.cls = cls
-        self.layout = layout_of(cls)
+        self.stated = stated_of(cls)
+        self.layout = self.stated.layout
         super().__init__(cls.name, self.layout.public, self.layout.clear, vk)
 
     @cached_property
@@ -127,72 +127,46 @@ class KeyView(View):
         """Y_0..Y_(N-1) and B."""
         return ScoreBases(self.bases(self.layout.scores_at, self.cls.N), self.bases(self.layout.blind_at, 1))
 
-    @property
-    def hints(self) -> bytes:
-        """W_0..W_(n-1), 64 bytes each."""
-        return self.hint_bases.hints
-
     @cached_property
-    def hint_bases(self) -> HintBases:
-        """What a proof's hints are committed over."""
-        layout = self.layout
-        scaled = self.bases(layout.scaled_at, self.cls.N)
-        return HintBases(self.bases(layout.hints_at, layout.size), self.scores.b, scaled)
+    def committed(self) -> CommittedBases:
+        """What the commitments of proofs are made over."""
+        return self.stated.bases(self.bases, default_group())
 
     @cached_property
     def sum_y(self) -> bytes:
         """sum_i Y_i."""
         return default_group().msm(self.scores.y, field.pack([1]) * (len(self.scores.y) // POINT_BYTES))
 
-    @cached_property
-    def thresholds(self) -> ThresholdBases | None:
-        """V*, I* and B, over which C_v commits to a record's threshold; None where it is among the hints."""
-        layout = self.layout
-        if not layout.shared_names:
-            return None
-        return ThresholdBases(self.bases(layout.shared_at, len(layout.shared_names)) + self.scores.b)
-
-    def _scales(self, clear: Sequence[int], c_h: bytes) -> list[int]:
-        """What C_w, C_h, C_1 and C_v are added to vk_x with: 1, 1, beta, 1; without those that the class has not.
+    def _scales(self, clear: Sequence[int], committed: bytes) -> list[int]:
+        """What C_w, the commitments and C_v are added to vk_x with.
 
         Raises:
             ProofError: another number of points or of clear inputs.
         """
         self._check(clear)
-        last = [1] if self.thresholds else []
-        hints = c_h[: len(c_h) - POINT_BYTES * len(last)]
-        return [1, 1, *(clear[-1] for _ in self.hint_bases.split(hints)[1:]), *last]
+        due = self.committed.count + 1
+        if len(committed) != POINT_BYTES * due:
+            raise ProofError(f"{due} commitments are expected, not {len(committed) // POINT_BYTES}")
+        return list(self.stated.scales(clear[-1]))
 
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
+    def verify(self, clear: Sequence[int], c_w: bytes, committed: bytes, proof: bytes) -> None:
         """The pairing check of one proof with its commitments; ProofError if it does not hold.
 
         Args:
             clear: with alpha and beta as the last two.
-            c_h: C_h, behind it C_1, and behind that C_v, where the class has them.
+            committed: the shard's commitments, and C_v behind them.
         """
-        points, scales = split_points(c_w + c_h), self._scales(clear, c_h)
+        points, scales = split_points(c_w + committed), self._scales(clear, committed)
         added = [
             p if k == 1 else default_group().msm(p, field.to_bytes(k)) for p, k in zip(points, scales, strict=True)
         ]
         self.verify_points(clear, b"".join(added), proof)
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        """Many (clear, c_w, c_h, proof) at once; ProofError if one does not hold."""
+        """Many (clear, c_w, committed, proof) at once; ProofError if one does not hold."""
         self.verify_points_batch(
-            [(clear, c_w + c_h, self._scales(clear, c_h), proof) for clear, c_w, c_h, proof in items]
+            [(clear, c_w + own, self._scales(clear, own), proof) for clear, c_w, own, proof in items]
         )
-
-
-def committed_threshold(group: Group, key: KeyView, threshold: tuple[int, int] | None, blinder: int) -> bytes:
-    """C_v of a record, nothing where the class has none.
-
-    Raises:
-        ProofError: a threshold for a key that has no bases for one, or none for one that has.
-    """
-    bases = key.thresholds
-    if (bases is None) != (threshold is None):
-        raise ProofError("a threshold and a key with bases for one go together")
-    return b"" if bases is None or threshold is None else bases.commit(group, *threshold, blinder)
 
 
 class EstimateView(View):

@@ -46,7 +46,7 @@ from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 COARSE_TIME = 60  #: seconds; record times are multiples of it
 MAX_QUERY_BYTES = 1 << 16
-MAX_K = 1024
+MAX_K = 1 << 13
 MAX_OPENINGS_BYTES = 1 << 26
 MAX_ANSWER_BYTES = 1 << 16
 NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
@@ -177,13 +177,15 @@ class Record(Message):
     """The ledger's entry of one answered query.  SPEC B.3."""
 
     TAG: ClassVar[str] = "record"
-    CODECS: ClassVar[Sequence[Codec]] = (HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), ELEMENT, U64, U8)
+    CODECS: ClassVar[Sequence[Codec]] = (
+        HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), Many(ELEMENT, MAX_SHARDS), U64, U8,
+    )  # fmt: skip
 
     manifest: bytes  #: digest of the window's manifest; equal to the request's
     seq: int  #: 0, 1, 2, ... inside the window
     signed: SignedRequest  #: the account's request
     c_y: bytes  #: C_y of every shard of the index, in order
-    t_commit: int  #: Poseidon(5, salt, packed T), SPEC B.6.5
+    t_commits: tuple[int, ...]  #: commitments to T, SPEC B.6.5: of noise one, of decoys one of every shard
     time: int  #: seconds since 1970, a multiple of 60, never below that of a record before
     proof_mode: int  #: 0: proven when an auditor asks; 1: proven at once
 

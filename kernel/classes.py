@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The classes that a policy may name: with noise, and of the lottery.  SPEC M.9.
+"""The classes that a policy may name: with noise, and of decoys.  SPEC M.9.
 
 What all have in common is :class:`ragseal.kernel.law.AttestationClass`.
 """
@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.errors import PolicyError
+from ragseal.kernel.law import Asked as Asked
 from ragseal.kernel.law import AttestationClass as AttestationClass
 from ragseal.kernel.law import Table as Table
 from ragseal.kernel.law import bound_table
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise_class import NoiseClass
 
 #: Every kind of law.  The first one refuses what names no law.
-KINDS: tuple[type[AttestationClass], ...] = (NoiseClass, LotteryClass)
+KINDS: tuple[type[AttestationClass], ...] = (NoiseClass, DecoysClass)
 
 #: Names of classes that no release after 0.3.0 has: how two families' begin, those whose noise was finer than a step
-#: of its table, and one of the lottery's.
-_STARTS = ("ranked-", "sharded-")
-_OTHERS = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50|lottery-small-50")
+#: of its table, and the lottery's.
+_STARTS = ("ranked-", "sharded-", "lottery-")
+_OTHERS = re.compile(r"(tiny|small|base|large)(-geo|-one)?|small-one-32|base-one-50|large-one-50")
 
 
 def last_release_of(name: str) -> str:
@@ -46,22 +47,17 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     return kind.from_mapping(values)
 
 
-def usual_table(cls: AttestationClass) -> Table:
-    """What a policy binds that says nothing else: of the lottery as many prizes as the class has."""
-    return cls.tables()[-1]
-
-
-def table_of(cls: AttestationClass, digest: bytes) -> Table:
+def table_of(cls: AttestationClass, digest: bytes, decoy_rate: int) -> Table:
     """The one that a policy binds.
 
     Raises:
-        PolicyError: none of the class's tables has this digest.
+        PolicyError: none of the class's tables has this digest, or none has this rate.
     """
-    return bound_table(cls, cls.tables(), digest)
+    return bound_table(cls, cls.tables(decoy_rate), digest)
 
 
 def places_suffice(cls: AttestationClass, table: Table) -> bool:
-    """Whether the class's R, a, b prove P(overflow) <= 2^-64 a query for this table.  Exact, no floats.
+    """Whether the class's sizes prove P(overflow) <= 2^-64 a query for this table.  Exact, no floats.
 
     Raises:
         PolicyError: the table's law is not the class's.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import ClassSizes, class_values
+from ragseal.kernel.params import class_values
 
 
 class Table(Protocol):
@@ -47,7 +48,15 @@ def bound_table(cls: AttestationClass, tables: Sequence[_Table], digest: bytes) 
     return found
 
 
-class AttestationClass(ClassSizes, ABC):
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a policy asks of its law in every query."""
+
+    inputs: tuple[int, ...]  #: clear inputs behind ctx: H of a class with noise; lo and K of decoys
+    table: tuple[int, ...] = ()  #: clear inputs from the policy's table; none where the circuit has the table
+
+
+class AttestationClass(ABC):
     """A class that a policy may name.  Sizes are counts of slots, places or bits, as the subclass's fields say."""
 
     kind: ClassVar[str]  #: names its circuit, its parameter file, its engines
@@ -55,12 +64,13 @@ class AttestationClass(ClassSizes, ABC):
     table_kind: ClassVar[str]  #: what a policy binds, for people
     by_chance: ClassVar[str]  #: what returns ids without a score, for people
     coin_only: ClassVar[str] = ""  #: why a policy without a coin cannot name it; nothing where it can
-    #: An index may have several shards, which share one threshold: every record commits to it in C_v.
-    sharded: ClassVar[bool] = False
+    #: Whether a policy says how much a unit of score counts for: hi and gain.
+    scaled: ClassVar[bool] = True
 
     name: str
     law: str
-    R: int
+    N: int  #: slots of a shard
+    S: int  #: shards of an index at most
 
     @classmethod
     def from_mapping(cls, values: dict[str, Any]) -> Self:
@@ -70,6 +80,46 @@ class AttestationClass(ClassSizes, ABC):
             PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
         """
         return cls(**class_values(cls, values, f"{cls.kind} class"))
+
+    @abstractmethod
+    def to_mapping(self) -> dict[str, Any]:
+        """Inverse of :meth:`from_mapping`: plain values, rationals as "p/q"."""
+
+    @property
+    @abstractmethod
+    def L(self) -> int:
+        """Bits of a returned id."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> str:
+        """Its other sizes, for people."""
+
+    # --- lists ---
+
+    @abstractmethod
+    def least_ids(self, shards: int) -> int:
+        """The fewest ids of a list, whatever a policy says."""
+
+    @abstractmethod
+    def most_ids(self, shards: int) -> int:
+        """The most."""
+
+    @abstractmethod
+    def check_lists(self, ids: int, shards: int, decoy_rate: int) -> None:
+        """Whether an index of so many shards returns lists of so many ids, and refuses a query with 2^-64 at most.
+
+        Raises:
+            PolicyError: says what would do.
+        """
+
+    @abstractmethod
+    def asked(self, hmax: int, lo: int, ids: int, decoy_rate: int) -> Asked:
+        """What statements and engines have of a policy's numbers.
+
+        Raises:
+            PolicyError: the law has no table of this rate.
+        """
 
     # --- scores ---
 
@@ -90,17 +140,17 @@ class AttestationClass(ClassSizes, ABC):
     def widest(self, shift: int) -> int:
         """The largest width whose shift is at most ``shift``."""
 
-    @property
     @abstractmethod
-    def hmax_range(self) -> tuple[int, int]:
-        """The least and the largest H that an engine compares."""
+    def check_asked(self, asked: Asked, shards: int) -> None:
+        """Whether an engine takes what is asked.  AttestationError says what it holds."""
 
     @abstractmethod
-    def check_range(self, hmax: int, least: int, most: int) -> None:
+    def check_range(self, hmax: int, lo: int, least: int, most: int) -> None:
         """Whether every query of a policy is provable in the class, whatever the data.
 
         Args:
             hmax: H, as :meth:`window_of` has it.
+            lo: of the policy.
             least, most: w that any score may have.
 
         Raises:
@@ -108,8 +158,8 @@ class AttestationClass(ClassSizes, ABC):
         """
 
     @abstractmethod
-    def tried_range(self) -> tuple[int, int]:
-        """(H, w): a window that the class compares, and a score at its upper end, for made-up statements."""
+    def tried(self) -> tuple[Asked, int, int]:
+        """Of made-up statements: what is asked; a score at the window's upper end; how many slots match of few."""
 
     @property
     def counts(self) -> bool:
@@ -119,28 +169,14 @@ class AttestationClass(ClassSizes, ABC):
     # --- the law's table ---
 
     @abstractmethod
-    def tables(self) -> tuple[Table, ...]:
-        """What a policy of the class may bind; the last is what one binds that says nothing else."""
-
-    @property
-    def most_prizes(self) -> int:
-        """Prizes that a policy may let slots win at most; 0 where the law has none."""
-        return 0
-
-    def prizes_of(self, table_digest: bytes) -> int:
-        """How many a policy lets win that binds this table; 0 where the law has none.
+    def tables(self, decoy_rate: int) -> tuple[Table, ...]:
+        """What a policy of the class may bind that names this rate.
 
         Raises:
-            PolicyError: the class has no table of this digest.
+            PolicyError: the law has no table of this rate.
         """
-        return 0
 
     # --- shards and statements ---
-
-    @property
-    def shards_at_most(self) -> int:
-        """Shards that an index of the class has at most."""
-        return 1
 
     def whole(self, shards: int) -> AttestationClass:
         """The class as an accountant sees an index of so many shards: of all the slots that a list is chosen among.
@@ -148,23 +184,17 @@ class AttestationClass(ClassSizes, ABC):
         Raises:
             PolicyError: the class has no index of so many.
         """
-        if shards != 1:
-            raise PolicyError(f"class {self.name!r} has one shard: shards must be 1, not {shards}")
         return self
 
-    def stated(self, prizes: int) -> tuple[int, ...]:
-        """Clear inputs of a record's proofs behind those that every law has."""
-        return ()
-
+    @abstractmethod
     def stated_of_shard(self, shard: int, shards: int) -> tuple[int, ...]:
-        """Clear inputs of one shard's proof behind those of the record."""
-        return ()
+        """Clear inputs of one shard's proof behind t_commit."""
 
     # --- failures ---
 
     @abstractmethod
     def overflow_bound_holds(self) -> bool:
-        """Whether the class's R proves P(overflow) <= 2^-64 a query, for every table.  Exact."""
+        """Whether the class's sizes prove P(overflow) <= 2^-64 a query, for every table.  Exact."""
 
     @abstractmethod
     def overflow_without(self, chunks: int) -> Fraction:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, singledispatch
 from typing import ClassVar
 
 from ragseal.kernel import noise, overflow
-from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.law import AttestationClass
+from ragseal.kernel.errors import AttestationError, PolicyError
+from ragseal.kernel.law import Asked, AttestationClass
 from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
     GAUSSIAN,
@@ -28,6 +28,7 @@ from ragseal.kernel.params import (
     NOISE_LAWS,
     OVERFLOW_EXPONENT,
     UNIFORM_BITS,
+    ClassSizes,
 )
 
 PLACES_PER_ELEMENT = 2  #: ranks whose fine bits one output of the wide permutation holds
@@ -35,14 +36,13 @@ ELEMENT_BITS = 208  #: of an output that may be used: what is left is its canoni
 
 
 @dataclass(frozen=True)
-class NoiseClass(AttestationClass):
+class NoiseClass(ClassSizes, AttestationClass):
     """One class of the circuit with noise.  ``a`` and ``b`` are the free rationals of the overflow bound."""
 
     kind: ClassVar[str] = "noise"
     laws: ClassVar[tuple[str, ...]] = NOISE_LAWS
     table_kind: ClassVar[str] = "noise table"
     by_chance: ClassVar[str] = "noise"
-    sharded: ClassVar[bool] = True
 
     name: str
     law: str  #: one of NOISE_LAWS
@@ -120,31 +120,52 @@ class NoiseClass(AttestationClass):
         return ((shift + 1) << self.c) - 1
 
     @property
-    def hmax_range(self) -> tuple[int, int]:
-        """In steps."""
-        return 0, 1 << self.c
+    def sizes(self) -> str:
+        return f"K={self.K} R={self.R} m={self.m}"
 
-    def check_range(self, hmax: int, least: int, most: int) -> None:
+    def least_ids(self, shards: int) -> int:
+        """K."""
+        return self.K
+
+    def most_ids(self, shards: int) -> int:
+        """K."""
+        return self.K
+
+    def check_lists(self, ids: int, shards: int, decoy_rate: int) -> None:
+        """K, and R proves the rest."""
+        if ids != self.K:
+            raise PolicyError(f"a list of class {self.name!r} has {self.K} ids, not {ids}: let ids be {self.K}")
+
+    def asked(self, hmax: int, lo: int, ids: int, decoy_rate: int) -> Asked:
+        """H."""
+        return Asked((hmax,))
+
+    def check_asked(self, asked: Asked, shards: int) -> None:
+        most = 1 << self.c
+        if len(asked.inputs) != 1 or not 0 <= asked.inputs[0] <= most:
+            raise AttestationError(
+                f"H is out of range: {', '.join(map(str, asked.inputs))}, where class {self.name!r} holds 0 to {most}"
+            )
+
+    def check_range(self, hmax: int, lo: int, least: int, most: int) -> None:
         """As :func:`check_scores`, of scores in units of w."""
         check_scores(self, hmax, least >> self.c, most >> self.c)
 
-    def tried_range(self) -> tuple[int, int]:
+    def tried(self) -> tuple[Asked, int, int]:
         """A quarter of what the noise leaves of a chunk."""
         steps = ((1 << self.c) - self.reach_span) // 4
-        return steps, steps << self.c
+        return Asked((steps,)), steps << self.c, self.R // 2
 
     @property
     def counts(self) -> bool:
         """Of the geometric laws."""
         return self.law != GAUSSIAN
 
-    def tables(self) -> tuple[noise.NoiseTable, ...]:
+    def tables(self, decoy_rate: int) -> tuple[noise.NoiseTable, ...]:
         """The canonical one of its law."""
+        if decoy_rate:
+            raise PolicyError(f"class {self.name!r} has noise and no decoys: decoy_rate must be 0, not {decoy_rate}")
         return (self.table,)
-
-    @property
-    def shards_at_most(self) -> int:
-        return self.S
 
     def whole(self, shards: int) -> WholeIndex:
         """As :func:`whole_index`."""
@@ -288,6 +309,21 @@ class WholeIndex(NoiseClass):
     def fine_elements(self) -> int:
         """Elements that hold the places' fine bits, in all shards."""
         return self.shards * self.shard.fine_elements
+
+
+@singledispatch
+def with_noise(cls: AttestationClass) -> NoiseClass:
+    """The class, if it has noise.
+
+    Raises:
+        PolicyError: it has another law.
+    """
+    raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, which has no noise: choose a class with noise")
+
+
+@with_noise.register
+def _itself(cls: NoiseClass) -> NoiseClass:
+    return cls
 
 
 def whole_index(cls: NoiseClass, shards: int) -> WholeIndex:

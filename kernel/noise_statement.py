@@ -9,11 +9,12 @@ adds the same C_v to vk_x of every shard's proof, so that all shards have one th
 
 from __future__ import annotations
 
-from typing import ClassVar
+from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.statement import HintLayout, Input, InputTable, Size
 
-from ragseal.kernel import scaled_layout as common
-from ragseal.kernel.scaled_layout import SCALED, SLOT_HINTS, ScaledLayout
-from ragseal.kernel.statement import Input, InputTable, Size
+#: Columns of ``slot``.
+REMAINDER, COARSE, BOUND, DISTANCE = range(4)
+SLOT_HINTS = 4
 
 #: Scores, bounds, distances and noise are in steps.  T's packed ids are those of the whole index.
 TABLE = InputTable(
@@ -21,7 +22,9 @@ TABLE = InputTable(
         Size("N", "N", "slots of a shard"),
         Size("K", "K", "slots returned, of all shards together"),
         Size("R", "R", "places of a shard"),
-        *common.CHUNKED,
+        Size("m", "m", "coarse bits a slot"),
+        Size("q", "q", "slots a coarse element"),
+        Size("c", "c", "bits of a chunk"),
         Size("L", "L", "bits of an id of the whole index"),
         Size("sides", "sides", "2 of a symmetric law, whose noise has a sign, else 1"),
         Size("uniformBits", "UNIFORM_BITS", "bits of a uniform"),
@@ -44,18 +47,26 @@ TABLE = InputTable(
         Size("ncmp", "compare_chunks", "chunks of a place's distance to the threshold"),
     ),
     clear=(
-        *common.STATED,
+        Input("c_seed", "", "C_seed"),
+        Input("beacon", "", "the window's beacon"),
+        Input("ctx", "", "hash of the request"),
+        Input("hmax", "", "H"),
+        Input("t_commit", "", "commitment to T"),
         Input("shard", "", "number of the shard, from 0 on; a verifier supplies it"),
         Input("shards", "", "how many the index has; a verifier supplies it"),
-        *common.DRAWN,
+        Input("alpha", "", "challenge"),
+        Input("beta", "", "challenge"),
     ),
     hints=(
         Input("slot", f"N, {SLOT_HINTS}", "of a slot: remainder w mod 2^c, coarse bits u, bound Q(u), distance X"),
-        *common.COARSE_ELEMENTS,
+        Input("coarseFiller", "NE, fillC", "of a coarse element: chunks above the slots' bits"),
+        Input("coarseTop", "NE, topC - 1", "lower chunks of its canonical top"),
+        Input("coarseRoom", "NE, topC - 1", "lower chunks of what the top leaves to the modulus"),
         Input("fineFiller", "NF, fillF", "of an element with two places' fine bits: chunks above those"),
         Input("fineTop", "NF, topF - 1", "lower chunks of its canonical top"),
         Input("fineRoom", "NF, topF - 1", "lower chunks of what the top leaves to the modulus"),
-        *common.COUNTS,
+        Input("coarseCount", "2 ** m", "multiplicities of the table of bounds"),
+        Input("rangeCount", "2 ** c", "multiplicities of the chunks"),
         Input("noiseCount", "CUT + 1", "multiplicities of the noise table"),
         Input("placeSlot", "R", "i of a place"),
         Input("placeDigit", "R", "its score k"),
@@ -88,7 +99,7 @@ TABLE = InputTable(
         Input("insideHigh", "K, nt - 1", "lower chunks of its distance to this shard's last packed id"),
     ),
     behind=(
-        SCALED,
+        Input("scaledBound", "N", "beta b_i of a slot; C_1 holds b_i"),
         Input("threshold", "", "v*"),
         Input("thresholdSlot", "", "i*, an id of the whole index"),
     ),
@@ -98,7 +109,8 @@ CLEAR_NAMES = tuple(one.name for one in TABLE.clear)
 THRESHOLD = tuple(one.name for one in TABLE.behind[1:])  #: held by C_v
 
 
-class NoiseLayout(ScaledLayout):
+class NoiseLayout(HintLayout):
     """The hint vector h of a noise class, beta times the bounds behind it, then the threshold."""
 
-    TABLE: ClassVar[InputTable] = TABLE
+    def __init__(self, cls: NoiseClass) -> None:
+        super().__init__(cls, TABLE)

@@ -27,6 +27,7 @@ SCORE_UNIT = 127  #: quantisation: |e| is about 127, cosine 1 is 127^2
 # Poseidon domain tags (first input, or added at 2^32 to a counter).
 TAG_SEED, TAG_KEY, TAG_COARSE, TAG_FINE, TAG_PLACES = 1, 2, 3, 4, 5
 TAG_COIN_SEED, TAG_COIN_KEY, TAG_COINS = 6, 7, 8
+TAG_DRAWS, TAG_LIST = 9, 10
 
 #: Completeness and privacy margins of SPEC M.7 and M.8.
 COARSE_CANONICAL_BITS = 44

@@ -17,7 +17,7 @@ from ragseal.kernel.claims import ANSWERS as ANSWERS
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
 from ragseal.kernel.claims import FORMS, Form, form_of
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
-from ragseal.kernel.classes import AttestationClass, table_of
+from ragseal.kernel.classes import Asked, AttestationClass, Table, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate import link_threshold
@@ -68,12 +68,12 @@ class Policy(Message):
     TAG: ClassVar[str] = "policy"
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32,
     )  # fmt: skip
 
     class_name: str  #: circuit class
     class_digest: bytes  #: digest of the class: parameters, tables and circuit sources
-    table_digest: bytes  #: digest of the noise table, or of the lottery's prize table, SPEC M.4
+    table_digest: bytes  #: digest of the noise table, or of the decoys' table of draws, SPEC M.4
     dimension: int  #: d, entries of a vector
     claim: str  #: `every-list`, `until-delivered` or `answers`
     hidden: int  #: j: the coin hides a slot with probability j / 256; 0 where the claim has no coin
@@ -104,6 +104,8 @@ class Policy(Message):
     similarity: int = 0  #: least score of a document that takes part, in units of y, SPEC A.14.3; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
+    ids: int  #: K: ids of a list; of a class with noise its own; of decoys unless more are drawn, or fewer match
+    decoy_rate: int = 0  #: ids that a shard draws on average, times 2^16; 0 of a class with noise
 
     @property
     def length(self) -> int:
@@ -145,13 +147,21 @@ class Policy(Message):
         """
         return cls.whole(self.shards)
 
-    def prizes(self, cls: AttestationClass) -> int:
-        """How many coarse values win a prize under the lottery; 0 of another law.
+    def asked(self, cls: AttestationClass) -> Asked:
+        """What every query asks of the class's law.
 
         Raises:
-            PolicyError: the class has no prize table of this digest.
+            PolicyError: the law has no table of this rate.
         """
-        return cls.prizes_of(self.table_digest)
+        return cls.asked(self.hmax(cls), self.lo, self.ids, self.decoy_rate)
+
+    def table(self, cls: AttestationClass) -> Table:
+        """The table that the policy binds.
+
+        Raises:
+            PolicyError: the class has none of this digest and rate.
+        """
+        return table_of(cls, self.table_digest, self.decoy_rate)
 
     @property
     def form(self) -> Form:
@@ -190,7 +200,11 @@ class Policy(Message):
 
     def offset(self, cls: AttestationClass) -> int:
         """The constant of w.  Of answers one step, so that every keyword has the flag whatever its count is."""
-        return 1 << cls.step_bits if self.answers else -self.gain * self.lo
+        return 1 << cls.step_bits if self.answers else -self.gain * self.origin(cls)
+
+    def origin(self, cls: AttestationClass) -> int:
+        """The score that w counts from: lo, or 0 of decoys."""
+        return self.lo if cls.scaled else 0
 
     def read_from(self, text_root: bytes) -> bytes:
         """The root under which the texts of flagged slots are opened: the index version's, or the vocabulary's."""
@@ -362,15 +376,19 @@ def check_policy(
     policy.validate()
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
-    table_of(cls, policy.table_digest).check()
+    policy.table(cls).check()
     if cls.coin_only and not policy.coined:
         raise PolicyError(
             f"class {cls.name!r} has the law {cls.law!r}, which {cls.coin_only}: it goes with the "
             f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
         )
     check_shards(policy, cls)
+    cls.check_lists(policy.ids, policy.shards, policy.decoy_rate)
     if policy.answers:
         check_counts(policy, cls)
+        return
+    if not cls.scaled:
+        check_unscaled(policy, cls)
         return
     limit = score_limit(policy.dimension)
     if policy.hi > limit:
@@ -395,7 +413,7 @@ def require_shards(cls: AttestationClass, shards: int) -> None:
     Raises:
         PolicyError: too many, or none.
     """
-    most = cls.shards_at_most
+    most = cls.S
     if not 1 <= shards <= most:
         raise PolicyError(
             f"an index of class {cls.name!r} has 1 to {most} shards, not {shards}: the nearest is shards = "
@@ -417,6 +435,26 @@ def check_shards(policy: Policy, cls: AttestationClass) -> None:
         )
 
 
+def check_unscaled(policy: Policy, cls: AttestationClass) -> None:
+    """Of decoys only the order of scores counts, and which are above lo.
+
+    Raises:
+        PolicyError: a score window or a gain is named, or scores do not fit the class.
+    """
+    if (policy.hi, policy.gain) != (policy.lo + 1, 1):
+        raise PolicyError(
+            f"class {cls.name!r} compares scores as they are: hi must be lo + 1 = {policy.lo + 1} and gain 1, not "
+            f"{policy.hi} and {policy.gain}"
+        )
+    limit = score_limit(policy.dimension)
+    if policy.lo >= limit:
+        raise PolicyError(
+            f"lo = {policy.lo}: no score of {policy.dimension} dimensions exceeds {limit}, so that nothing would match; "
+            f"the nearest is lo = {limit - 1}"
+        )
+    cls.check_range(0, policy.lo, -limit, limit)
+
+
 def check_counts(policy: Policy, cls: AttestationClass) -> None:
     """Counts of the claim answers fit their class, however many documents take part.
 
@@ -433,7 +471,7 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
         raise PolicyError(f"no document reaches similarity = {policy.similarity}: the largest score is {limit}")
     try:
         steps = policy.hmax(cls)
-        cls.check_range(steps, 0, steps << cls.step_bits)  # the provider clips counts before it commits to them
+        cls.check_range(steps, 0, 0, steps << cls.step_bits)  # the provider clips counts before it commits to them
     except PolicyError as error:
         raise PolicyError(
             f"{policy.hi} documents of {policy.gain} steps overflow class {cls.name!r}, since {error}: use a smaller "
@@ -462,7 +500,7 @@ def listed(ways: Sequence[str]) -> str:
 def _misfit(policy: Policy, cls: AttestationClass) -> str:
     """Why not every query of the policy can be proven in the class (completeness only); nothing if all can."""
     try:
-        cls.check_range(policy.hmax(cls), *extreme_scores(policy))
+        cls.check_range(policy.hmax(cls), policy.lo, *extreme_scores(policy))
     except PolicyError as error:
         return f"overflows class {cls.name!r}, since {error}"
     return ""

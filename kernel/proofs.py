@@ -13,9 +13,10 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group, split_points
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.committed import MAX_POINTS, MAX_USES, CommittedBases, Use
 from ragseal.kernel.encoding import HASH, NAME, POINT, U32, U64, Blob, Codec, Many, Message, Nested, Points
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hint_opening import MAX_COMMITMENTS, HintBases
+from ragseal.kernel.law import Asked
 from ragseal.kernel.opening import Equations, Opening, Relation, powers, verify_opening
 from ragseal.kernel.params import MAX_SHARDS, R
 from ragseal.kernel.policy import Policy
@@ -28,26 +29,36 @@ PROOF_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The circuit's clear public inputs without the challenges, all known to the verifier from the ledger."""
+    """What the proofs of a record state, all known to the verifier from the ledger."""
 
     c_seed: int
     beacon: int
     ctx: int
-    hmax: int
-    t_commit: int
-    own: tuple[int, ...] = ()  #: what the class's law has besides, such as the lottery's j or the shard's number
+    asked: Asked  #: by the policy
+    t_commits: tuple[int, ...]  #: of the record
 
-    def clear(self) -> list[int]:
-        return [self.c_seed, self.beacon, self.ctx, self.hmax, self.t_commit, *self.own]
+    def common(self) -> list[int]:
+        """Numbers that a batch hashes of it: those of every shard's proof that the policy alone does not give."""
+        return [self.c_seed, self.beacon, self.ctx, *self.asked.inputs, *self.t_commits]
+
+    def clear(self, t_commit: int, own: Sequence[int]) -> list[int]:
+        """The circuit's clear public inputs without the challenges, of one shard.
+
+        Args:
+            own: what the class has of the shard's number.
+        """
+        return [self.c_seed, self.beacon, self.ctx, *self.asked.inputs, t_commit, *own, *self.asked.table]
 
 
-def statement_of(policy: Policy, cls: AttestationClass, c_seed: int, beacon: int, ctx: int, t_commit: int) -> Statement:
-    """What one record's proof states under a policy.
+def statement_of(
+    policy: Policy, cls: AttestationClass, c_seed: int, beacon: int, ctx: int, t_commits: tuple[int, ...]
+) -> Statement:
+    """What one record's proofs state under a policy.
 
     Raises:
         PolicyError: the policy does not belong to the class.
     """
-    return Statement(c_seed, beacon, ctx, policy.hmax(cls), t_commit, cls.stated(policy.prizes(cls)))
+    return Statement(c_seed, beacon, ctx, policy.asked(cls), t_commits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +67,14 @@ class ProofEntry(Message):
 
     TAG: ClassVar[str] = "proof-entry"
     CODECS: ClassVar[Sequence[Codec]] = (
-        U64, HASH, Points(MAX_COMMITMENTS * MAX_SHARDS), Blob(PROOF_BYTES * MAX_SHARDS), Many(POINT, 1),
+        U64, HASH, Points(MAX_POINTS * MAX_SHARDS), Blob(PROOF_BYTES * MAX_SHARDS), POINT,
     )  # fmt: skip
 
     seq: int  #: the record's number in the window
     record_digest: bytes  #: H("record", record)
-    c_h: bytes  #: of every shard C_h, and of a class that has it C_1 behind it
+    committed: bytes  #: commitments of every shard's proof, in the order of SPEC B.5
     proof: bytes  #: Groth16 of every shard, 256 bytes each: A (64), B (128), C (64)
-    c_v: tuple[bytes, ...] = ()  #: of a noise class one, C_v; else none
+    c_v: bytes  #: C_v, of what all shards share
 
     def validate(self) -> None:
         if not self.proof or len(self.proof) % PROOF_BYTES:
@@ -88,30 +99,31 @@ class SameEmbeddingOpening(Message):
 
 @dataclass(frozen=True, slots=True)
 class ProofBatch(Message):
-    """Proofs of a set of records with their batched openings: one for the hints, one a tenant and version for links."""
+    """Proofs of a set of records with their batched openings: those of the law, and one a tenant and version for links."""
 
     TAG: ClassVar[str] = "proof-batch"
     CODECS: ClassVar[Sequence[Codec]] = (
-        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), MAX_BATCH), Nested(Opening),
-        Many(Nested(Opening), 1),
+        HASH, Many(Nested(ProofEntry), MAX_BATCH), Many(Nested(SameEmbeddingOpening), MAX_BATCH),
+        Many(Nested(Opening), MAX_USES),
     )  # fmt: skip
 
     manifest: bytes  #: digest of the window's manifest
     entries: tuple[ProofEntry, ...]  #: by increasing seq
     links: tuple[SameEmbeddingOpening, ...]  #: by increasing tenant and number
-    hints: Opening  #: of all C_h, and of all C_1 where there are any, SPEC B.7
-    thresholds: tuple[Opening, ...] = ()  #: of a noise class one, of all C_v; else none
+    openings: tuple[Opening, ...]  #: of the commitments of all proofs, then of all C_v, in the order of SPEC B.7
 
 
-def challenges(key_digest: bytes, record_digest: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
+def challenges(
+    key_digest: bytes, record_digest: bytes, clear: Sequence[int], c_w: bytes, committed: bytes
+) -> list[int]:
     """alpha and beta of one proof (SPEC B.5): of all that it commits to.
 
-    ``c_h``: its commitments to hints, and of a shard C_v behind them.  The record's digest covers the manifest hash.
+    ``committed``: its commitments, and C_v behind them.  The record's digest covers the manifest hash.
 
     Raises:
         ProofError: one of them is zero.
     """
-    parts = (key_digest, record_digest, field.pack(statement.clear()), c_w, c_h)
+    parts = (key_digest, record_digest, field.pack(clear), c_w, committed)
     return [nonzero_element("alpha", *parts), nonzero_element("beta", *parts)]
 
 
@@ -161,12 +173,12 @@ def batch_context(key_digest: bytes, manifest_digest: bytes, items: Sequence[Bat
     for item in items:
         parts += [
             item.record_digest,
-            field.pack(item.statement.clear()),
+            field.pack(item.statement.common()),
             item.record.signed.request.c_e,
             item.record.c_y,
             item.c_w,
-            item.entry.c_h,
-            b"".join(item.entry.c_v),
+            item.entry.committed,
+            item.entry.c_v,
             item.entry.proof,
         ]
     return tagged_hash("batch", *parts)
@@ -212,23 +224,32 @@ def link_relations(
     )
 
 
-def hint_commitments(bases: HintBases, items: Sequence[BatchItem]) -> list[bytes]:
-    """The commitments to the hints of every proof of a batch, by record and shard."""
-    size = POINT_BYTES * bases.count
-    return [item.entry.c_h[at : at + size] for item in items for at in range(0, len(item.entry.c_h), size)]
+def committed_relations(bases: CommittedBases, items: Sequence[BatchItem]) -> list[tuple[Use, list[Relation]]]:
+    """What the openings of a batch are about, in order.
+
+    Raises:
+        ProofError: another number of commitments than the class has.
+    """
+    shards = [bases.split(item.entry.committed, len(item.c_w) // POINT_BYTES) for item in items]
+    return bases.relations(shards, [item.entry.c_v for item in items])
 
 
-def verify_hints(
+def verify_committed(
     group: Group,
-    bases: HintBases,
+    bases: CommittedBases,
     context: bytes,
     items: Sequence[BatchItem],
-    o: Opening,
+    openings: Sequence[Opening],
     later: Equations | None = None,
 ) -> None:
-    """The hint opening of a batch (SPEC B.7); ProofError if it does not hold.  ``later`` as in verify_opening."""
-    relations = bases.relations(hint_commitments(bases, items))
-    verify_opening(group, "hints", context, relations, bases.size, o, later)
+    """Every commitment of a batch opens over its own bases and nothing else (SPEC B.7); ProofError if one does not.
+
+    Without it a commitment could have components along other inputs.  ``later`` as in verify_opening.
+    """
+    if len(openings) != len(bases.names):
+        raise ProofError(f"the batch has {len(openings)} openings, where {', '.join(bases.names)} are due")
+    for (use, relations), one in zip(committed_relations(bases, items), openings, strict=True):
+        verify_opening(group, use.name, context, relations, use.size, one, later)
 
 
 def verify_link(
@@ -276,13 +297,10 @@ def verify_histograms(
     verify_opening(group, "histogram", context, relations, scores.capacity + 1, proof, later)
 
 
-def total_blinder(factor: int, e: Sequence[int], column_blinders: Sequence[int], rho: int, rho_hint: int) -> int:
-    """The coefficient of B in all that is added to vk_x: factor * (sum_j e_j beta_j + rho) + rho'.
+def total_blinder(factor: int, e: Sequence[int], column_blinders: Sequence[int], rho: int) -> int:
+    """The coefficient of B in C_w: factor * (sum_j e_j beta_j + rho).
 
     ``factor``: the policy's, gain where scores come of columns; a histogram has no column and no e.
-
-    ``rho_hint``: rho', what the commitments to hints have of B, that of C_1 with beta
-    (:func:`ragseal.kernel.hint_opening.scaled_blinder`).
     """
     inner = sum(a * b for a, b in zip(e, column_blinders, strict=True)) + rho
-    return (factor * inner + rho_hint) % R
+    return factor * inner % R

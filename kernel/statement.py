@@ -16,7 +16,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Protocol
 
-from ragseal.kernel.params import TAG_PLACES, TAG_SEED, ClassSizes, R
+from ragseal.kernel.params import TAG_SEED, ClassSizes, R
 from ragseal.kernel.poseidon import poseidon
 
 CHALLENGES = 2  #: alpha and beta, the last clear inputs
@@ -61,8 +61,8 @@ class InputTable:
         """Names of the clear inputs but for the challenges, which stand behind them."""
         return tuple(one.name for one in self.clear[:-CHALLENGES])
 
-    def shapes(self, cls: Any) -> list[tuple[str, tuple[int, ...]]]:
-        """Every array of hints for one class; a single hint is an array of one."""
+    def shapes(self, cls: Any, inputs: Sequence[Input]) -> list[tuple[str, tuple[int, ...]]]:
+        """Every array among inputs for one class; a single input is an array of one."""
         attributes = {size.name: size.attribute for size in (*self.given, *self.derived)}
 
         def value(text: str) -> int:
@@ -72,7 +72,7 @@ class InputTable:
             number = int(name) if name.isdecimal() else int(attrgetter(attributes[name])(cls))
             return (1 << number if power else number) + int(f"{sign or '+'}{more or 0}")
 
-        return [(one.name, tuple(map(value, one.lengths)) or (1,)) for one in self.hints]
+        return [(one.name, tuple(map(value, one.lengths)) or (1,)) for one in inputs]
 
 
 @dataclass(frozen=True)
@@ -97,29 +97,57 @@ class Slots(Protocol):
 
 
 class HintLayout:
-    """Order and offsets of a hint vector h, and of the public inputs around it.  Arrays of size 0 are left out."""
+    """Order and offsets of a hint vector h, and of the public inputs around it.  Arrays of size 0 are left out.
 
-    def __init__(self, cls: Slots, table: InputTable) -> None:
+    In order: clear inputs, the blinder, scores of every slot, hints, one array behind them, what all shards share.
+    """
+
+    def __init__(self, cls: Slots, table: InputTable, scores: str = "w") -> None:
+        """
+        Args:
+            scores: their name in the circuit.
+        """
         groups: list[HintGroup] = []
         offset = 0
-        for name, shape in table.shapes(cls):
+        for name, shape in table.shapes(cls, table.hints):
             group = HintGroup(name, shape, offset)
             if group.count:
                 groups.append(group)
                 offset += group.count
         self.groups = tuple(groups)
         self.size = offset
-        self.clear = len(table.clear)  #: public inputs that a verifier knows
+        self.clear_names = tuple(one.name for one in table.clear)  #: alpha and beta are the last two
+        self.scores_name = scores
+        self.shared_names = tuple(one.name for one in table.behind[1:])  #: what C_v holds, equal in all shards
+        self.clear_counts = tuple(math.prod(shape) for _, shape in table.shapes(cls, table.clear))
+        self.clear = sum(self.clear_counts)  #: public inputs that a verifier knows
+        ((self.behind_name, shape),) = table.shapes(cls, table.behind[:1])
+        self.behind = math.prod(shape)  #: inputs between hints and what shards share
         self._slots = cls.N
+        every = (*table.clear, *table.hints, *table.behind)
+        self._arrays = frozenset((scores, *(one.name for one in every if one.shape)))
 
     @cached_property
     def by_name(self) -> dict[str, HintGroup]:
         return {g.name: g for g in self.groups}
 
     @property
-    def public(self) -> int:
-        """All public inputs of the circuit: clear, blinder, scores, hints."""
-        return self.hints_at + self.size
+    def names(self) -> tuple[str, ...]:
+        """Signals of the circuit that are public, in order."""
+        groups = (group.name for group in self.groups)
+        return (*self.clear_names, "blind", self.scores_name, *groups, self.behind_name, *self.shared_names)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of each of them; (1,) of a single input."""
+        clear = ((count,) for count in self.clear_counts)
+        shared = ((1,) for _ in self.shared_names)
+        return (*clear, (1,), (self._slots,), *(group.shape for group in self.groups), (self.behind,), *shared)
+
+    @property
+    def arrays(self) -> frozenset[str]:
+        """Those of them that are arrays in the circuit, maybe of one entry."""
+        return self._arrays
 
     @property
     def blind_at(self) -> int:
@@ -128,12 +156,27 @@ class HintLayout:
 
     @property
     def scores_at(self) -> int:
-        """Index of w_0."""
+        """Index of the first slot's score."""
         return self.blind_at + 1
 
     @property
     def hints_at(self) -> int:
         return self.scores_at + self._slots
+
+    @property
+    def behind_at(self) -> int:
+        """Index of the first input behind the hints."""
+        return self.hints_at + self.size
+
+    @property
+    def shared_at(self) -> int:
+        """Index of the first input that C_v holds."""
+        return self.behind_at + self.behind
+
+    @property
+    def public(self) -> int:
+        """All public inputs of the circuit."""
+        return self.shared_at + len(self.shared_names)
 
 
 def seed_commitment(seed: tuple[int, int]) -> int:
@@ -157,11 +200,6 @@ class Returned:
 def unpacked(value: int) -> Returned:
     """The slot whose :attr:`Returned.packed` this is, for a value of at least 0."""
     return Returned(value >> 1, bool(value & 1))
-
-
-def places_commitment(cls: ClassSizes, salt: int, returned: Sequence[Returned]) -> int:
-    """Commitment to the returned slots T: Poseidon(tag, salt, packed ids with flags ...)."""
-    return poseidon(TAG_PLACES, salt, *pack_returned(cls, returned))
 
 
 def pack_returned(cls: ClassSizes, returned: Sequence[Returned]) -> list[int]:

@@ -195,7 +195,7 @@ def classes(as_json: bool) -> None:
     found = class_build()
     values = {name: {"digest": digest.hex(), **cls.to_mapping()} for name, (cls, digest) in found.items()}
     text = "\n".join(
-        f"{name:19} {cls.N:6} slots, returns {cls.K:3}, {cls.law:12} noise  {digest.hex()[:16]}"
+        f"{name:21} {cls.N:6} slots, up to {cls.S:2} shards, {cls.law:12} {digest.hex()[:16]}"
         for name, (cls, digest) in found.items()
     )
     tell_result(as_json, values, text)

@@ -36,6 +36,7 @@ from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table, one_sided
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.kernel.policy import Policy, listed, rational
 from ragseal.kernel.verdict import Claimed
@@ -159,7 +160,7 @@ class ListsPlan(Planned):
         return n_max * k_max
 
     def bounds(self, law: str) -> bool:
-        """One-sided noise and the lottery say nothing about every list."""
+        """One-sided noise and decoys say nothing about every list."""
         return law in NOISE_LAWS and not one_sided(law)
 
     def cost(self, wanted: Wanted) -> tuple[float, None]:
@@ -167,7 +168,7 @@ class ListsPlan(Planned):
         if cls.law not in NOISE_LAWS:
             return math.inf, None
         report = epsilon_audit(
-            cls,
+            with_noise(cls),
             build_table(cls.law),
             scores=ScorePolicy(gain=wanted.gain, lo=wanted.lo, hi=wanted.hi),
             k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it

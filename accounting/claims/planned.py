@@ -30,7 +30,8 @@ class Wanted:
     queries: int  #: that epsilon or its delta is spent on
     delta: Fraction
     hidden: int  #: j; 0 where there is no coin
-    prizes: int  #: under the lottery
+    ids: int  #: K
+    decoy_rate: int = 0  #: draws of a shard on average, times 2^16; 0 of a law with noise
 
 
 class Planned(ABC):

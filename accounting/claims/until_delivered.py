@@ -164,7 +164,8 @@ class CoinBound(Bound):
         return {
             "epsilon": finite(found.epsilon), "unseen": found.unseen, "return": finite(found.returned),
             "coin_periods": found.periods, "hidden_share": found.hidden_share, "chance": found.chance,
-            "listed_by_chance": found.listed_by_chance, "bounds_reading": found.bounds_reading, "queries": self.queries,
+            "listed_once": found.listed_once, "listed_by_chance": found.listed_by_chance,
+            "bounds_reading": found.bounds_reading, "queries": self.queries,
         }  # fmt: skip
 
 
@@ -188,7 +189,8 @@ class CoinPlan(Planned):
         cls = wanted.cls
         found = promise(
             cls,
-            prizes=wanted.prizes or cls.most_prizes,
+            ids=wanted.ids,
+            decoy_rate=wanted.decoy_rate,
             shift=cls.shift_of(wanted.gain * (wanted.hi - wanted.lo)),
             coins=CoinThrows(hidden=wanted.hidden, periods=1),
             chunks=1,
@@ -375,7 +377,9 @@ class UntilDelivered(Claim):
     def terms(self, policy: Policy, account: float, epsilon: float, foreseen: Report) -> Values:
         found: Values = {"hidden_share": policy.hidden / (1 << COIN_BITS)}
         if "unseen" in foreseen:
-            found |= {name: foreseen[name] for name in ("unseen", "return", "chance", "listed_by_chance")}
+            found |= {
+                name: foreseen[name] for name in ("unseen", "return", "chance", "listed_once", "listed_by_chance")
+            }
             found["presence_odds"] = presence_odds(foreseen["unseen"])
         return found
 
@@ -384,7 +388,7 @@ class UntilDelivered(Claim):
         if "unseen" in values:
             out += [
                 unseen_in_words(values["unseen"]),
-                return_in_words(float(values["return"]), values["hidden_share"], policy.whole(cls)),
+                return_in_words(float(values["return"]), values["hidden_share"], values["listed_once"]),
                 chance_in_words(values["listed_by_chance"], policy.n_max, cls),
             ]
         return out

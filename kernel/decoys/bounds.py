@@ -177,6 +177,7 @@ def size_law(table: DrawTable, N: int, most: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(math.comb(N, k) * p, whole) for k, p in enumerate(set_masses(table, N, min(most, N))))
 
 
+@lru_cache(maxsize=64)
 def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     """The smallest room of a shard that a query overflows with probability 2^-64 at most.
 

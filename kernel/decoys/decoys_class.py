@@ -7,23 +7,30 @@ the whole index count over its shards, ``shard N + slot``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar
 
-from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.params import COARSE_CANONICAL_BITS, MAX_SHARDS, MODULUS_BITS, PACKED_BITS, class_values
+from ragseal.kernel.decoys.bounds import smallest_room
+from ragseal.kernel.decoys.table import DECOYS, RATE_BITS, UNIFORM_EXPONENT, DrawTable, build_table
+from ragseal.kernel.errors import AttestationError, PolicyError
+from ragseal.kernel.law import Asked, AttestationClass
+from ragseal.kernel.params import COARSE_CANONICAL_BITS, MAX_SHARDS, MODULUS_BITS, PACKED_BITS
 
-DECOYS = "decoys"  #: the law's name
-TAG_DRAWS = 9  #: Poseidon domain: blocks of draws
-TAG_LIST = 10  #: Poseidon domain: commitments to returned ids
 ELEMENT_BITS = 208  #: of a permutation's output that hold ids: what is left is its canonical top
-UNIFORM_EXPONENT = 64  #: the number of draws is drawn from 2^64 values at least
 HASH_INPUTS = 15  #: of one hash of a list, its tag left out
 
 
 @dataclass(frozen=True)
-class DecoysClass:
+class DecoysClass(AttestationClass):
     """One class, of at most ``S`` shards of ``N`` slots each."""
+
+    kind: ClassVar[str] = DECOYS
+    laws: ClassVar[tuple[str, ...]] = (DECOYS,)
+    table_kind: ClassVar[str] = "table of draws"
+    by_chance: ClassVar[str] = "a draw"
+    coin_only: ClassVar[str] = "bounds one return and nothing else"
+    scaled: ClassVar[bool] = False
 
     name: str
     N: int  #: slots of a shard
@@ -32,21 +39,19 @@ class DecoysClass:
     c: int  #: bits of a range-checked chunk
     chunks: int  #: chunks of a score's distance, 1 or 2
     S: int = 1  #: shards at most
+    law: str = DECOYS
 
     def __post_init__(self) -> None:
         def need(ok: bool, why: str) -> None:
             if not ok:
                 raise PolicyError(f"decoys class {self.name!r}: {why}")
 
+        need(self.law == DECOYS, f"law must be {DECOYS!r}, not {self.law!r}")
         need(self.N >= 2, "needs 2 slots at least")
         need(1 <= self.S <= MAX_SHARDS and self.S * self.N < 1 << 31, f"needs 1 <= S <= {MAX_SHARDS} and S N < 2^31")
         need(self.draws >= 1 and 1 <= self.room <= self.N, "needs a draw, and room for 1 to N ids")
         need(2 <= self.c <= 18 and self.chunks in (1, 2), "needs 2 <= c <= 18 and 1 or 2 chunks")
         need(self.L <= 24, "ids have 24 bits at most")
-
-    @property
-    def law(self) -> str:
-        return DECOYS
 
     @property
     def L(self) -> int:
@@ -132,8 +137,118 @@ class DecoysClass:
         return -(-self.room // self.ids_per_element)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The class as plain values.  Inverse of :func:`decoys_class_from_mapping`."""
-        return {"law": DECOYS, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    # --- as a policy, a record and an accountant ask it ---
+
+    @property
+    def sizes(self) -> str:
+        return f"draws={self.draws} room={self.room}"
+
+    def least_ids(self, shards: int) -> int:
+        """None, where nothing matches and nothing is drawn."""
+        return 0
+
+    def most_ids(self, shards: int) -> int:
+        """As many as all shards have room for."""
+        return shards * self.room
+
+    def check_lists(self, ids: int, shards: int, decoy_rate: int) -> None:
+        """K, and room for what is drawn beside all results."""
+        most = self.most_ids(shards)
+        if not 1 <= ids <= most:
+            raise PolicyError(
+                f"a list of class {self.name!r} over {shards} shards has 1 to {most} ids, not {ids}: the nearest is ids "
+                f"= {min(max(ids, 1), most)}"
+            )
+        due = smallest_room(self.table(decoy_rate), self.N, ids, shards)
+        if due > self.room:
+            raise PolicyError(
+                f"{ids} ids with {decoy_rate / (1 << RATE_BITS):.4g} draws of a shard on average need room for {due} ids "
+                f"a shard, class {self.name!r} has room for {self.room}: take fewer ids, fewer decoys or a larger class"
+            )
+
+    def table(self, decoy_rate: int) -> DrawTable:
+        """The table of draws of a rate, for ids of this class.
+
+        Args:
+            decoy_rate: draws of a shard on average, times 2^16.
+
+        Raises:
+            PolicyError: no draws, or more than the class has room for.
+        """
+        if not 0 < decoy_rate <= self.draws << RATE_BITS:  # before anything is computed from it: a log may hold any
+            raise PolicyError(
+                f"{decoy_rate / (1 << RATE_BITS):.4g} draws of a shard on average are out of range: class {self.name!r} "
+                f"has room for {self.draws}"
+            )
+        table = build_table(self.L, decoy_rate)
+        table.rows(self.draws)
+        return table
+
+    def tables(self, decoy_rate: int) -> tuple[DrawTable, ...]:
+        """The one that follows from the rate."""
+        return (self.table(decoy_rate),)
+
+    def asked(self, hmax: int, lo: int, ids: int, decoy_rate: int) -> Asked:
+        """lo and K; F(0) .. F(draws)."""
+        return Asked((lo, ids), self.table(decoy_rate).rows(self.draws))
+
+    def check_asked(self, asked: Asked, shards: int) -> None:
+        if len(asked.inputs) != 2 or len(asked.table) != self.draws + 1:
+            raise AttestationError(f"class {self.name!r} is asked for lo, K and a table of {self.draws + 1} entries")
+        lo, ids = asked.inputs
+        if lo < 0 or not 1 <= ids <= self.most_ids(shards):
+            raise AttestationError(
+                f"lo = {lo} and K = {ids} are out of range: class {self.name!r} takes lo of 0 at least and 1 to "
+                f"{self.most_ids(shards)} ids"
+            )
+
+    @property
+    def step_bits(self) -> int:
+        """Scores are compared as they are."""
+        return 0
+
+    def window_of(self, width: int) -> int:
+        """No list depends on how far a score is above lo but for its order."""
+        return 0
+
+    def shift_of(self, width: int) -> int:
+        """No return depends on a shift."""
+        return 1
+
+    def widest(self, shift: int) -> int:
+        return shift
+
+    def check_range(self, hmax: int, lo: int, least: int, most: int) -> None:
+        """As :func:`check_scores`."""
+        check_scores(self, lo, least, most)
+
+    def tried(self) -> tuple[Asked, int, int]:
+        """A quarter of what a distance holds; as many draws as the class has, at a third of them on average."""
+        reach = self.reach // 4
+        most = max(1, min(self.room // 2, self.draws // 3))
+        return Asked((reach // 8, most), self._tried_table().rows(self.draws)), reach, most
+
+    def _tried_table(self) -> DrawTable:
+        """Of as many draws on average as leave the cut where the class has it, and half of its room empty."""
+        return build_table(self.L, max(1, (min(self.draws, self.room) << 16) // 6), self.draws)
+
+    def stated_of_shard(self, shard: int, shards: int) -> tuple[int, ...]:
+        """Its number."""
+        return (shard,)
+
+    def overflow_bound_holds(self) -> bool:
+        """Room is checked with a policy's table (docs/proofs/decoys.md, section 4): the class has no bound of its own."""
+        return True
+
+    def overflow_without(self, chunks: int) -> Fraction:
+        """Two lists can differ for certain."""
+        raise PolicyError(f"class {self.name!r} has the law {self.law!r}, under which no epsilon of every list follows")
+
+    def outside_grid(self, chunks: int) -> Fraction:
+        """There is no grid."""
+        return Fraction(0)
 
 
 def check_scores(cls: DecoysClass, lo: int, least: int, most: int) -> None:
@@ -152,16 +267,3 @@ def check_scores(cls: DecoysClass, lo: int, least: int, most: int) -> None:
         raise PolicyError(
             f"scores from {least} to {max(lo, most)} do not fit the {cls.chunks * cls.c} bits of class {cls.name!r}"
         )
-
-
-def decoys_class_from_mapping(values: dict[str, Any]) -> DecoysClass:
-    """Build a class.
-
-    Raises:
-        PolicyError: unknown, missing or contradictory parameters, or another law.
-    """
-    own = dict(values)
-    law = own.pop("law", None)
-    if law != DECOYS:
-        raise PolicyError(f"law must be {DECOYS!r}, not {law!r}")
-    return DecoysClass(**class_values(DecoysClass, own, "decoys class"))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragseal.kernel.decoys.decoys_class import TAG_DRAWS, DecoysClass
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.table import DrawTable
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
-from ragseal.kernel.params import ELEMENTS_PER_BLOCK
+from ragseal.kernel.params import ELEMENTS_PER_BLOCK, TAG_DRAWS
 from ragseal.kernel.poseidon import permute
 from ragseal.kernel.statement import Returned, canonical_limit
 
@@ -69,6 +69,10 @@ class Selection:
     def total(self) -> int:
         """|T|."""
         return sum(len(own) for own in self.returned)
+
+    def listed(self, N: int) -> tuple[Returned, ...]:
+        """T, by slot of the whole index of shards of ``N``."""
+        return tuple(Returned(h * N + one.slot, one.flag) for h, own in enumerate(self.returned) for one in own)
 
 
 def choose(drawn: Sequence[Sequence[int]], scores: Sequence[Sequence[int]], lo: int, K: int) -> list[tuple[int, int]]:

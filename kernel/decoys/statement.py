@@ -15,12 +15,12 @@ X_i = entry - 1 + b_i - y_i, hi_i its high chunk.  Of classes with one chunk the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ragseal.kernel.decoys.decoys_class import HASH_INPUTS, TAG_LIST, DecoysClass
+from ragseal.kernel.decoys.decoys_class import HASH_INPUTS, DecoysClass
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.params import R
+from ragseal.kernel.params import TAG_LIST, R
 from ragseal.kernel.poseidon import poseidon
+from ragseal.kernel.stated import Poseidon
 from ragseal.kernel.statement import HintLayout, Input, InputTable, Returned
 
 CLEAR_NAMES = ("c_seed", "beacon", "ctx", "lo", "k", "t_commit", "shard", "table", "alpha", "beta")
@@ -53,7 +53,7 @@ def input_table(cls: DecoysClass) -> InputTable:
         ("flag", (room,), "bit: y > lo"),
         ("winLow", (room, cls.chunks - 1), "lower chunks of -1 - X of what was not drawn"),
         ("flagLow", (room, cls.chunks - 1), "lower chunks of y - lo - 1 or lo - y"),
-        ("past", (1,), "bit: i* lies before the shard"),
+        ("past", (), "bit: i* lies before the shard"),
         ("pastLow", (cls.whole_chunks - 1,), "lower chunks of its distance to the shard's first id"),
         ("thresholdLow", (cls.chunks - 1,), "lower chunk of v* - lo - 1"),
         ("totalLow", (cls.total_chunks - 1,), "lower chunks of the distance of the list's length and K"),
@@ -62,7 +62,7 @@ def input_table(cls: DecoysClass) -> InputTable:
     return InputTable(
         given=(),
         derived=(),
-        clear=tuple(Input(name, "", "") for name in CLEAR_NAMES),
+        clear=tuple(Input(name, str(draws + 1) if name == "table" else "", "") for name in CLEAR_NAMES),
         hints=tuple(Input(name, ", ".join(map(str, shape)), meaning) for name, shape, meaning in hints),
         behind=tuple(Input(name, "", "") for name in ("count", *SHARED)),
     )
@@ -73,40 +73,7 @@ class DecoysLayout(HintLayout):
 
     def __init__(self, cls: DecoysClass) -> None:
         self.cls = cls
-        super().__init__(cls, input_table(cls))
-        self.clear += cls.draws  # ``table`` has draws + 1 entries
-
-    @property
-    def count_at(self) -> int:
-        """Index of the shard's number of ids."""
-        return self.hints_at + self.size
-
-    @property
-    def shared_at(self) -> int:
-        """Index of v*; what all shards share follows."""
-        return self.count_at + 1
-
-    @property
-    def public(self) -> int:
-        return self.shared_at + len(SHARED)
-
-
-@dataclass(frozen=True, slots=True)
-class DecoysStatement:
-    """The clear inputs of one shard's proof without the challenges."""
-
-    c_seed: int
-    beacon: int
-    ctx: int
-    lo: int
-    k: int
-    t_commit: int  #: of this shard's list
-    shard: int
-    table: tuple[int, ...]  #: F(0) .. F(draws)
-
-    def clear(self) -> list[int]:
-        """Numbers in the circuit's order, alpha and beta left out."""
-        return [self.c_seed, self.beacon, self.ctx, self.lo, self.k, self.t_commit, self.shard, *self.table]
+        super().__init__(cls, input_table(cls), scores="x")
 
 
 def pack_list(cls: DecoysClass, returned: Sequence[Returned]) -> list[int]:
@@ -122,7 +89,9 @@ def pack_list(cls: DecoysClass, returned: Sequence[Returned]) -> list[int]:
     return [sum(one << (width * j) for j, one in enumerate(packed[at : at + per])) for at in range(0, len(packed), per)]
 
 
-def list_commitment(cls: DecoysClass, salt: int, returned: Sequence[Returned], shard: int = 0) -> int:
+def list_commitment(
+    cls: DecoysClass, salt: int, returned: Sequence[Returned], shard: int = 0, hashed: Poseidon = poseidon
+) -> int:
     """Commitment to one shard's list: Poseidon over salt, length, shard and packed ids, in a chain of hashes.
 
     The length is part of it: packed ids alone are the same for no slot and for slot 0 without a flag.  So is the shard:
@@ -130,7 +99,7 @@ def list_commitment(cls: DecoysClass, salt: int, returned: Sequence[Returned], s
     """
     state, rest, own = [salt, len(returned) + (shard << 32)], pack_list(cls, returned), HASH_INPUTS - 2
     while True:
-        state = [poseidon(TAG_LIST, *state, *rest[:own])]
+        state = [hashed(TAG_LIST, *state, *rest[:own])]
         rest, own = rest[own:], HASH_INPUTS - 1
         if not rest:
             return state[0]

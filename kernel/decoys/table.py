@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import ClassVar
 
-from ragseal.kernel.decoys.decoys_class import UNIFORM_EXPONENT
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import PROTOCOL_VERSION
 
+DECOYS = "decoys"  #: the law's name
+UNIFORM_EXPONENT = 64  #: the number of draws is drawn from 2^64 values at least
 RATE_BITS = 16  #: a rate is a multiple of 2^-16
 TAIL_EXPONENT = 64  #: what a cut leaves out has probability 2^-64 at most
 _TAG = b"ragseal.draw-table"
@@ -26,6 +30,8 @@ MOST_DRAWS = 1 << 14  #: refuses absurd tables before anything is computed from 
 @dataclass(frozen=True, slots=True)
 class DrawTable:
     """P(J = j) = masses[j] / 2^bits for j = 0 .. draws."""
+
+    law: ClassVar[str] = DECOYS
 
     L: int  #: bits of an id
     bits: int  #: u L
@@ -73,6 +79,14 @@ class DrawTable:
         """SHA-256 of :meth:`canonical_bytes`, 32 bytes: what a policy binds."""
         return hashlib.sha256(self.canonical_bytes()).digest()
 
+    def check(self) -> None:
+        """No rule but that it can be made: its masses sum to the whole."""
+
+    def evidence(self) -> dict[str, object]:
+        """What an auditor's report says of it."""
+        mean = sum(j * mass for j, mass in enumerate(self.masses)) / (1 << self.bits)
+        return {"law": self.law, "draws_mean": round(mean, 3), "draws_most": self.draws, "table_digest": self.digest()}
+
 
 def smallest_draws(rate: Fraction) -> int:
     """The smallest cut J with P(Poisson(rate) > J) <= 2^-64 P(Poisson(rate) <= J): J_max of a table.
@@ -92,6 +106,7 @@ def smallest_draws(rate: Fraction) -> int:
         total += weight
 
 
+@lru_cache(maxsize=64)
 def build_table(L: int, rate: int, draws: int = 0) -> DrawTable:
     """Poisson masses of ``rate / 2^RATE_BITS`` draws, cut and rounded.
 
@@ -123,3 +138,13 @@ def build_table(L: int, rate: int, draws: int = 0) -> DrawTable:
     masses = [(weight << bits) // norm for weight in weights]
     masses[masses.index(max(masses))] += (1 << bits) - sum(masses)
     return DrawTable(L, bits, tuple(masses))
+
+
+def table_of_rows(L: int, rows: Sequence[int]) -> DrawTable:
+    """The table of which a statement has F(0) .. F(draws); draws that never come have a mass of 0.
+
+    Raises:
+        PolicyError: no such table.
+    """
+    bits = -(-UNIFORM_EXPONENT // L) * L
+    return DrawTable(L, bits, tuple(after - before for before, after in pairwise((0, *rows))))

@@ -54,7 +54,7 @@ def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
     settings = state.settings
     cls = assembly.circuit_class(settings.class_name)
-    bound = AnswerBound(cls.K, settings.shards * cls.N)
+    bound = AnswerBound(cls.most_ids(settings.shards), settings.shards * cls.N)
     return IndexShape(bound.slots, embedder.dimension, answers=None if _answers_in_words(state) else bound)
 
 

@@ -392,7 +392,7 @@ class Attestation:
                 seq=len(window.records),
                 signed=message,
                 c_y=kept.c_y,
-                t_commit=kept.t_commit,
+                t_commits=kept.t_commits,
                 time=max(time, window.time),
                 proof_mode=self._proof_mode,
             )

@@ -46,7 +46,7 @@ def secrets_of_record(state: State, record: Record) -> QuerySecrets:
         require_kept(state, record.manifest)
         raise AttestationError("the answer to this request is lost: the provider must restore state.db")
     kept = QuerySecrets.decode(stored[0])
-    if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
+    if (kept.c_y, kept.t_commits) != (record.c_y, record.t_commits):
         raise AttestationError("the stored secrets belong to a different record: the provider must restore state.db")
     return kept
 

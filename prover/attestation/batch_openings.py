@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from ragseal.backends.mechanism import ShardHints
+from ragseal.backends.mechanism import Hidden
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.errors import ProofError
+from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
-from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.kernel.transcript import challenge
 from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import COUNT, QuerySecrets, decode_embedding
@@ -42,21 +42,24 @@ class Case:
         return f"Case({self.record.seq})"
 
 
-def hint_blinders(secret: int, packed: bytes, count: int, shard: int = 0) -> list[int]:
-    """rho' of C_h, and of C_1 where there is one: functions of the record's secret and of the hints that they blind.
+def shard_blinders(
+    secret: int, bases: CommittedBases, witnesses: Sequence[bytes], shard: int
+) -> tuple[tuple[int, ...], ...]:
+    """The blinders of a shard's commitments, by use: functions of the record's secret and of what they blind.
 
-    Every shard's proof has its own.
-
-    Were a lost proof made again by software that fills in other hints, one rho' for both would leave C_h - C_h'
-    unblinded.
+    Were a lost proof made again by software that fills in other hints, equal blinders for both would leave the
+    difference of the commitments unblinded.
     """
-    parts = field.to_bytes(secret), shard.to_bytes(2, "big"), packed
-    return [challenge(name, *parts) for name in ("hint-blinder", "bound-blinder")[:count]]
+    parts = field.to_bytes(secret), shard.to_bytes(2, "big")
+    return tuple(
+        tuple(challenge(f"blinder/{use.name}/{k}", *parts, witness) for k in range(len(use.over)))
+        for use, witness in zip(bases.own, witnesses, strict=True)
+    )
 
 
-def threshold_blinder(secret: int, threshold: tuple[int, int]) -> int:
-    """rho_v of C_v, as :func:`hint_blinders`."""
-    return challenge("threshold-blinder", field.to_bytes(secret), field.pack(threshold))
+def shared_blinder(secret: int, shared: Sequence[int]) -> int:
+    """rho_v of C_v, as :func:`shard_blinders`."""
+    return challenge("shared-blinder", field.to_bytes(secret), field.pack(shared))
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class BatchOpenings:
     opened: OpenWindow
     items: Sequence[BatchItem]
     cases: Sequence[Case]  #: of the items, in their order
-    packed_hints: Callable[[OpenWindow, Case], ShardHints]  #: of every shard, and (v*, i*) where they share one
+    hidden: Callable[[OpenWindow, Case], Hidden]  #: what the commitments of a record's proofs open to
     draw: Draw
     turns: Turns
     wanted_still: Callable[[], None]  #: asked for every record; raises when nobody waits any more
@@ -88,63 +91,41 @@ class BatchOpenings:
             for (tenant, number), version in sorted(versions.items(), key=lambda one: one[0])
         )
 
-    def hints(self) -> Opening:
-        """That of all C_h and C_1."""
-        return self._hints_and_thresholds[0]
-
-    @cached_property
-    def _hints_and_thresholds(self) -> tuple[Opening, list[tuple[int, int] | None]]:
-        """The opening of hints, and (v*, i*) of every case, which come with them: a selection is made once a record."""
-        bases = self.opened.key.hint_bases
-        size = bases.size
-        commitments = proofs.hint_commitments(bases, self.items)
-        weights = iter(powers(batching_challenge("hints", self.context), len(commitments)))
-        witness = bytes(32 * size)
-        thresholds = []
+    def committed(self) -> tuple[Opening, ...]:
+        """Those of what proofs commit to, in order: of every use, and of all C_v."""
+        bases = self.opened.key.committed
+        due = proofs.committed_relations(bases, self.items)
+        shards = len(due[0][1][0].commitments) // len(self.cases)
+        weights = [powers(batching_challenge(use.name, self.context), shards * len(self.cases)) for use in bases.own]
+        totals = [bytes(field.FIELD_BYTES * use.size) for use in bases.own]
+        shared, proof = list[bytes](), 0
         for case in self.cases:
             with self.turns:
-                hints = self.packed_hints(self.opened, case)
-            thresholds.append(hints.threshold)
-            for shard in range(len(hints)):  # one at a time: a hint vector is megabytes
+                hidden = self.hidden(self.opened, case)
+            sums = [0] * len(bases.sums)
+            for shard in range(len(hidden)):  # one at a time: witnesses are megabytes
                 with self.turns:
                     self.wanted_still()
-                    packed = hints[shard]
-                    vector = bases.witness(packed, hint_blinders(case.kept.rho_hint, packed, bases.count, shard))
-                    witness = self.group.combine([witness, vector], [1, next(weights)])
+                    witnesses = hidden[shard]
+                    blinders = shard_blinders(case.kept.rho_hint, bases, witnesses, shard)
+                    for k, (witness, own) in enumerate(zip(witnesses, blinders, strict=True)):
+                        vectors = [totals[k], witness + field.pack(own)]
+                        totals[k] = self.group.combine(vectors, [1, weights[k][proof]])
+                every = list(chain.from_iterable(blinders))
+                sums = [(total + every[at]) % R for total, at in zip(sums, bases.sums, strict=True)]
+                proof += 1
+            rho_v = shared_blinder(case.kept.rho_hint, hidden.shared)
+            shared.append(field.pack([*hidden.shared, rho_v, *sums]))
+        last = self.group.combine(shared, powers(batching_challenge(bases.shared.name, self.context), len(shared)))
+        made = list[Opening]()
+        for (use, relations), witness in zip(due, [*totals, last], strict=True):
+            with self.turns:
+                self.wanted_still()
+                nonces = packed_scalars(self.draw, use.size)
+                made.append(prove_opening(self.group, use.name, self.context, relations, witness, nonces))
         with self.turns:
-            self.wanted_still()
-            relations = bases.relations(commitments)
-            nonces = packed_scalars(self.draw, size)
-            opening = prove_opening(self.group, "hints", self.context, relations, witness, nonces)
-            proofs.verify_hints(self.group, bases, self.context, self.items, opening)
-        return opening, thresholds
-
-    def thresholds(self) -> tuple[Opening, ...]:
-        """That of all C_v, where the class has it."""
-        bases = self.opened.key.thresholds
-        if bases is None:
-            return ()
-        committed = [c_v for item in self.items for c_v in item.entry.c_v]
-        known = iter(self._hints_and_thresholds[1])
-
-        def witness(case: Case) -> list[int]:
-            found = next(known)
-            if found is None:
-                raise ProofError("a class with C_v has a threshold beside the hints")
-            return [*found, threshold_blinder(case.kept.rho_hint, found)]
-
-        relation = bases.relation(committed)
-        return (
-            self._open(
-                "thresholds",
-                self.context,
-                self.cases,
-                bases.size,
-                witness,
-                lambda: [relation],
-                lambda opening: verify_thresholds(self.group, bases, self.context, committed, opening),
-            ),
-        )
+            proofs.verify_committed(self.group, bases, self.context, self.items, made)
+        return tuple(made)
 
     def _of(self, version: Version) -> tuple[list[BatchItem], list[Case]]:
         mine = version.tenant, version.number

@@ -215,7 +215,7 @@ class Proofs:
                 one = made.shard(shard)
                 proof = self._made.find(*place, one) if made.shards > 1 else None
                 if proof is not None:
-                    return one.c_h, proof
+                    return one.committed, proof
                 if workers is None:
                     proof = own().prove(one.assignment)
                     one.check(proof)
@@ -227,7 +227,7 @@ class Proofs:
                 with self._state.transaction() as db:
                     self._require_working(key.digest)  # in here, as for the whole entry
                     self._made.keep(db, *place, proof)
-            return one.c_h, proof
+            return one.committed, proof
 
         if workers is None or made.shards == 1:
             return made.entry([proven(shard) for shard in range(made.shards)])
@@ -295,12 +295,12 @@ class Proofs:
             opened=opened,
             items=items,
             cases=cases,
-            packed_hints=self._statements.hints,
+            hidden=self._statements.hidden,
             draw=self._draw,
             turns=self._turns,
             wanted_still=wanted_still,
         )
-        made = ProofBatch(manifest, tuple(entries), opens.links(), opens.hints(), opens.thresholds()).encode()
+        made = ProofBatch(manifest, tuple(entries), opens.links(), opens.committed()).encode()
         self._kept.keep(manifest, proofs_ask(wanted), made, always)
         self._delivered[manifest, wanted] = made
         while len(self._delivered) > KEPT_BATCHES:

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.backends.asked import Scores
+from ragseal.backends.asked import ScoreLine, Scores
 from ragseal.backends.mechanism import Engine
-from ragseal.backends.poseidon import places_commitment
-from ragseal.backends.response import CommittedIndex, ScoreLine, respond
+from ragseal.backends.poseidon import commit_lists
+from ragseal.backends.response import CommittedIndex, respond
 from ragseal.backends.scores import commit_shards
 from ragseal.groth16.keys import KeyView
 from ragseal.kernel import attestation, field
@@ -49,10 +49,13 @@ def decode_embedding(data: bytes) -> list[int]:
     return entries
 
 
-def shifted_scores(version: Version, e: Sequence[int], policy: Policy) -> Scores:
-    """w_i = gain * (<E_i, e> - lo) for every slot, exactly: |y| < 2^31 and |w| < 2^63 for every legal policy."""
+def shifted_scores(policy: Policy, cls: AttestationClass, version: Version, e: Sequence[int]) -> Scores:
+    """w_i = gain * (<E_i, e> - lo) for every slot, of decoys <E_i, e>.
+
+    Exactly: |y| < 2^31 and |w| < 2^63 for every legal policy.
+    """
     y = version.in_force.scored.scores(e)
-    return policy.gain * (y.astype(np.int64) - policy.lo)
+    return policy.gain * (y.astype(np.int64) - policy.origin(cls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,17 @@ class QuerySecrets(Message):
     TAG: ClassVar[str] = "query-secrets"
     CODECS: ClassVar[Sequence[Codec]] = (
         Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), Points(MAX_SHARDS),
-        ELEMENT, Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
+        Many(ELEMENT, MAX_SHARDS), Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
     )  # fmt: skip
 
     embedding: bytes
     blinder: int  #: r of C_e
     rho: int  #: of C_y; of several shards the secret from which those of every C_y are derived
-    rho_hint: int  #: secret from which rho' of C_h, and rho_v of C_v, are derived
+    rho_hint: int  #: secret from which the blinders of a proof's commitments are derived
     t_salt: int
     places: tuple[int, ...]  #: T, each id with its flag as its lowest bit
     c_y: bytes  #: of every shard
-    t_commit: int
+    t_commits: tuple[int, ...]
     withheld: tuple[int, ...] = ()  #: the slot whose text the guard keeps back, SPEC M.10: decided once, as T is
     counts: bytes = b""  #: the histogram where the claim is answers: a clipped count of each slot, 2 bytes
     answer: str = ""  #: the text that goes with T's keywords, where the claim is answers
@@ -130,7 +133,7 @@ def answer_query(
     query: Query,
     draw: Draw,
 ) -> QuerySecrets:
-    """Compute T for a query, with fresh blinders for C_y, C_h and the commitment to T.
+    """Compute T for a query, with fresh blinders for C_y, a proof's commitments and those to T.
 
     Raises:
         UnprovableError: a named completeness failure; the query gets no answer and no record.
@@ -138,7 +141,7 @@ def answer_query(
     rho, rho_hint, t_salt = scalars(draw, 3)
     held = version.in_force
     index = CommittedIndex(held.scored, held.shard_points, key.scores)
-    line = ScoreLine(policy.lo, policy.gain, policy.hmax(key.cls), policy.prizes(key.cls))
+    line = ScoreLine(policy.origin(key.cls), policy.gain, policy.asked(key.cls))
     rhos = score_blinders(rho, len(index.columns))
     found = respond(group, engine, index, line, query.noise_key, query.embedding, rhos)
     # All that a guard may look at.
@@ -151,7 +154,7 @@ def answer_query(
         t_salt=t_salt,
         places=tuple(one.packed for one in found.returned),
         c_y=found.c_y,
-        t_commit=places_commitment(key.cls, t_salt, found.returned),
+        t_commits=commit_lists(key.cls, t_salt, found.returned, policy.shards),
         withheld=withheld(near, policy.capacity(key.cls), guard_of(policy)),
     )
 
@@ -164,7 +167,7 @@ def record_scores(policy: Policy, cls: AttestationClass, version: Version, kept:
     """
     if policy.answers:
         return count_scores(policy, cls, kept)
-    return shifted_scores(version, decode_embedding(kept.embedding), policy)
+    return shifted_scores(policy, cls, version, decode_embedding(kept.embedding))
 
 
 def count_scores(policy: Policy, cls: AttestationClass, kept: QuerySecrets) -> Scores:
@@ -219,13 +222,13 @@ def answer_counts(
         t_salt=t_salt,
         places=(),
         c_y=b"",
-        t_commit=0,
+        t_commits=(),
         counts=counts,
     )
-    returned = engine.answer(query.noise_key, count_scores(policy, key.cls, draft), policy.hmax(key.cls), 0)
+    returned = engine.answer(query.noise_key, count_scores(policy, key.cls, draft), policy.asked(key.cls))
     return replace(
         draft,
         places=tuple(one.packed for one in returned),
         c_y=histogram_commitment(group, key, counts, rho),
-        t_commit=places_commitment(key.cls, t_salt, returned),
+        t_commits=commit_lists(key.cls, t_salt, returned, policy.shards),
     )

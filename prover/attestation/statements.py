@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from ragseal.backends.asked import Scores
-from ragseal.backends.mechanism import Engine, ShardHints
+from ragseal.backends.mechanism import Engine, Hidden
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.keys import KeyView
-from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import mechanism, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group, split_points
 from ragseal.kernel.errors import AttestationError, ProofError, UnprovableError
-from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofEntry, statement_of
 from ragseal.kernel.record_proofs import statements_of
-from ragseal.prover.attestation.batch_openings import Case, hint_blinders, threshold_blinder
+from ragseal.prover.attestation.batch_openings import Case, shard_blinders, shared_blinder
 from ragseal.prover.attestation.open_window import OpenWindow
 from ragseal.prover.attestation.retrieval import QUERY_KEY, QuerySecrets, decode_embedding, query_key, record_scores
 from ragseal.prover.storage.journal import Journal
@@ -37,8 +36,8 @@ from ragseal.prover.storage.state import State
 class ShardProving:
     """All that the proof of one shard of a record is made from and checked with."""
 
-    c_h: bytes
-    c_v: bytes  #: nothing of a class without one
+    committed: bytes
+    c_v: bytes
     c_w: bytes
     assignment: Assignment
     key: KeyView
@@ -48,7 +47,7 @@ class ShardProving:
 
     def check(self, proof: bytes) -> None:
         """As an auditor does; ProofError: it does not hold for this record."""
-        self.key.verify(self.assignment.clear, self.c_w, self.c_h + self.c_v, proof)
+        self.key.verify(self.assignment.clear, self.c_w, self.committed + self.c_v, proof)
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ class Proving:
         return f"Proving({self.seq})"
 
     def entry(self, made: Sequence[tuple[bytes, bytes]]) -> ProofEntry:
-        """The record's, from (C_h, proof) of every shard in order."""
-        c_h, proof = (b"".join(parts) for parts in zip(*made, strict=True))
-        return ProofEntry(self.seq, self.digest, c_h, proof, (self.c_v,) if self.c_v else ())
+        """The record's, from (commitments, proof) of every shard in order."""
+        committed, proof = (b"".join(parts) for parts in zip(*made, strict=True))
+        return ProofEntry(self.seq, self.digest, committed, proof, self.c_v)
 
 
 class Statements:
@@ -103,7 +102,7 @@ class Statements:
             require_kept(self._state, window.digest)
             raise ProofError(f"the secrets of record {seq} are missing: restore state.db from a backup")
         kept = QuerySecrets.decode(stored[0])
-        if (kept.c_y, kept.t_commit) != (record.c_y, record.t_commit):
+        if (kept.c_y, kept.t_commits) != (record.c_y, record.t_commits):
             raise ProofError(f"the stored secrets of record {seq} belong to another record")
         return Case(
             record=record,
@@ -114,20 +113,16 @@ class Statements:
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
                 ctx=request.ctx(),
-                t_commit=record.t_commit,
+                t_commits=record.t_commits,
             ),
             kept=kept,
             version=opened.version(opened.tenant(request.account), request.index_digest),
             key=mechanism.noise_key(opened.secrets.limbs, window.beacon, request.ctx()),
         )
 
-    def hints(self, opened: OpenWindow, case: Case) -> ShardHints:
-        """The packed hints of every shard of a record, megabytes each; they are never stored."""
-        return self._hints(opened, case, self._scores(opened, case))
-
-    def _hints(self, opened: OpenWindow, case: Case, scores: Scores) -> ShardHints:
-        prizes = opened.policy.prizes(opened.key.cls)
-        return self._engine.shard_hints(case.key, scores, case.statement.hmax, prizes)
+    def hidden(self, opened: OpenWindow, case: Case) -> Hidden:
+        """What the commitments of every shard of a record open to, megabytes each; it is never stored."""
+        return self._engine.hidden(case.key, self._scores(opened, case), case.statement.asked)
 
     def _scores(self, opened: OpenWindow, case: Case) -> Scores:
         return record_scores(opened.policy, opened.key.cls, case.version, case.kept)
@@ -146,31 +141,31 @@ class Statements:
         statements = statements_of(key.cls, case.statement, policy.shards)
         with _named(case):
             w = self._scores(opened, case)
-            hints = self._hints(opened, case, w)
-        threshold, scores = hints.threshold, np.reshape(w, (len(statements), -1))
-        rho_v = 0 if threshold is None else threshold_blinder(kept.rho_hint, threshold)
-        c_v = committed_threshold(self._group, key, threshold, rho_v)
+            hidden = self._engine.hidden(case.key, w, case.statement.asked)
+        scores, bases = np.reshape(w, (len(statements), -1)), key.committed
+        rho_v = shared_blinder(kept.rho_hint, hidden.shared)
+        c_v = bases.commit_shared(self._group, hidden.shared, rho_v)
 
         def shard(at: int) -> ShardProving:
             with _named(case):
-                packed = hints[at]
-            blinders = hint_blinders(kept.rho_hint, packed, key.hint_bases.count, at)
-            c_h = key.hint_bases.commit(self._group, packed, blinders)
-            alpha, beta = proofs.challenges(key.digest, case.digest, statements[at], c_w[at], c_h + c_v)
+                witnesses = hidden[at]
+            blinders = shard_blinders(kept.rho_hint, bases, witnesses, at)
+            committed = bases.commit(self._group, witnesses, blinders)
+            alpha, beta = proofs.challenges(key.digest, case.digest, statements[at], c_w[at], committed + c_v)
             own = columns[len(e) * at : len(e) * (at + 1)]
-            inside = proofs.total_blinder(policy.factor(key.cls), e, own, rhos[at], scaled_blinder(blinders, beta))
+            inside = proofs.total_blinder(policy.factor(key.cls), e, own, rhos[at])
+            every = (inside, *chain.from_iterable(blinders), rho_v)
             assigned = assign_attestation(
                 key.cls,
-                clear=(*statements[at].clear(), alpha, beta),
-                w=tuple(int(x) for x in scores[at]),
-                h=packed,
-                blind=(inside + rho_v) % R,
-                seed=opened.secrets.limbs,
-                t_salt=kept.t_salt,
-                threshold=threshold,
+                clear=(*statements[at], alpha, beta),
+                w=scores[at].tolist(),
+                witnesses=witnesses,
+                shared=hidden.shared,
+                blind=sum(scale * rho for scale, rho in zip(key.stated.scales(beta), every, strict=True)) % R,
+                secret=(opened.secrets.limbs, kept.t_salt),
             )
-            self._group.check(c_h + c_v)
-            return ShardProving(c_h, c_v, c_w[at], assigned, key)
+            self._group.check(committed + c_v)
+            return ShardProving(committed, c_v, c_w[at], assigned, key)
 
         return Proving(case.record.seq, case.digest, c_v, len(statements), shard)
 

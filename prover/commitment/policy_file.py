@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
+from ragseal.accounting.rounding import below_exp
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.claims import form_of
-from ragseal.kernel.classes import AttestationClass, Table, usual_table
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.decoys.bounds import smallest_rate
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import (
@@ -44,21 +46,34 @@ TIMES = ("opens", "closes", "period_start")
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
 ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
+LEAST_RETURN, MOST_RETURN = 1, 30
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
-    "class": "the circuit class: capacity, K and noise law",
+    "class": "the circuit class: capacity and law",
     "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, "every-list", or "answers"',
     "lo": "the lower end of the score window, such as lo = 0.3",
-    "hi": "the upper end of the score window, such as hi = 0.7",
-    "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
     "n_max": "queries an account may ask; no epsilon of claim every-list follows without it; such as n_max = 25",
     "k_max": "accounts a coalition may have; no epsilon of claim every-list follows without it; k_max = 2 is the least "
     "that is a coalition",
     "delta": 'of the (epsilon, delta) claim, such as delta = "1/1000000"',
 }
+#: What a class with noise needs beside, and a class of decoys has not.
+_OF_NOISE = {
+    "hi": "the upper end of the score window, such as hi = 0.7",
+    "gain": "signal against the noise; `ragseal-provider plan` finds one, `ragseal-provider policy` prints one",
+}
+#: And the other way round.
+_OF_DECOYS = {
+    "ids": "K, ids of an answer: those that are drawn, and the best others; such as ids = 42",
+    "return": "how many times likelier e^return an answer with a document is where it is there; such as return = 6",
+}
 _DEFAULTS: dict[str, Any] = {
+    "hi": None,
+    "gain": None,
+    "ids": None,
+    "return": None,
     "unseen": None,
     "estimate": "gate",
     "epsilon_account": "auto",
@@ -74,7 +89,6 @@ _DEFAULTS: dict[str, Any] = {
     "guard": OFF,
     "guard_rho": None,
     "guard_formula": None,
-    "prizes": None,
     "vocabulary": "",
     "words_max": 0,
     "participations": 0,
@@ -174,17 +188,20 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
     claim = v["claim"] if isinstance(v["claim"], str) else ""
-    lo, hi = _window(v, claim)
+    _require_own(v, binding.cls)
+    lo, hi = _window(v, claim) if binding.cls.scaled else (_cosine(v, "lo"), _cosine(v, "lo") + 1)
+    coin = _hidden(v) if form_of(claim).coin else _no_coin(v)
+    ids, rate = _lists(v, binding, coin)
     draft = Policy(
         class_name=binding.cls.name,
         class_digest=binding.class_digest,
-        table_digest=_table(v, binding.cls).digest(),
+        table_digest=binding.cls.tables(rate)[-1].digest(),
         dimension=binding.dimension,
         claim=claim,
-        hidden=_hidden(v) if form_of(claim).coin else _no_coin(v),
+        hidden=coin,
         lo=lo,
         hi=hi,
-        gain=_whole(v, "gain"),
+        gain=_whole(v, "gain") if binding.cls.scaled else 1,
         n_max=_whole(v, "n_max"),
         k_max=_whole(v, "k_max"),
         delta=_rational(v, "delta"),
@@ -205,6 +222,8 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         similarity=_cosine(v, "similarity"),
         shards=binding.shards,
         answered_by=_answered_by(v, claim),
+        ids=ids,
+        decoy_rate=rate,
     )
     draft.validate()
     if opens > binding.now + LONGEST_WINDOW:
@@ -218,16 +237,29 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
 
 
-def _table(values: dict[str, Any], cls: AttestationClass) -> Table:
-    """What the class's law is bound by: of the lottery the number of prizes that the file names, or all of them."""
-    if values["prizes"] is None:
-        return usual_table(cls)
-    if not cls.most_prizes:
-        raise PolicyError(f"policy: prizes belong to the law lottery, class {cls.name!r} has the law {cls.law!r}")
-    prizes = _whole(values, "prizes")
-    if not 1 <= prizes <= cls.most_prizes:
-        raise PolicyError(f"policy: class {cls.name!r} takes 1 to {cls.most_prizes} prizes, not {prizes}")
-    return cls.tables()[prizes - 1]
+def _require_own(values: dict[str, Any], cls: AttestationClass) -> None:
+    """Each law has keys of its own, which the other has not."""
+    own, other = (_OF_NOISE, _OF_DECOYS) if cls.scaled else (_OF_DECOYS, _OF_NOISE)
+    missing = [f"{key} is missing ({why})" for key, why in own.items() if values[key] is None]
+    if missing:
+        raise PolicyError(f"policy: {'; '.join(missing)}")
+    odd = [key for key in other if values[key] is not None]
+    if odd:
+        raise PolicyError(f"policy: class {cls.name!r} has the law {cls.law!r}: leave out {' and '.join(odd)}")
+
+
+def _lists(values: dict[str, Any], binding: Binding, hidden: int) -> tuple[int, int]:
+    """The policy's K, and of decoys the draws that keep to its ``return``."""
+    cls = binding.cls
+    if cls.scaled:
+        return cls.most_ids(binding.shards), 0
+    ids, most = _whole(values, "ids"), values["return"]
+    if isinstance(most, bool) or not isinstance(most, (int, float)) or not LEAST_RETURN <= most <= MOST_RETURN:
+        raise PolicyError(
+            f"policy: return is a number from {LEAST_RETURN:g} to {MOST_RETURN:g}, such as return = 6, not "
+            f"{texts.shown(most)}"
+        )
+    return ids, smallest_rate(cls.N, ids, hidden, below_exp(most))
 
 
 def _hidden(values: dict[str, Any]) -> int:

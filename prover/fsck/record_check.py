@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
-from ragseal.backends.poseidon import noise_key, places_commitment
+from ragseal.backends.poseidon import commit_lists, noise_key
 from ragseal.groth16.keys import KeyView
-from ragseal.kernel import proofs
+from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.commitment import embedding_commitment
@@ -35,27 +35,35 @@ PAGE = 512  #: records read at a time
 
 #: A record's fixed-width environment: what stands before its signed request, and behind it.
 _HEAD = 1 + len(Record.TAG) + 2 + 32 + 8
-_COUNT, _T_COMMIT, _TAIL = 1, 32, 32 + 8 + 1
+_POINTS, _LISTS, _LIST, _TAIL = 1, 4, 32, 8 + 1  #: counts of C_y and of lists; a list; time and mode
 
 
 def request_digest(entry: bytes, shards: int = 1) -> bytes:
     """Of an encoded record: the digest under which its request's secrets are kept (``query_key``)."""
-    return hashlib.sha256(entry[_HEAD : -(_COUNT + POINT_BYTES * shards + _TAIL)]).digest()
+    behind = _POINTS + POINT_BYTES * shards + _LISTS + _LIST * _lists(entry, shards) + _TAIL
+    return hashlib.sha256(entry[_HEAD:-behind]).digest()
+
+
+def _lists(entry: bytes, shards: int) -> int:
+    """How many lists an encoded record commits to: as many as shards, or one; the number stands before them."""
+    at = len(entry) - _TAIL - _LIST * shards
+    return shards if entry[at - _LISTS : at] == shards.to_bytes(_LISTS, "big") else 1
 
 
 def kept_commitments(secrets: bytes) -> bytes:
-    """C_y and the commitment to T that a row of secrets is of; nothing where it is damaged."""
+    """C_y and the commitments to T that a row of secrets is of; nothing where it is damaged."""
     try:
         kept = QuerySecrets.decode(secrets)
     except AuditError:
         return b""
-    return kept.c_y + kept.t_commit.to_bytes(_T_COMMIT, "big")
+    return kept.c_y + field.pack(kept.t_commits)
 
 
 def commitments(entry: bytes, shards: int = 1) -> bytes:
-    """Of an encoded record: C_y of every shard and the commitment to T, which encoded QuerySecrets end with."""
-    at = len(entry) - _TAIL
-    return entry[at - POINT_BYTES * shards : at + _T_COMMIT]
+    """Of an encoded record: C_y of every shard, and the commitments to T."""
+    end = len(entry) - _TAIL
+    at = end - _LIST * _lists(entry, shards)
+    return entry[at - _LISTS - POINT_BYTES * shards : at - _LISTS] + entry[at:end]
 
 
 #: Told how many more records were looked at.
@@ -85,12 +93,13 @@ class RecordCheck:
         rows = self._state.rows("SELECT account, ctr, request, secrets FROM queries WHERE manifest = ?", (digest,))
         kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
         owners = {seq: place for place, seq in self._window.seq_of.items()}
+        shards = manifest.policy.shards
         for seq, index, entry in self._entries():
-            found = kept.get(request_digest(entry, manifest.policy.shards))
+            found = kept.get(request_digest(entry, shards))
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
             if found is None:
                 yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
-            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, manifest.policy.shards):
+            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, shards):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
         query = (
@@ -130,13 +139,13 @@ class RecordCheck:
         policy, cls = opened.policy, opened.key.cls
         if record_commitment(group, opened.key, version, policy, kept) != record.c_y:
             raise ProofError("C_y does not open to the scores and blinder kept for it")
-        if places_commitment(cls, kept.t_salt, kept.returned) != record.t_commit:
+        if commit_lists(cls, kept.t_salt, kept.returned, policy.shards) != record.t_commits:
             raise ProofError("the commitment to T does not open to the slots kept for it")
         if window.beacon is None:
             raise ProofError("its window was never opened")
         key = noise_key(opened.secrets.limbs, window.beacon, request.ctx())
         w = record_scores(policy, cls, version, kept)
-        if tools.engine.answer(key, w, policy.hmax(cls), policy.prizes(cls)) != kept.returned:
+        if tools.engine.answer(key, w, policy.asked(cls)) != kept.returned:
             raise ProofError("the slots and flags kept for it are not those that the committed seed gives")
 
     def _check_answer(self, answers: Answers, opened: OpenWindow, record: Record) -> None:
@@ -162,9 +171,9 @@ class RecordCheck:
         assert window.beacon is not None
         manifest = window.manifest
         statement = statement_of(
-            manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commit
+            manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commits
         )
         (c_w,) = proofs.shifted_scores(group, [record.c_y], key.sum_y, manifest.policy, key.cls)
         item = BatchItem(record, entry.record_digest, "", statement, c_w, entry)
-        for one in proof_equations(key.cls, key.digest, key.hint_bases, item):
-            key.verify(one.clear, one.c_w, one.c_h, one.proof)
+        for one in proof_equations(key.cls, key.digest, key.committed, item):
+            key.verify(one.clear, one.c_w, one.committed, one.proof)

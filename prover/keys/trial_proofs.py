@@ -12,21 +12,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import numpy as np
 
 from ragseal.backends.asked import Scores
 from ragseal.backends.mechanism import Engine
+from ragseal.backends.poseidon import commit_lists
 from ragseal.groth16.assignments import assign_attestation, assign_block, assign_thinning
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
-from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import coin, field, mechanism, statement
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import Asked, AttestationClass
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS
-from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import COIN_BITS, R
 from ragseal.kernel.proofs import Statement
 from ragseal.kernel.record_proofs import statements_of
@@ -35,40 +35,40 @@ from ragseal.prover.base.randomness import Draw, scalar
 TRIED_SHARDS = 2  #: of the second statement
 
 
-def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, int]:
-    """Random scores and an H that the class can compare: of one shard spread over everything, or of several nearly all
-    below the window."""
-    hmax, reach = cls.tried_range()
+def _scores(cls: AttestationClass, draw: Draw, wide: bool) -> tuple[Scores, Asked]:
+    """Random scores and what the class is asked: of one shard spread over everything, or of several nearly all below
+    the window."""
+    asked, reach, matching = cls.tried()
     random = np.random.default_rng(int.from_bytes(draw(32), "big"))
-    slots = cls.N * (1 if wide else min(TRIED_SHARDS, cls.shards_at_most))
+    slots = cls.N * (1 if wide else min(TRIED_SHARDS, cls.S))
     if wide:
-        return random.integers(-2 * reach, 2 * reach, slots, dtype=np.int64), hmax
-    w = random.integers(-2 * reach, 0, slots, dtype=np.int64)
-    some = random.choice(slots, cls.R // 2, replace=False)
-    w[some] = random.integers(0, 2 * reach, len(some), dtype=np.int64)
-    return w, hmax
+        return random.integers(-reach, reach, slots, dtype=np.int64), asked
+    w = random.integers(-reach, 0, slots, dtype=np.int64)
+    some = random.choice(slots, matching, replace=False)
+    w[some] = random.integers(0, reach, len(some), dtype=np.int64)
+    return w, asked
 
 
 def _try(key: KeyView, backend: AttestationBackend, engine: Engine, group: Group, draw: Draw, wide: bool) -> None:
-    cls = key.cls
+    cls, bases = key.cls, key.committed
     seed = field.limbs(draw(32))
     beacon, ctx, alpha, beta = (int.from_bytes(draw(31), "big") | 1 for _ in range(4))
-    t_salt, rho, rho_v, *rho_hints = (scalar(draw) for _ in range(3 + key.hint_bases.count))
+    t_salt, rho, rho_v = (scalar(draw) for _ in range(3))
     noise_key = mechanism.noise_key(seed, beacon, ctx)
-    w, hmax = _scores(cls, draw, wide)
-    prizes = cls.most_prizes
-    hints = engine.shard_hints(noise_key, w, hmax, prizes)
-    t_commit = statement.places_commitment(cls, t_salt, engine.answer(noise_key, w, hmax, prizes))
-    common = Statement(statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, cls.stated(prizes))
-    c_v = committed_threshold(group, key, hints.threshold, rho_v)
-    for stated, own, h in zip(
-        statements_of(cls, common, len(hints)), np.reshape(w, (len(hints), -1)), hints, strict=True
-    ):
-        clear, integers = (*stated.clear(), alpha, beta), tuple(int(x) for x in own)
-        blind = (rho + scaled_blinder(rho_hints, beta) + (rho_v if c_v else 0)) % R
-        proof = backend.prove(assign_attestation(cls, clear, integers, h, blind, seed, t_salt, hints.threshold))
-        c_w = group.msm(key.scores.y + key.scores.b, field.pack([*integers, rho]))
-        key.verify(clear, c_w, key.hint_bases.commit(group, h, rho_hints) + c_v, proof)
+    w, asked = _scores(cls, draw, wide)
+    hidden = engine.hidden(noise_key, w, asked)
+    lists = commit_lists(cls, t_salt, engine.answer(noise_key, w, asked), len(hidden))
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, asked, lists)
+    c_v = bases.commit_shared(group, hidden.shared, rho_v)
+    stated, parts = statements_of(cls, common, len(hidden)), np.reshape(w, (len(hidden), -1)).tolist()
+    for own, scores, witnesses in zip(stated, parts, hidden, strict=True):
+        blinders = [[scalar(draw) for _ in use.over] for use in bases.own]
+        every = (rho, *chain.from_iterable(blinders), rho_v)
+        blind = sum(scale * one for scale, one in zip(key.stated.scales(beta), every, strict=True)) % R
+        clear = (*own, alpha, beta)
+        proof = backend.prove(assign_attestation(cls, clear, scores, witnesses, hidden.shared, blind, (seed, t_salt)))
+        c_w = group.msm(key.scores.y + key.scores.b, field.pack([*scores, rho]))
+        key.verify(clear, c_w, bases.commit(group, witnesses, blinders) + c_v, proof)
 
 
 def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> None:

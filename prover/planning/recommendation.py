@@ -185,7 +185,7 @@ def in_words(point: Point) -> list[str]:
         *planned_law(point.cls).about(point.candidate),
         hidden_in_words(found.hidden_share),
         unseen_in_words(found.unseen),
-        return_in_words(found.returned, found.hidden_share, point.cls),
+        return_in_words(found.returned, found.hidden_share, found.listed_once),
         chance_in_words(found.listed_by_chance, point.budget.n_max, point.cls),
     ]
 

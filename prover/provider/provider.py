@@ -241,7 +241,7 @@ class Provider:
     def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
         """Raises CommitmentError: documents that are too long for one answer together."""
         if not policy.answers:
-            bound = AnswerBound(cls.K, policy.capacity(cls), self.environment.answer_bytes)
+            bound = AnswerBound(cls.most_ids(policy.shards), policy.capacity(cls), self.environment.answer_bytes)
             for tenant, _ in index.tenants(self.state):
                 bound.require(documents, tenant)
 

@@ -12,16 +12,15 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.circuits.circuit import layout_of, load_classes
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.field import FIELD_BYTES
 from ragseal.kernel.params import R
+from ragseal.kernel.statements import stated_of
 
 #: Two's complement.  No policy may have scores outside its class's comparisons, 2^(2c) and a chunk (SPEC A.10), and c
 #: is 13 at most; hints are chunks, counts, slots, and sums of a score and its noise.
 NARROW_BYTES = 4
-#: Hints that are wider: values of the noise's distribution function.
-WIDE_HINTS = frozenset({"placeBefore", "placeUpto", "plo", "phi"})
 SHORT, FULL = b"\x01", b"\x00"  #: the first byte: whether narrow inputs are shortened
 
 _LIMIT = 1 << (8 * NARROW_BYTES - 1)  #: below R's lowest limb: r - x borrows nothing from the others
@@ -35,11 +34,12 @@ def narrow_runs(circuit: str) -> tuple[slice, ...]:
     cls = load_classes().get(circuit)
     if cls is None:  # of a block or a thinning, made once a window: or unknown here, which the worker says
         return ()
-    layout = layout_of(cls)
+    stated = stated_of(cls)
+    layout = stated.layout
     runs, start = list[slice](), layout.scores_at
     for group in layout.groups:
         at = layout.hints_at + group.offset
-        if group.name in WIDE_HINTS:
+        if group.name in stated.wide_hints:
             runs.append(slice(start, at))
             start = at + group.count
     runs.append(slice(start, layout.hints_at + layout.size))

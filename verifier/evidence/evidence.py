@@ -16,12 +16,11 @@ from ragseal.kernel.attestation import Answer, Receipt
 from ragseal.kernel.certificate import BlockKey
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases, SignedManifest
+from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
-from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.inquiry import Ask
 from ragseal.kernel.thinning import ThinningKey
-from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
@@ -176,15 +175,12 @@ class Key(Protocol):
     def scores(self) -> ScoreBases: ...
 
     @property
-    def hint_bases(self) -> HintBases: ...
+    def committed(self) -> CommittedBases: ...
 
     @property
     def sum_y(self) -> bytes: ...
 
-    @property
-    def thresholds(self) -> ThresholdBases | None: ...  #: of a noise class
-
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None: ...
+    def verify(self, clear: Sequence[int], c_w: bytes, committed: bytes, proof: bytes) -> None: ...
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None: ...
 

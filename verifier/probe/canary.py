@@ -24,6 +24,7 @@ from ragseal.accounting.statistics import LowerBounds, Roc, Vector, binomial_low
 from ragseal.accounting.topk import set_curve
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.kernel.policy import Policy, rational
 
 CONSISTENT, VIOLATION, OVER_NOISE = "consistent", "violation", "over-noise"
@@ -42,13 +43,13 @@ class Certified:
     auc: float
 
 
-def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
+def certify(policy: Policy, named: AttestationClass, group: int) -> Certified:
     """The accountant's numbers for ``group`` queries.
 
     The release of one query is worth at most the set's total variation t, g adaptive ones 1 - (1 - t)^g; the AUC of a
     statistic whose ROC curve stays within t of the diagonal is at most 1 - (1 - t)^2 / 2, (1 + t) / 2 for one bit.
     """
-    table, cls = noise.build_table(cls.law), policy.whole(cls)
+    table, cls = noise.build_table(named.law), with_noise(policy.whole(named))
     report = epsilon_audit(
         cls,
         table,
@@ -64,7 +65,7 @@ def certify(policy: Policy, cls: AttestationClass, group: int) -> Certified:
     return Certified(report.epsilon, float(rational(policy.delta, "delta")), advantage, auc)
 
 
-def hit_probability(cls: AttestationClass, raised: float, slot: int | None = None) -> float:
+def hit_probability(cls: NoiseClass, raised: float, slot: int | None = None) -> float:
     """How often a slot whose gain * c is ``raised`` is returned among N - 1 empty slots.
 
     The sum over the slot's noise of P(fewer than K of the others exceed it).  Equal values go to the lower slot, so
@@ -127,7 +128,7 @@ class Prediction:
 
 def predict(
     policy: Policy,
-    cls: AttestationClass,
+    cls: NoiseClass,
     scores: tuple[int, int],
     certified: Certified,
     trials: int,
@@ -185,11 +186,11 @@ def violations(certified: Certified, bounds: LowerBounds, roc: Roc, alpha: float
 
 
 def judge(
-    policy: Policy, cls: AttestationClass, inside: Sequence[bool], outside: Sequence[bool], group: int,
+    policy: Policy, named: AttestationClass, inside: Sequence[bool], outside: Sequence[bool], group: int,
     scores: tuple[int, int], confidence: float, slots: Slots = (None, None),
 ) -> Finding:  # fmt: skip
     """Compare hits query by query of the two worlds, in groups of ``group``, with what is certified."""
-    alpha, cls = 1 - confidence, policy.whole(cls)
+    alpha, cls = 1 - confidence, with_noise(policy.whole(named))
     certified = certify(policy, cls, group)
     one, other = _grouped(inside, group), _grouped(outside, group)
     trials = min(len(one), len(other))

@@ -24,8 +24,8 @@ import numpy as np
 from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, EpsilonReport
 from ragseal.accounting.ideal_channel import ideal_channel, one_query_curve
 from ragseal.accounting.pld import Vector
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import scale_of
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN
 
 TOLERANCE = 5e-3  #: relative difference to the certified number; the other side's own error is below a thousandth
@@ -48,7 +48,7 @@ class CrossCheck:
     remark: str = ""
 
 
-def second_opinion(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
+def second_opinion(cls: NoiseClass, report: EpsilonReport) -> CrossCheck:
     """dp-accounting's epsilon for the reported accountant, or why there is none."""
     try:
         version = importlib.metadata.version("dp-accounting")
@@ -77,7 +77,7 @@ def second_opinion(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
 
 
 @lru_cache(maxsize=64)
-def _composed(cls: AttestationClass, report: EpsilonReport, delta: float) -> float:
+def _composed(cls: NoiseClass, report: EpsilonReport, delta: float) -> float:
     """Its epsilon."""
     if report.accountant == SET_RENYI:
         return _renyi(importlib.import_module(_RDP), cls, report, delta)
@@ -87,7 +87,7 @@ def _composed(cls: AttestationClass, report: EpsilonReport, delta: float) -> flo
     return float(pld.PrivacyLossDistribution(one).self_compose(report.compositions).get_epsilon_for_delta(delta))
 
 
-def _renyi(rdp: Any, cls: AttestationClass, report: EpsilonReport, delta: float) -> float:
+def _renyi(rdp: Any, cls: NoiseClass, report: EpsilonReport, delta: float) -> float:
     """Its conversion, over its own choice of orders; the moments are the ideal channel's."""
     channel = ideal_channel(report.law, cls.N, cls.K, report.shift)
     orders = [1 + 10 ** (j / 40) for j in range(-160, 81)]
@@ -95,7 +95,7 @@ def _renyi(rdp: Any, cls: AttestationClass, report: EpsilonReport, delta: float)
     return float(rdp.compute_epsilon(orders, moments, delta)[0])
 
 
-def _curve(cls: AttestationClass, report: EpsilonReport) -> tuple[Vector, float]:
+def _curve(cls: NoiseClass, report: EpsilonReport) -> tuple[Vector, float]:
     """(delta at k * span, k = -_POINTS .. _POINTS; span) of one query, from the ideal law."""
     shift = report.shift
     if report.accountant == SET_LOSSES:
@@ -116,7 +116,7 @@ def _curve(cls: AttestationClass, report: EpsilonReport) -> tuple[Vector, float]
     return np.concatenate([1 - np.exp(-k * span) * (1 - half[:0:-1]), half]), span
 
 
-def _losses(cls: AttestationClass, report: EpsilonReport) -> tuple[Vector, Vector]:
+def _losses(cls: NoiseClass, report: EpsilonReport) -> tuple[Vector, Vector]:
     """Positive losses of one query and their probabilities: all scores, or those that reach the threshold."""
     assert report.accountant in (FULL, ORDERED)
     channel = ideal_channel(report.law, cls.N, cls.K, report.shift)

@@ -25,9 +25,10 @@ from ragseal.accounting.rounding import upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.claims import EVERY_LIST
-from ragseal.kernel.classes import AttestationClass, places_suffice, table_of
+from ragseal.kernel.classes import AttestationClass, places_suffice
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import check_shards, rational
 from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
@@ -307,7 +308,7 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
-    if not places_suffice(cls, table_of(cls, one.policy.table_digest)):
+    if not places_suffice(cls, one.policy.table(cls)):
         raise Undecided(
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore the parameter files of circuits/",
@@ -359,7 +360,7 @@ def _agreed(found: Bound) -> dict[str, CrossCheck]:
 
 
 def _confirmed(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
-    opinion = second_opinion(cls, report)
+    opinion = second_opinion(with_noise(cls), report)
     if opinion.agrees is False:
         raise Undecided(
             f"{opinion.implementation} computes epsilon {opinion.epsilon} for {opinion.accountant}", OWN_MISTAKE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragseal.kernel.classes import AttestationClass, last_release_of, table_of
+from ragseal.kernel.classes import AttestationClass, last_release_of
 from ragseal.kernel.coin_period import check_continues
 from ragseal.kernel.commitment import (
     Manifest,
@@ -163,7 +163,7 @@ def own_class(auditor: Auditor, policy: Policy) -> tuple[AttestationClass, bytes
     if policy.class_digest != own[1]:
         raise Undecided(f"the policy names another build of the circuit class {name!r}", OWN_BUILD)
     try:
-        table_of(own[0], policy.table_digest)
+        policy.table(own[0])
     except PolicyError as error:
         raise Undecided(f"{error} of this build", OWN_BUILD) from None
     return own

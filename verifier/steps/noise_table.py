@@ -13,13 +13,17 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 def check_noise(window: Window, say: Recorder = quiet) -> Table:
     """Step 10: rules T1-T5 of the class's noise table in exact integers, and the bound that the class's R rests on.
 
-    The lottery has no noise: what the policy binds is how many of the coarse values win a prize.
+    Decoys have no noise: what the policy binds is how likely each number of draws is.
 
     Raises:
         Undecided: this build's table or class does not hold; step 2 found that they are the policy's.
     """
-    cls, digest = window.cls, window.manifest.policy.table_digest
-    tables = cls.tables()
+    cls, policy = window.cls, window.manifest.policy
+    digest = policy.table_digest
+    try:
+        tables = cls.tables(policy.decoy_rate)
+    except PolicyError as error:
+        raise Undecided(str(error), OWN_BUILD) from None
     for table in tables:
         try:
             table.check()
@@ -31,7 +35,7 @@ def check_noise(window: Window, say: Recorder = quiet) -> Table:
     say(**found.evidence())
     if not places_suffice(cls, found):
         raise Undecided(
-            f"class {cls.name!r}: R = {cls.R} places are not proven enough, so how often queries overflow may depend "
+            f"class {cls.name!r}: its places are not proven enough, so how often queries overflow may depend "
             "on the index",
             "restore the parameter files of circuits/",
         )

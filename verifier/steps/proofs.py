@@ -19,7 +19,6 @@ from ragseal.kernel.errors import AuditError, ProofError
 from ragseal.kernel.opening import Equations
 from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import ProofEquation, proof_equations
-from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Key, Refused, Undecided, held
 from ragseal.verifier.steps.asking import Asker
 from ragseal.verifier.steps.manifest import Window
@@ -125,8 +124,7 @@ def check_batch(
     items = [_item(basis, *one) for one in zip(part, batch.entries, c_w, strict=True)]
     _pairings(basis, items)
     context = proofs.batch_context(basis.key.digest, basis.window.digest, items)
-    proofs.verify_hints(basis.group, basis.key.hint_bases, context, items, batch.hints, later)
-    _thresholds(basis, items, batch, context, later)
+    proofs.verify_committed(basis.group, basis.key.committed, context, items, batch.openings, later)
     _links(basis, items, batch, context, later)
 
 
@@ -138,7 +136,7 @@ def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes)
         c_seed=manifest.c_seed,
         beacon=basis.beacon,
         ctx=one.record.signed.request.ctx(),
-        t_commit=one.record.t_commit,
+        t_commits=one.record.t_commits,
     )
     return BatchItem(
         record=one.record,
@@ -155,33 +153,19 @@ def _pairings(basis: ProofContext, items: Sequence[BatchItem]) -> None:
     """All Groth16 proofs in one product with the auditor's own random weights; one by one to name a culprit."""
     key, equations = basis.key, list[tuple[BatchItem, ProofEquation]]()
     for item in items:
-        equations += [(item, one) for one in proof_equations(basis.window.cls, key.digest, key.hint_bases, item)]
+        equations += [(item, one) for one in proof_equations(basis.window.cls, key.digest, key.committed, item)]
     try:
-        key.verify_batch([(one.clear, one.c_w, one.c_h, one.proof) for _, one in equations])
+        key.verify_batch([(one.clear, one.c_w, one.committed, one.proof) for _, one in equations])
     except ProofError as error:
         for item, one in equations:
             try:
-                key.verify(one.clear, one.c_w, one.c_h, one.proof)
+                key.verify(one.clear, one.c_w, one.committed, one.proof)
             except ProofError as single:
                 seq = item.record.seq
                 raise Refused(
                     f"the proof of record {seq} does not hold: {single}", seq=seq, proof=item.entry.proof
                 ) from None
         raise error
-
-
-def _thresholds(
-    basis: ProofContext, items: Sequence[BatchItem], batch: ProofBatch, context: bytes, later: Equations | None
-) -> None:
-    """Of a noise class, every record's C_v opens over the threshold's bases alone: else it could hold hints."""
-    bases = basis.key.thresholds
-    if len(batch.thresholds) != (bases is not None):
-        raise ProofError(
-            f"the batch has {len(batch.thresholds)} openings of thresholds, where {int(bases is not None)} is due"
-        )
-    if bases is not None:
-        committed = [c_v for item in items for c_v in item.entry.c_v]
-        verify_thresholds(basis.group, bases, context, committed, batch.thresholds[0], later)
 
 
 def _links(

@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragseal.backends.poseidon import commit_lists
 from ragseal.kernel.attestation import Answer, Record, check_withheld
 from ragseal.kernel.commitment import Manifest, text_leaf
 from ragseal.kernel.errors import AttestationError, AuditError
-from ragseal.kernel.statement import places_commitment
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.note import NoteVerifier
@@ -314,9 +314,10 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
     cls, policy = window.cls, window.manifest.policy
     slots, capacity = answer.openings.slots, policy.capacity(cls)
     ids = [slot.slot for slot in slots]
-    if len(ids) != cls.K or any(a >= b for a, b in itertools.pairwise(ids)) or ids[-1] >= capacity:
-        raise AttestationError(f"the answer does not hold {cls.K} slots in increasing order")
-    if places_commitment(cls, answer.openings.t_salt, answer.openings.returned()) != record.t_commit:
+    least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)
+    if not least <= len(ids) <= most or any(a >= b for a, b in itertools.pairwise([*ids, capacity])):
+        raise AttestationError(f"the answer does not hold {least} to {most} slots of the index in increasing order")
+    if commit_lists(cls, answer.openings.t_salt, answer.openings.returned(), policy.shards) != record.t_commits:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
     answer.openings.check_claim(policy)
     check_withheld(policy, answer.openings)
