@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.decoys.bounds import (
+    _FIXED_BITS,
     _few_of_others,
     certified_ratio,
     denominator,
@@ -44,6 +45,7 @@ def name(one: Setting) -> str:
     return "-".join(map(str, (one.N, one.K, *one.masses, "own", *one.own)))
 
 
+UNIT = 1 << _FIXED_BITS
 COMMON = Setting(4, 2, MASSES[0])
 
 
@@ -293,8 +295,8 @@ def test_a_shard_s_room_is_for_its_draws_and_what_others_leave() -> None:
         for sizes in itertools.product(range(5), repeat=shards):
             if max(sizes) + max(0, K - sum(sizes)) > room:
                 exact += math.prod(law[k] for k in sizes)
-        few = _few_of_others(law, shards, K)
-        proven = shards * (sum(law[room + 1 :]) + (few[K - room - 1] if room < K else 0))
+        few = _few_of_others([-(-one.numerator * UNIT // one.denominator) for one in law], shards, K)
+        proven = shards * (sum(law[room + 1 :]) + (Fraction(few[K - room - 1], UNIT) if room < K else 0))
         assert exact <= proven
     wide = build_table(13, 300 << 16)
     room = smallest_room(wide, 8000, 1000, 4)
