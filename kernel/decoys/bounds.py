@@ -18,7 +18,7 @@ from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, TAIL_EXPONENT, Dr
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS
 
-_FIXED_BITS = 192  #: of probabilities that are rounded up
+FIXED_BITS = 192  #: of probabilities that are rounded up
 _ENCLOSED_BITS = 320  #: of probabilities that are enclosed, where what is compared with them is 2^-64 or so
 _COEFFICIENT_BYTES = 64  #: of a product of two sequences of probabilities: 384 bits, and their number
 
@@ -254,6 +254,7 @@ def _sizes(table: DrawTable, N: int, most: int) -> list[int]:
     return [ways * p for ways, p in zip(_binomials(N, len(masses) - 1), masses, strict=True)]
 
 
+@lru_cache(maxsize=64)
 def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     """The smallest room of a shard that a query overflows with probability 2^-64 at most.
 
@@ -261,13 +262,13 @@ def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     all results lie in it.  The latter is ``K - room`` more than all other shards draw.  Both are summed over shards.
     """
     _check(N, K, 1)
-    most, whole, unit = min(N, table.draws), denominator(table), 1 << _FIXED_BITS
+    most, whole, unit = min(N, table.draws), denominator(table), 1 << FIXED_BITS
     law = _sizes(table, N, most)
     limit = whole >> TAIL_EXPONENT
-    fewer = _few_of_others([-(-one * unit // whole) for one in law], shards, K) if shards > 1 else ()
+    fewer = list(accumulate(_together(_fixed(law, whole), shards - 1, K)))  # all other shards draw at most t slots
     more, room = whole - law[0], 0
     while room < N:
-        few = 0 if room >= K else fewer[K - room - 1] * whole if fewer else unit * whole
+        few = 0 if room >= K else fewer[K - room - 1] * whole
         if shards * (more * unit + few) <= limit * unit:
             break
         room += 1
@@ -275,20 +276,31 @@ def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     return room
 
 
-def _few_of_others(law: Sequence[int], shards: int, most: int) -> list[int]:
-    """P(all shards but one draw at most t slots together), t = 0 .. most - 1, rounded up.
+@lru_cache(maxsize=16)
+def drawn_law(table: DrawTable, N: int, shards: int) -> tuple[int, ...]:
+    """P(all shards draw t slots together), t = 0, 1, .., rounded up, in units of 2^-FIXED_BITS."""
+    most = min(N, table.draws)
+    return tuple(_together(_fixed(_sizes(table, N, most), denominator(table)), shards, shards * most + 1))
+
+
+def _fixed(law: Sequence[int], whole: int) -> list[int]:
+    return [-(-(one << FIXED_BITS) // whole) for one in law]
+
+
+def _together(law: Sequence[int], shards: int, most: int) -> list[int]:
+    """The first ``most`` terms of the law of a sum over shards, rounded up.
 
     Args:
-        law: P(a shard draws t slots), as all of these in units of 2^-_FIXED_BITS.
+        law: of one shard, as the result in units of 2^-FIXED_BITS.
     """
-    made, power, left = [1 << _FIXED_BITS], list(law[:most]), shards - 1
+    made, power, left = [1 << FIXED_BITS], list(law[:most]), shards
     while left:
         if left & 1:
             made = _times(made, power, most)
         left >>= 1
         if left:
             power = _times(power, power, most)
-    return list(accumulate([*made, *[0] * (most - len(made))]))
+    return [*made, *[0] * (most - len(made))]
 
 
 def _times(a: Sequence[int], b: Sequence[int], most: int) -> list[int]:
@@ -300,7 +312,7 @@ def _times(a: Sequence[int], b: Sequence[int], most: int) -> list[int]:
     product = (packed[0] * packed[1]).to_bytes((length + 1) * _COEFFICIENT_BYTES, "little")
     size = _COEFFICIENT_BYTES
     terms = (product[size * i : size * (i + 1)] for i in range(min(most, length)))
-    return [-(-int.from_bytes(one, "little") >> _FIXED_BITS) for one in terms]
+    return [-(-int.from_bytes(one, "little") >> FIXED_BITS) for one in terms]
 
 
 def drawn_probability(table: DrawTable, N: int) -> Fraction:

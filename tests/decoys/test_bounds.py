@@ -12,10 +12,10 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.decoys.bounds import (
-    _FIXED_BITS,
-    _few_of_others,
+    FIXED_BITS,
     certified_ratio,
     denominator,
+    drawn_law,
     excess,
     return_ratio,
     set_masses,
@@ -28,7 +28,7 @@ from ragseal.kernel.decoys.table import DrawTable, build_table
 from ragseal.kernel.errors import PolicyError
 
 HIDDEN = 13
-UNIT = 1 << _FIXED_BITS
+UNIT = 1 << FIXED_BITS
 
 
 def tables(count: int) -> list[tuple[DrawTable, int]]:
@@ -84,20 +84,15 @@ def test_the_certified_ratio_is_the_first_whose_excess_fits(table: DrawTable, N:
 
 @pytest.mark.parametrize(("table", "N"), tables(12))
 def test_what_shards_draw_together_is_the_plain_sum(table: DrawTable, N: int) -> None:
-    law = size_law(table, N, N)
-    fixed = [-(-one.numerator * UNIT // one.denominator) for one in law]
-    for shards in (2, 3, 4):
-        made = [UNIT]
-        for _ in range(shards - 1):
-            terms = [0] * (len(made) + len(fixed) - 1)
-            for (i, x), (j, y) in itertools.product(enumerate(made), enumerate(fixed)):
-                terms[i + j] += x * y
-            made = [-(-x >> _FIXED_BITS) for x in terms]
-        for most in (1, 4, N):
-            found = _few_of_others(fixed, shards, most)
-            plain = [sum(made[: t + 1]) for t in range(most)]
-            assert len(found) == most
-            assert all(0 <= abs(a - b) <= 4 * len(made) for a, b in zip(found, plain, strict=True))  # of roundings
+    law = size_law(table, N, min(N, table.draws))
+    made = [Fraction(1)]
+    for shards in (1, 2, 3):
+        terms = [Fraction(0)] * (len(made) + len(law) - 1)
+        for (i, x), (j, y) in itertools.product(enumerate(made), enumerate(law)):
+            terms[i + j] += x * y
+        made, found = terms, drawn_law(table, N, shards)
+        assert len(found) == len(made)
+        assert all(0 <= x - UNIT * y <= 16 * len(made) for x, y in zip(found, made, strict=True))  # of roundings
 
 
 @pytest.mark.parametrize(
