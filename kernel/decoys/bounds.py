@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, TAIL_EXPONENT, DrawTable, build_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS
 
-_FIXED_BITS = 192  #: of probabilities that are rounded up
+FIXED_BITS = 192  #: of probabilities that are rounded up
+_ENCLOSED_BITS = 320  #: of probabilities that are enclosed, where what is compared with them is 2^-64 or so
+_COEFFICIENT_BYTES = 64  #: of a product of two sequences of probabilities: 384 bits, and their number
 
 
 @lru_cache(maxsize=8)
@@ -26,7 +29,7 @@ def set_masses(table: DrawTable, N: int, most: int) -> tuple[int, ...]:
 
     With J draws, each id being one of V + i values, V void ones and i given slots, has probability ((V + i) / 2^L)^J.
     So that the set is *within* k given slots has probability G(V + k), G(x) = sum_J P(J) (x / 2^L)^J, and that it *is*
-    all of them is the k-th difference of G at V.
+    all of them is the k-th difference of G at V: k! times the k-th remainder of G, divided by x - V, by x - V - 1, ..
 
     Raises:
         PolicyError: ids do not fit, or there are not so many slots.
@@ -34,11 +37,12 @@ def set_masses(table: DrawTable, N: int, most: int) -> tuple[int, ...]:
     if not 1 <= N <= 1 << table.L or not 0 <= most <= N:
         raise PolicyError(f"a table of ids of {table.L} bits is for 1 to 2^{table.L} slots, and sets of them")
     void, possible = (1 << table.L) - N, min(most, table.draws)  # no more slots than draws
-    row = [_within(table, void + i) for i in range(possible + 1)]
-    found = [row[0]]
-    while len(row) > 1:
-        row = [after - before for before, after in pairwise(row)]
-        found.append(row[0])
+    quotient = [mass << (table.L * j) for j, mass in enumerate(reversed(table.masses))]  # the highest power first
+    found, factorial = [], 1
+    for x in range(void, void + possible + 1):
+        quotient = list(accumulate(quotient, lambda above, own, x=x: above * x + own))  # type: ignore[misc]
+        found.append(quotient.pop() * factorial)
+        factorial *= len(found)
     return (*found, *[0] * (most - possible))
 
 
@@ -116,16 +120,73 @@ def certified_ratio(table: DrawTable, N: int, K: int, budget: Fraction, m: int =
     _check(N, K, m)
     most = min(K, N)
     masses = set_masses(table, N, most)
-    pairs = [(k, s) for s in range(1, min(m, most) + 1) for k in range(most - s + 1) if masses[k + s]]
-    ratios = sorted({Fraction(own_slots(masses, k, s), masses[k + s]) for k, s in pairs})
+    own = [list(masses)]  # own[s][k] is own_slots(masses, k, s)
+    for _ in range(min(m, most)):
+        own.append([left + right for left, right in zip(own[-1], own[-1][1:], strict=False)])
+    pairs = [(x, p) for s, row in enumerate(own[1:], 1) for k, x in enumerate(row) if (p := masses[k + s])]
+    ratios = _sorted_ratios(pairs)
+    enclosed = _Enclosed.of(own, N, m, denominator(table))
     low, high = 0, len(ratios)
     while low < high:  # the excess falls as A grows
         middle = (low + high) // 2
-        if excess(table, N, K, ratios[middle], m) <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    return ratios[low] if low < len(ratios) else None
+        within = enclosed.within(*ratios[middle], budget)
+        if within is None:
+            within = excess(table, N, K, Fraction(*ratios[middle]), m) <= budget
+        low, high = (low, middle) if within else (middle + 1, high)
+    return Fraction(*ratios[low]) if low < len(ratios) else None
+
+
+def _sorted_ratios(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of numerators and denominators of thousands of bits, without a fraction in lowest terms of each."""
+    near = {((x << _ENCLOSED_BITS) // p, x, p) for x, p in pairs}
+    if len({one[0] for one in near}) < len(near):  # some are equal, or as good as that
+        return [one.as_integer_ratio() for one in sorted({Fraction(x, p) for _, x, p in near})]
+    return [(x, p) for _, x, p in sorted(near)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Enclosed:
+    """Terms of an excess in units of 2^-_ENCLOSED_BITS, rounded down: each is less than 1 above.
+
+    For each number b of slots that match (C(b, s) C(N - b, k) own_slots, C(b, s) C(N - b, k) p_(k+s)) of all k and s.
+    """
+
+    terms: tuple[tuple[tuple[int, int], ...], ...]
+
+    @classmethod
+    def of(cls, own: Sequence[Sequence[int]], N: int, m: int, whole: int) -> _Enclosed:
+        shift, masses = whole.bit_length() - 1 - _ENCLOSED_BITS, own[0]
+        found = []
+        for b in range(1, m + 1):
+            ways = _binomials(N - b, min(len(masses) - 1, N - b))
+            found.append(
+                tuple(
+                    (math.comb(b, s) * ways[k] * x >> shift, math.comb(b, s) * ways[k] * masses[k + s] >> shift)
+                    if shift > 0
+                    else (math.comb(b, s) * ways[k] * x << -shift, math.comb(b, s) * ways[k] * masses[k + s] << -shift)
+                    for s, row in enumerate(own[1 : b + 1], 1)
+                    for k, x in enumerate(row[: len(ways)])
+                )
+            )
+        return cls(tuple(found))
+
+    def within(self, numerator: int, denominator: int, budget: Fraction) -> bool | None:
+        """Whether the excess at A is at most the budget; None: the enclosure does not tell."""
+        unit = 1 << _ENCLOSED_BITS
+        below = (numerator << _ENCLOSED_BITS) // denominator  # A lies in [below, below + 1]
+        limit = budget * unit
+        least = max(
+            sum(max(0, x - ((below + 1) * (p + 1) >> _ENCLOSED_BITS) - 1) for x, p in own) for own in self.terms
+        )
+        if least > limit:
+            return False
+        most = max(sum(max(0, x + 1 - (below * p >> _ENCLOSED_BITS)) for x, p in own) for own in self.terms)
+        return True if most <= limit else None
+
+
+def _binomials(n: int, most: int) -> list[int]:
+    """C(n, 0) .. C(n, most)."""
+    return list(accumulate(range(most), lambda one, k: one * (n - k) // (k + 1), initial=1))
 
 
 def return_ratio(A: Fraction, hidden: int) -> Fraction:
@@ -156,15 +217,25 @@ def smallest_rate(N: int, K: int, hidden: int, limit: Fraction, budget: Fraction
     Raises:
         PolicyError: no table of up to a draw a slot has such a return.
     """
-    L = max(1, (N - 1).bit_length())
+    L, eta = max(1, (N - 1).bit_length()), Fraction(hidden, 1 << COIN_BITS)
+    most, largest = min(1 << L, MOST_DRAWS - 1) << RATE_BITS, (limit - eta) / (1 - eta)  # largest: of a visible one
 
     def enough(rate: int) -> bool:
         A = certified_ratio(build_table(L, rate), N, K, budget)
-        return A is not None and return_ratio(A, hidden) <= limit
+        return A is not None and largest >= A
 
-    low, high = 0, min(1 << L, MOST_DRAWS - 1) << RATE_BITS
-    if not enough(high):
-        raise PolicyError("no number of decoys gives such a return: take a larger one, or more ids a list")
+    # Of Poisson's law, uncut, A is 1 / p0: the rate is next to that one's, and steps away from it double.
+    found = -(1 << L) * math.log1p(-float(1 / largest)) * (1 << RATE_BITS) if largest > 1 else math.inf
+    start = max(1, int(min(found, most)))
+    low, high, step = start, start, 1
+    if enough(start):
+        while (low := max(0, start - step)) and enough(low):
+            high, step = low, 2 * step
+    else:
+        while not enough(high := min(most, start + step)):
+            if high == most:
+                raise PolicyError("no number of decoys gives such a return: take a larger one, or more ids a list")
+            low, step = high, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -174,7 +245,13 @@ def smallest_rate(N: int, K: int, hidden: int, limit: Fraction, budget: Fraction
 def size_law(table: DrawTable, N: int, most: int) -> tuple[Fraction, ...]:
     """P(k slots are drawn), k = 0 .. most."""
     whole = denominator(table)
-    return tuple(Fraction(math.comb(N, k) * p, whole) for k, p in enumerate(set_masses(table, N, min(most, N))))
+    return tuple(Fraction(one, whole) for one in _sizes(table, N, most))
+
+
+def _sizes(table: DrawTable, N: int, most: int) -> list[int]:
+    """The same times the denominator of the table."""
+    masses = set_masses(table, N, min(most, N))
+    return [ways * p for ways, p in zip(_binomials(N, len(masses) - 1), masses, strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -185,40 +262,57 @@ def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     all results lie in it.  The latter is ``K - room`` more than all other shards draw.  Both are summed over shards.
     """
     _check(N, K, 1)
-    most, limit = min(N, table.draws), Fraction(1, 1 << TAIL_EXPONENT)
-    law = size_law(table, N, most)
-    fewer = _few_of_others(law, shards, K) if shards > 1 else ()
-    more, room = 1 - law[0], 0
+    most, whole, unit = min(N, table.draws), denominator(table), 1 << FIXED_BITS
+    law = _sizes(table, N, most)
+    limit = whole >> TAIL_EXPONENT
+    fewer = list(accumulate(_together(_fixed(law, whole), shards - 1, K)))  # all other shards draw at most t slots
+    more, room = whole - law[0], 0
     while room < N:
-        few = 0 if room >= K else fewer[K - room - 1] if fewer else 1
-        if shards * (more + few) <= limit:
+        few = 0 if room >= K else fewer[K - room - 1] * whole
+        if shards * (more * unit + few) <= limit * unit:
             break
         room += 1
         more -= law[room] if room <= most else 0
     return room
 
 
-def _few_of_others(law: Sequence[Fraction], shards: int, most: int) -> list[Fraction]:
-    """P(all shards but one draw at most t slots together), t = 0 .. most - 1, rounded up."""
-    unit = 1 << _FIXED_BITS
-    own = [-(-one.numerator * unit // one.denominator) for one in law][:most]
+@lru_cache(maxsize=16)
+def drawn_law(table: DrawTable, N: int, shards: int) -> tuple[int, ...]:
+    """P(all shards draw t slots together), t = 0, 1, .., rounded up, in units of 2^-FIXED_BITS."""
+    most = min(N, table.draws)
+    return tuple(_together(_fixed(_sizes(table, N, most), denominator(table)), shards, shards * most + 1))
 
-    def times(a: Sequence[int], b: Sequence[int]) -> list[int]:
-        out = [0] * min(most, len(a) + len(b) - 1)
-        for i, x in enumerate(a):
-            for j, y in enumerate(b[: len(out) - i]):
-                out[i + j] += x * y
-        return [-(-x >> _FIXED_BITS) for x in out]
 
-    made, power, left = [unit], own, shards - 1
+def _fixed(law: Sequence[int], whole: int) -> list[int]:
+    return [-(-(one << FIXED_BITS) // whole) for one in law]
+
+
+def _together(law: Sequence[int], shards: int, most: int) -> list[int]:
+    """The first ``most`` terms of the law of a sum over shards, rounded up.
+
+    Args:
+        law: of one shard, as the result in units of 2^-FIXED_BITS.
+    """
+    made, power, left = [1 << FIXED_BITS], list(law[:most]), shards
     while left:
         if left & 1:
-            made = times(made, power)
+            made = _times(made, power, most)
         left >>= 1
         if left:
-            power = times(power, power)
-    made += [0] * (most - len(made))
-    return [Fraction(x, unit) for x in accumulate(made)]
+            power = _times(power, power, most)
+    return [*made, *[0] * (most - len(made))]
+
+
+def _times(a: Sequence[int], b: Sequence[int], most: int) -> list[int]:
+    """The first terms of the law of a sum, rounded up.  One product of long integers has all of them."""
+    packed = [
+        int.from_bytes(b"".join(x.to_bytes(_COEFFICIENT_BYTES, "little") for x in one), "little") for one in (a, b)
+    ]
+    length = len(a) + len(b) - 1
+    product = (packed[0] * packed[1]).to_bytes((length + 1) * _COEFFICIENT_BYTES, "little")
+    size = _COEFFICIENT_BYTES
+    terms = (product[size * i : size * (i + 1)] for i in range(min(most, length)))
+    return [-(-int.from_bytes(one, "little") >> FIXED_BITS) for one in terms]
 
 
 def drawn_probability(table: DrawTable, N: int) -> Fraction:

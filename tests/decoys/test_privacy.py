@@ -12,7 +12,8 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.decoys.bounds import (
-    _few_of_others,
+    FIXED_BITS,
+    _together,
     certified_ratio,
     denominator,
     drawn_probability,
@@ -44,6 +45,7 @@ def name(one: Setting) -> str:
     return "-".join(map(str, (one.N, one.K, *one.masses, "own", *one.own)))
 
 
+UNIT = 1 << FIXED_BITS
 COMMON = Setting(4, 2, MASSES[0])
 
 
@@ -293,8 +295,9 @@ def test_a_shard_s_room_is_for_its_draws_and_what_others_leave() -> None:
         for sizes in itertools.product(range(5), repeat=shards):
             if max(sizes) + max(0, K - sum(sizes)) > room:
                 exact += math.prod(law[k] for k in sizes)
-        few = _few_of_others(law, shards, K)
-        proven = shards * (sum(law[room + 1 :]) + (few[K - room - 1] if room < K else 0))
+        fixed = [-(-one.numerator * UNIT // one.denominator) for one in law]
+        few = list(itertools.accumulate(_together(fixed, shards - 1, K)))
+        proven = shards * (sum(law[room + 1 :]) + (Fraction(few[K - room - 1], UNIT) if room < K else 0))
         assert exact <= proven
     wide = build_table(13, 300 << 16)
     room = smallest_room(wide, 8000, 1000, 4)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bounds of decoys by their definitions, term by term: what makes them fast changes no value."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from fractions import Fraction
+
+import pytest
+
+from ragseal.kernel.decoys.bounds import (
+    FIXED_BITS,
+    certified_ratio,
+    denominator,
+    drawn_law,
+    excess,
+    return_ratio,
+    set_masses,
+    size_law,
+    smallest_rate,
+    smallest_room,
+    visible_ratio,
+)
+from ragseal.kernel.decoys.table import DrawTable, build_table
+from ragseal.kernel.errors import PolicyError
+
+HIDDEN = 13
+UNIT = 1 << FIXED_BITS
+
+
+def tables(count: int) -> list[tuple[DrawTable, int]]:
+    """Tables of all kinds, with gaps and ends of no mass, and a number of slots each."""
+    rng, found = random.Random(5), []
+    for at in range(count):
+        L = rng.randrange(1, 7)
+        bits = -(-64 // L) * L
+        weights = [rng.choice([0, 0, 1, rng.randrange(1 << 20), rng.randrange(1 << 60)]) for _ in range(2 + at % 12)]
+        masses = [(one << bits) // max(1, sum(weights)) for one in weights]
+        masses[0] += (1 << bits) - sum(masses)
+        own = build_table(L, rng.randrange(1, 5 << 16)) if at % 3 == 0 else DrawTable(L, bits, tuple(masses))
+        found.append((own, rng.randrange((1 << L) // 2 + 1, (1 << L) + 1)))
+    return found
+
+
+def plain_ratios(table: DrawTable, N: int, K: int, m: int) -> list[Fraction]:
+    most = min(K, N)
+    p = set_masses(table, N, most)
+    return sorted(
+        Fraction(sum(math.comb(s, t) * p[k + t] for t in range(s + 1)), p[k + s])
+        for s in range(1, min(m, most) + 1)
+        for k in range(most - s + 1)
+        if p[k + s]
+    )
+
+
+@pytest.mark.parametrize(("table", "N"), tables(40))
+def test_sets_have_the_probability_of_inclusion_and_exclusion(table: DrawTable, N: int) -> None:
+    """p_k = sum_i (-1)^(k-i) C(k, i) G(V + i), each G a sum of fractions."""
+    void, whole = (1 << table.L) - N, 1 << table.bits
+
+    def within(x: int) -> Fraction:
+        return sum(
+            (Fraction(mass, whole) * Fraction(x, 1 << table.L) ** j for j, mass in enumerate(table.masses)), Fraction(0)
+        )
+
+    most = min(N, table.draws + 2)
+    for k, found in enumerate(set_masses(table, N, most)):
+        by_force = sum((-1) ** (k - i) * math.comb(k, i) * within(void + i) for i in range(k + 1))
+        assert Fraction(found, denominator(table)) == by_force
+        assert size_law(table, N, most)[k] == math.comb(N, k) * by_force
+
+
+@pytest.mark.parametrize(("table", "N"), tables(40))
+@pytest.mark.parametrize("budget", [Fraction(0), Fraction(1, 1 << 64), Fraction(1, 1 << 20), Fraction(3, 100)])
+def test_the_certified_ratio_is_the_first_whose_excess_fits(table: DrawTable, N: int, budget: Fraction) -> None:
+    for K, m in itertools.product((1, 3, N + 1), (1, min(3, N))):
+        plain = (one for one in plain_ratios(table, N, K, m) if excess(table, N, K, one, m) <= budget)
+        assert certified_ratio(table, N, K, budget, m) == next(plain, None)
+    assert certified_ratio(table, N, N, Fraction(0)) == visible_ratio(table, N, N)
+
+
+@pytest.mark.parametrize(("table", "N"), tables(12))
+def test_what_shards_draw_together_is_the_plain_sum(table: DrawTable, N: int) -> None:
+    law = size_law(table, N, min(N, table.draws))
+    made = [Fraction(1)]
+    for shards in (1, 2, 3):
+        terms = [Fraction(0)] * (len(made) + len(law) - 1)
+        for (i, x), (j, y) in itertools.product(enumerate(made), enumerate(law)):
+            terms[i + j] += x * y
+        made, found = terms, drawn_law(table, N, shards)
+        assert len(found) == len(made)
+        assert all(0 <= x - UNIT * y <= 16 * len(made) for x, y in zip(found, made, strict=True))  # of roundings
+
+
+@pytest.mark.parametrize(
+    ("N", "K", "R", "exponent"), [(64, 10, 3, 20), (300, 20, 4, 0), (300, 20, 4, 64), (1000, 12, 7, 0), (50, 50, 2, 64)]
+)
+def test_the_smallest_rate_is_that_of_a_bisection(N: int, K: int, R: int, exponent: int) -> None:
+    limit, budget = Fraction(math.exp(R)), Fraction(1, 1 << exponent) if exponent else Fraction(0)
+    L = (N - 1).bit_length()
+
+    def enough(rate: int) -> bool:
+        found = certified_ratio(build_table(L, rate), N, K, budget)
+        return found is not None and return_ratio(found, HIDDEN) <= limit
+
+    low, high = 0, (1 << L) << 16
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    assert smallest_rate(N, K, HIDDEN, limit, budget) == high
+
+
+@pytest.mark.parametrize("limit", [Fraction(1, 2), Fraction(1), Fraction(101, 100)])
+def test_a_return_that_no_rate_gives_is_refused(limit: Fraction) -> None:
+    with pytest.raises(PolicyError, match="no number of decoys"):
+        smallest_rate(16, 3, HIDDEN, limit)
+
+
+def test_large_indexes_take_no_time() -> None:
+    """A table of a million slots in six shards, from its return to its room: seconds, where it took minutes."""
+    N, K, shards = 180_000, 2598, 6
+    began = time.process_time()
+    rate = smallest_rate(N, K, HIDDEN, Fraction(math.exp(6)), Fraction(1, shards << 64))
+    took = time.process_time() - began
+    assert took < 10  # 1.0 s measured
+    table = build_table(18, rate)
+    set_masses.cache_clear()
+    began = time.process_time()
+    found = certified_ratio(table, N, K, Fraction(1, shards << 64))
+    assert time.process_time() - began < 2  # 0.2 s measured
+    assert found is not None
+    assert math.log(return_ratio(found, HIDDEN)) <= 6
+    assert smallest_room(table, N, K, shards) == 892  # docs/proofs/decoys.md
