@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 
 DIGITS = 6  #: significant ones of a bound
 
@@ -17,6 +18,12 @@ _PLAIN = 1e-4  #: below it a number is written with an exponent
 #: Numbers that JSON has no form for, as a report carries them.
 _UNLIMITED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _EXPONENT = re.compile(r"e([+-])0*([1-9])")
+
+
+def least_float(x: Fraction) -> float:
+    """The least float that is not below x >= 0."""
+    y = float(x)
+    return y if Fraction(y) >= x else math.nextafter(y, math.inf)
 
 
 def upward(value: float) -> str:
