@@ -32,6 +32,7 @@ from functools import lru_cache
 from ragseal.accounting import failures
 from ragseal.accounting.audit import AGREEMENT, AGREEMENT_APPLIES
 from ragseal.accounting.ideal_curves import gaussian_epsilon
+from ragseal.accounting.rounding import least_float as _up
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import NoiseTable, check_table, one_sided, scale_of
 from ragseal.kernel.noise_class import NoiseClass
@@ -383,9 +384,3 @@ def _times(count: int, value: float) -> float:
 def _sum_up(values: Iterable[float]) -> float:
     found = tuple(values)
     return _up(sum((Fraction(value) for value in found), Fraction(0))) if all(map(math.isfinite, found)) else math.inf
-
-
-def _up(x: Fraction) -> float:
-    """The least float that is not below x >= 0."""
-    y = float(x)
-    return y if Fraction(y) >= x else math.nextafter(y, math.inf)

@@ -20,9 +20,10 @@ _UNLIMITED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _EXPONENT = re.compile(r"e([+-])0*([1-9])")
 
 
-def below_exp(exponent: float) -> Fraction:
-    """A rational that e^exponent is not below, within 2^-40 of it."""
-    return Fraction(math.exp(exponent)) * (1 - Fraction(1, 1 << 40))
+def least_float(x: Fraction) -> float:
+    """The least float that is not below x >= 0."""
+    y = float(x)
+    return y if Fraction(y) >= x else math.nextafter(y, math.inf)
 
 
 def upward(value: float) -> str:

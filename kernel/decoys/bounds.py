@@ -100,16 +100,17 @@ def excess(table: DrawTable, N: int, K: int, A: Fraction, m: int = 1) -> Fractio
         raise PolicyError("no ratio of a return is below 1")
     most = min(K, N)
     masses = set_masses(table, N, most)
-    largest = Fraction(0)
+    numerator, scale = A.as_integer_ratio()
+    largest = 0
     for b in range(1, m + 1):
-        total = Fraction(0)
+        total, ways = 0, _binomials(N - b, min(most, N - b))
         for s in range(1, min(b, most) + 1):
             for k in range(min(most - s, N - b) + 1):
-                over = own_slots(masses, k, s) - A * masses[k + s]
+                over = scale * own_slots(masses, k, s) - numerator * masses[k + s]
                 if over > 0:
-                    total += math.comb(b, s) * math.comb(N - b, k) * over
+                    total += math.comb(b, s) * ways[k] * over
         largest = max(largest, total)
-    return largest * Fraction(1, denominator(table))
+    return Fraction(largest, scale * denominator(table))
 
 
 def certified_ratio(table: DrawTable, N: int, K: int, budget: Fraction, m: int = 1) -> Fraction | None:
