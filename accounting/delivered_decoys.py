@@ -209,6 +209,7 @@ def decoys_delivered(asked: Sequence[Asked], *, coins: CoinThrows, chunks: int, 
         hidden_share=hidden / (1 << COIN_BITS),
         bounds_reading=False,  # e^R p0 is 1 - eta at least: who knows what to ask for is handed the document
         chance=0.0,
+        listed_once=max((_listed(one.lists) for one in asked), default=0.0),
         listed_by_chance=listed_by_chance(asked),
         routes=Routes(unseen, returned, _agree(*unseen) and _agree(*once) and all(_no_more(*one) for one in routes)),
     )
@@ -244,6 +245,11 @@ def listed_by_chance(asked: Sequence[Asked]) -> float:
     """Share of all ids that decoys alone show to an account in its queries, rounded up."""
     missed = math.fsum(one.n_max * math.log1p(-float(drawn_probability(one.lists.table, one.lists.N))) for one in asked)
     return min(1.0, -math.expm1(missed) * (1 + 1e-12))
+
+
+def _listed(lists: Lists) -> float:
+    """p0, rounded up."""
+    return float(drawn_probability(lists.table, lists.N)) * (1 + 1e-12)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@
 Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
 from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
 that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
-share of hidden slots are accounted together at their largest shift, of decoys those with as many ids and draws; for
-different ones delta is split evenly.
+share of hidden slots are accounted together at their largest shift, all windows with decoys at the worst of their tables;
+for different groups delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
 period that has one beside windows of this claim, and none is made up.
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ragseal.accounting.delivered import CoinThrows, Delivered, together
-from ragseal.accounting.promises import no_return, promise
+from ragseal.accounting.promises import Promised, group_of, no_return, promise
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
@@ -45,9 +45,9 @@ def delivered_period(windows: Sequence[Spent], delta: Fraction) -> Delivered:
             "period_start = the time at which the window opens, once those of the other claim have closed"
         )
     chunks = max(one.policy.chunks_max for one in windows)
-    groups: dict[tuple[str, int, int, int], list[Spent]] = {}
+    groups: dict[tuple[str, int], list[Spent]] = {}
     for one in windows:
-        groups.setdefault((one.cls.name, one.policy.hidden, one.policy.ids, one.policy.decoy_rate), []).append(one)
+        groups.setdefault((group_of(one.cls), one.policy.hidden), []).append(one)
     begun: dict[tuple[bytes, int], Spent] = {}  # the first window of every throw
     for one in windows:
         begun.setdefault((one.coins, one.policy.hidden), one)
@@ -58,24 +58,15 @@ def delivered_period(windows: Sequence[Spent], delta: Fraction) -> Delivered:
 
 
 def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> Delivered:
-    """Windows of one class and one coin.  One that answered nothing returned nothing: only its coins count.
+    """Windows that are accounted together, with one coin.  One that answered nothing returned nothing: only its coins
+    count.
 
     Args:
         throws: coin periods that begin with one of them.
     """
-    cls = group[0].cls
-    answered = [one for one in group if one.all_queries]
-    return promise(
-        cls,
-        ids=group[0].policy.ids,
-        decoy_rate=group[0].policy.decoy_rate,
-        shift=max((one.policy.shift(cls) for one in answered), default=1),
-        coins=CoinThrows(hidden=group[0].policy.hidden, periods=throws),
-        chunks=chunks,
-        queries=sum(one.all_queries for one in group),
-        delta=delta,
-        n_max=sum(one.policy.n_max for one in answered),
-    )
+    coins = CoinThrows(hidden=group[0].policy.hidden, periods=throws)
+    windows = [Promised.of(one.cls, one.policy, one.all_queries) for one in group]
+    return promise(group[0].cls, windows, coins=coins, chunks=chunks, delta=delta)
 
 
 def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
@@ -86,16 +77,13 @@ def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta
     Raises:
         PolicyError: numbers out of range, or a claim without a coin.
     """
+    whole = policy.whole(cls)
     return promise(
-        policy.whole(cls),
-        ids=policy.ids,
-        decoy_rate=policy.decoy_rate,
-        shift=policy.shift(cls),
+        whole,
+        [Promised.of(whole, policy, accounts * policy.n_max)],
         coins=CoinThrows(hidden=policy.hidden, periods=1),
         chunks=policy.chunks_max,
-        queries=accounts * policy.n_max,
         delta=delta,
-        n_max=policy.n_max,
     )
 
 

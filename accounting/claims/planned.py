@@ -32,6 +32,7 @@ class Wanted:
     hidden: int  #: j; 0 where there is no coin
     ids: int  #: K
     decoy_rate: int = 0  #: draws of a shard on average, times 2^16; 0 of a law with noise
+    shards: int = 1
 
 
 class Planned(ABC):

@@ -29,7 +29,7 @@ from ragseal.accounting.delivered_words import (
     unseen_in_words,
 )
 from ragseal.accounting.guess import STRONG, absence_in_words, presence_odds, times
-from ragseal.accounting.promises import promise
+from ragseal.accounting.promises import Promised, promise
 from ragseal.accounting.rounding import for_people, upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import UNTIL_DELIVERED
@@ -187,17 +187,10 @@ class CoinPlan(Planned):
 
     def cost(self, wanted: Wanted) -> tuple[float, Delivered]:
         cls = wanted.cls
-        found = promise(
-            cls,
-            ids=wanted.ids,
-            decoy_rate=wanted.decoy_rate,
-            shift=cls.shift_of(wanted.gain * (wanted.hi - wanted.lo)),
-            coins=CoinThrows(hidden=wanted.hidden, periods=1),
-            chunks=1,
-            queries=wanted.queries,
-            delta=wanted.delta,
-            n_max=wanted.n_max,
-        )
+        shift = cls.shift_of(wanted.gain * (wanted.hi - wanted.lo))
+        one = Promised(cls, shift, wanted.ids, wanted.decoy_rate, wanted.shards, wanted.queries, wanted.n_max)
+        coins = CoinThrows(hidden=wanted.hidden, periods=1)
+        found = promise(cls, [one], coins=coins, chunks=1, delta=wanted.delta)
         return (found.epsilon if found.routes.agree else math.inf), found
 
     def pairs(self, n_max: Sequence[int], k_max: Sequence[int]) -> list[tuple[int, int]]:

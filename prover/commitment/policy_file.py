@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
-from ragseal.accounting.rounding import below_exp
+from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.decoys.bounds import smallest_rate
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import (
@@ -259,7 +258,7 @@ def _lists(values: dict[str, Any], binding: Binding, hidden: int) -> tuple[int, 
             f"policy: return is a number from {LEAST_RETURN:g} to {MOST_RETURN:g}, such as return = 6, not "
             f"{texts.shown(most)}"
         )
-    return ids, smallest_rate(cls.N, ids, hidden, below_exp(most))
+    return ids, rate_of_return(cls.N, ids, binding.shards, hidden, most)
 
 
 def _hidden(values: dict[str, Any]) -> int:
