@@ -94,9 +94,21 @@ def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
     )
 
 
+def _unscaled(plan: Scenario, choice: Choice) -> str:
+    """With decoys: the return, and the score from which on a document matches."""
+    asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
+    return (
+        f'claim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nreturn = {RETURN:g}\nlo = {choice.lo:.2f}\n'
+        f'estimate = "report"\nn_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\n'
+        f'theta = "{choice.theta}"\n'
+    )
+
+
 def policy_text(plan: Scenario, choice: Choice) -> str:
     """A policy file for the demo's window."""
     cls = load_classes()[plan.class_name]
+    if not cls.scaled:
+        return _unscaled(plan, choice)
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
     law = planned_law(cls.whole(plan.shards))
