@@ -32,7 +32,6 @@ class Shape:
     ids: int  #: K; 0: as many as leave ``results`` places, which depends on the return
     results: int = RESULTS
     shards: int = 1  #: of the class, that an index is
-    roomier: tuple[AttestationClass, ...] = ()  #: classes to take where ``cls`` has too little room, in this order
 
     @property
     def most(self) -> int:

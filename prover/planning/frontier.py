@@ -102,8 +102,9 @@ class Point:
         """policy.toml of this point, for `commit`; ``version_every``: seconds between versions of a live index."""
         chosen, budget = self.candidate, self.budget
         coin = budget.planned.policy_lines(budget.unseen)
+        named = f'class = "{self.cls.name}"\n' if self.cls.scaled else ""  # of decoys it follows from the index
         return (
-            f'class = "{self.cls.name}"\nclaim = "{budget.claim}"\n{coin}'
+            f'{named}claim = "{budget.claim}"\n{coin}'
             f"lo = {cosine_text(chosen.window.lo)}\n{planned_law(self.cls).policy_lines(chosen)}"
             f"n_max = {budget.n_max}\n"
             f'k_max = {budget.k_max}\ndelta = "{budget.delta}"\nepsilon_account = "auto"\n'

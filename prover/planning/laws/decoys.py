@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ragseal.accounting.decoys_curve import drawn_for, ids_needed, least_by_chance
 from ragseal.accounting.delivered_decoys import RARE, ByChance, Lists, by_chance, rate_of_return
+from ragseal.circuits.sizes import HEAD_ROOM, SIZES, size_for
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.table import DECOYS
@@ -26,7 +26,7 @@ from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.planning.binomial import at_most
 from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.candidates import COSINE_ONE, Candidate, Shape, Sizes, Window
+from ragseal.prover.planning.candidates import COSINE_ONE, RESULTS, Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.laws.interface import Dial, PlannedLaw
 from ragseal.prover.planning.quality import DecoysMeasurement
 from ragseal.prover.planning.workload import Workload
@@ -39,30 +39,20 @@ LEAST_RETURN, MOST_RETURN = 1, 12  #: beyond, decoys are nearly all ids, or hard
 class ReturnDial(Dial):
     """A place is a return of that many hundredths of a nat."""
 
-    def at(self, turned: int) -> Candidate:
-        """In the first class that has room for it.
+    law: DecoysPlan
 
-        Raises:
-            PolicyError: none has.
-        """
-        target = turned / STEPS
-        shape, hidden = self.shape, self.budget.hidden
-        slots = shape.shards * shape.cls.N
-        ids = shape.ids or ids_needed(slots, target, hidden, shape.results)
-        for cls in map(with_decoys, (shape.cls, *shape.roomier)):
-            try:
-                if cls.N * drawn_for(target, hidden) > cls.draws:  # before a table of so many is built
-                    raise PolicyError(f"class {cls.name!r} draws {cls.draws} ids at most")
-                rate = rate_of_return(cls.N, ids, shape.shards, hidden, target)
-                cls.check_lists(ids, shape.shards, rate)
-            except PolicyError as error:
-                refused = error
-                continue
-            return Candidate(replace(shape, cls=cls), self.window, 1, self.budget, ids, rate, target)
-        raise refused
+    def at(self, turned: int) -> Candidate:
+        """Raises PolicyError: the class has no room for it."""
+        target, shape, hidden, cls = turned / STEPS, self.shape, self.budget.hidden, self.law.cls
+        if cls.N * drawn_for(target, hidden) > cls.draws:  # before a table of so many is built
+            raise PolicyError(f"class {cls.name!r} draws {cls.draws} ids of a shard at most")
+        ids = shape.ids or ids_needed(shape.shards * cls.N, target, hidden, shape.results)
+        rate = rate_of_return(cls.N, ids, shape.shards, hidden, target)
+        cls.check_lists(ids, shape.shards, rate)
+        return Candidate(shape, self.window, 1, self.budget, ids, rate, target)
 
     def fits(self, turned: int) -> bool:
-        """Whether a class has room for it."""
+        """Whether the class has room for it."""
         try:
             self.at(turned)
         except PolicyError:
@@ -96,24 +86,25 @@ class DecoysPlan(PlannedLaw):
 
     @staticmethod
     def capacity(cls: AttestationClass) -> int:
-        """Of all its shards."""
-        return cls.S * cls.N
+        """Of all its shards, with head-room."""
+        return cls.S * cls.N * HEAD_ROOM.denominator // HEAD_ROOM.numerator
 
     @staticmethod
     def shapes(classes: Sequence[AttestationClass], sizes: Sizes, documents: int) -> list[Shape]:
-        """Of the first class, and those of as many slots with more room: one shape for every K; without a K one with as
-        many ids as results need."""
-        own = [cls for cls in classes if cls.N == classes[0].N]
-        shards = -(-documents // own[0].N)
+        """Of the class that an index of so many documents gets by itself: one shape for every K; without a K one with
+        as many ids as results need."""
+        cls, shards = size_for(documents, [cls for cls in classes if cls.name in SIZES] or classes)
         for K in sizes.returned:
-            if max(cls.most_ids(shards) for cls in own) < K:
-                raise ConfigurationError(f"no class of {own[0].N} slots can return {K}")
-        return [Shape(own[0], True, K, sizes.results, shards, tuple(own[1:])) for K in sizes.returned or (0,)]
+            if cls.most_ids(shards) < K:
+                raise ConfigurationError(
+                    f"an index of {shards * cls.N} slots returns {cls.most_ids(shards)} ids, not {K}"
+                )
+        return [Shape(cls, True, K, sizes.results, shards) for K in sizes.returned or (0,)]
 
     def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> ReturnDial:
         """From the least return that a class has room for, which is none where the claim has no coin."""
         lo = Window(window.lo, window.lo + 1)
-        whole = ReturnDial(shape, lo, budget, LEAST_RETURN * STEPS, MOST_RETURN * STEPS)
+        whole = ReturnDial(shape, lo, budget, LEAST_RETURN * STEPS, MOST_RETURN * STEPS, self)
         if not budget.hidden or not whole.fits(whole.most):
             return replace(whole, most=whole.least - 1)
         low, high = whole.least - 1, whole.most
@@ -164,8 +155,7 @@ class DecoysPlan(PlannedLaw):
         index = f"{chosen.capacity:,} slots" + (f" in {chosen.shape.shards} shards" if chosen.shape.shards > 1 else "")
         return [
             f"answers are exact: {found.in_words()}. All other places go to the documents that match, the best first",
-            f"class {cls.name} holds {index} and returns up to {cls.room} ids of a shard: it is the smallest one with "
-            "room for these documents and lists",
+            f"class {cls.name} holds {index}, with head-room: it is the one that an index of so many documents gets",
             "its return follows from coin and decoys alone: neither scores, nor the number of queries is part of it. A "
             f"document matches above cosine {chosen.window.cosines[0]:g}; a question that none matches gets decoys "
             "without a text",
@@ -188,7 +178,9 @@ class DecoysPlan(PlannedLaw):
         return [ByChance(**terms["decoys"]).in_words()] if "decoys" in terms else []
 
     def policy_lines(self, chosen: Candidate) -> str:
-        return f"ids = {chosen.ids}\nreturn = {chosen.target:g}\n"
+        """A policy that names no ids has those that RESULTS results need, whatever the size of its index is."""
+        own = f"ids = {chosen.ids}\n" if chosen.shape.ids or chosen.shape.results != RESULTS else ""
+        return f"{own}return = {chosen.target:g}\n"
 
     def policy_text(self, text: str, chosen: Candidate) -> str:
         """Its own keys in the place of the score window's upper end and the gain."""
@@ -224,18 +216,3 @@ def _chosen(chosen: Candidate) -> Lists:
 
 def _lists(policy: Policy, cls: AttestationClass) -> Lists:
     return Lists(cls.N, policy.ids, policy.decoy_rate, policy.shards)
-
-
-@singledispatch
-def with_decoys(cls: AttestationClass) -> DecoysClass:
-    """The class, if it has decoys.
-
-    Raises:
-        PolicyError: it has another law.
-    """
-    raise PolicyError(f"class {cls.name!r} has the law {cls.law!r}, which draws no decoys")
-
-
-@with_decoys.register
-def _has_decoys(cls: DecoysClass) -> DecoysClass:
-    return cls
