@@ -164,19 +164,6 @@ class NoiseEngine:
         """
 
 @final
-class LotteryEngine:
-    """The lottery of one class: exact scores, prizes before every score, and the committed hints."""
-
-    def __new__(cls, params: dict[str, int], grid: int) -> Self:
-        """params: N, K, R, m, q, c, prizes (the class's)."""
-
-    def answer(self, key: bytes, w: bytes, width: int, prizes: int) -> Selection:
-        """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; else "overflow"."""
-
-    def hints(self, key: bytes, w: bytes, width: int, prizes: int) -> bytes:
-        """The hint vector of kernel/lottery_statement.py, packed."""
-
-@type_check_only
 class DecoysSelection(TypedDict):
     ids: list[int]
     flags: list[bool]

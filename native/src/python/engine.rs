@@ -5,7 +5,6 @@ use crate::curve::G1;
 use crate::encoding as enc;
 use crate::ensure;
 use crate::error::{detached, Error, Result};
-use crate::lottery;
 use crate::noise;
 use crate::scores;
 use ark_bn254::Fr;
@@ -140,55 +139,6 @@ impl NoiseEngine {
     }
 }
 
-/// The lottery of one class: exact scores, prizes first, and the committed hints.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct LotteryEngine(lottery::Lottery);
-
-#[pymethods]
-impl LotteryEngine {
-    #[new]
-    fn new(params: HashMap<String, usize>, grid: usize) -> PyResult<Self> {
-        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "prizes"])?;
-        Ok(LotteryEngine(lottery::Lottery::new(shape, grid)?))
-    }
-
-    /// The K winners (increasing), their flags, v*, i* and theta.
-    fn answer<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        w: &[u8],
-        width: i64,
-        prizes: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, width, prizes))?;
-        let out = PyDict::new(py);
-        out.set_item("ids", chosen.ids)?;
-        out.set_item("flags", chosen.flags)?;
-        out.set_item("v", chosen.threshold)?;
-        out.set_item("i_star", chosen.threshold_slot)?;
-        out.set_item("theta", chosen.theta)?;
-        Ok(out)
-    }
-
-    /// The hint vector, packed.
-    fn hints<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        w: &[u8],
-        width: i64,
-        prizes: usize,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || {
-            let w = integers(w)?;
-            let chosen = self.0.select(enc::scalar(key)?, &w, width, prizes)?;
-            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w)?))
-        })?;
-        Ok(PyBytes::new(py, &packed))
-    }
-}
-
 /// A buffer of Python's.
 struct Shared(PyBuffer<u8>);
 
@@ -250,6 +200,5 @@ impl Committer {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ScoreMatrix>()?;
     m.add_class::<Committer>()?;
-    m.add_class::<LotteryEngine>()?;
     m.add_class::<NoiseEngine>()
 }
