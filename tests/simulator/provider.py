@@ -63,7 +63,7 @@ from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
-from tests.classes import LOTTERY, TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, keys_of
 
@@ -131,7 +131,7 @@ class Kind:
 
 
 ONE_TINY = Kind()
-ONE_LOTTERY = Kind(LOTTERY)
+ONE_DECOYS = Kind(DECOYS)
 
 
 def new_state(
