@@ -156,10 +156,11 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
         return value
 
     monkeypatch.setattr(opening, "challenge", noted)
-    first, second = (world.open_hints(context, [item]).folds[0] for context in (b"one", b"two"))
+    first, second = (world.open_committed(context, [item])[0].folds[0] for context in (b"one", b"two"))
     inverse = pow(found[0] - found[1], -1, R)
     unblinded = GROUP.msm(first + second, scalars.pack([inverse, R - inverse]))
-    bases = world.key.hints + world.key.scores.b
+    (use,) = world.key.committed.own
+    bases = use.over[0].bases
     half = lengths(len(bases) // 64, 1)[1]
     right = bases[64 * half :]
     assert right.endswith(world.key.scores.b)
@@ -167,6 +168,6 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
     def guessed(hints: bytes) -> bool:
         return GROUP.msm(right, hints[: len(right) // 2]) == unblinded
 
-    assert guessed(query.hints)
-    other = scalars.unpack(query.hints)
+    assert guessed(query.h)
+    other = scalars.unpack(query.h)
     assert not guessed(scalars.pack([other[0] ^ 1, *other[1:]]))
