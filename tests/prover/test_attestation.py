@@ -37,6 +37,7 @@ from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, Pen
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.base.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.serving.serving import ServeOptions, Serving
+from tests.classes import TINY
 from tests.simulator.provider import (
     DIMENSION,
     NOW,
@@ -462,7 +463,7 @@ def test_scores_are_exact(tmp_path: Path) -> None:
         expected = [
             policy.gain * (sum(a * b for a, b in zip(r, e, strict=True)) - policy.lo) for r in version.matrix.tolist()
         ]
-        got = shifted_scores(version, e, policy)
+        got = shifted_scores(policy, TINY, version, e)
         assert got.dtype == np.int64
         assert got.tolist() == expected
 
