@@ -65,21 +65,20 @@ class BindingKey:
 
     def __init__(self, name: str = "key") -> None:
         few = HINTS + len(THRESHOLD) + 1
-        points = self._points(name, few)
-        hints, threshold = points[: 64 * HINTS], points[64 * HINTS : -64]
-        self.committed = CommittedBases(
-            (Use(HINTS_USE, HINTS, (Over(hints + points[-64:], ((0, HINTS + 1),)),)),),
-            Use(THRESHOLDS, len(THRESHOLD), (Over(threshold + points[-64:], ((0, len(THRESHOLD) + 1),)),)),
-        )
+        points = GROUP.hash_to_curve(name.encode(), CLS.N + few)
+        hints_at, shared_at, b = 64 * CLS.N, 64 * (CLS.N + HINTS), points[-64:]
+        hints = Over(points[hints_at:shared_at] + b, ((0, HINTS + 1),))
+        threshold = Over(points[shared_at:], ((0, len(THRESHOLD) + 1),))
+        own = (Use(HINTS_USE, HINTS, (hints,)),)
+        committed = CommittedBases(own, Use(THRESHOLDS, len(THRESHOLD), (threshold,)))
+        self._hold(points, ScoreBases(points[:hints_at], b), committed)
 
-    def _points(self, name: str, others: int, slots: int = CLS.N) -> bytes:
-        """So many points behind those of scores, the last of which is B."""
-        points = GROUP.hash_to_curve(name.encode(), slots + others)
-        self.scores = ScoreBases(points[: 64 * slots], points[-64:])
+    def _hold(self, points: bytes, scores: ScoreBases, committed: CommittedBases) -> None:
+        """Everything that a verifying key has."""
+        self.scores, self.committed = scores, committed
         self.digest = hashlib.sha256(points).digest()
-        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * slots))
+        self.sum_y = GROUP.msm(scores.y, field.pack([1] * scores.capacity))
         self.calls = 0
-        return points[64 * slots :]
 
     def prove(self, clear: Sequence[int], c_w: bytes, committed: bytes) -> bytes:
         return hashlib.shake_256(self.digest + field.pack(clear) + c_w + committed).digest(256)
@@ -124,6 +123,11 @@ def index_file(
     return IndexFile(columns, opening)
 
 
+def beside(rows: list[list[int]], slots: int) -> list[list[int]]:
+    """Rows of several shards beside each other: the columns of shard 0 are first, then those of shard 1, ..."""
+    return [[x for row in rows[i::slots] for x in row] for i in range(slots)]
+
+
 def slot_text(tenant: str, slot: int) -> SlotText:
     """What a slot holds."""
     return SlotText(f"{tenant}-{slot}", f"{tenant} {slot}", committed({"page": slot, "source": tenant}))
@@ -155,10 +159,7 @@ class Tenant:
         rng = random.Random(name)
         rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots * shards)]
         blinders = [rng.randrange(1, R) for _ in range(dimension * shards)]
-        beside = [
-            [x for row in rows[i::slots] for x in row] for i in range(slots)
-        ]  # columns of shard 0, then those of shard 1, ...
-        file = index_file(beside, blinders, key, rng, extra)
+        file = index_file(beside(rows, slots), blinders, key, rng, extra)
         texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots * shards)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)
