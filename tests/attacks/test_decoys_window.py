@@ -30,7 +30,8 @@ from tests.attacks.removal import Check
 from tests.attacks.world import accepted, refused, undecided
 from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
-from tests.simulator.decoys import GROUP, IDS, LO, RATE, DecoysWorld, key, policy, queried
+from tests.simulator import GROUP
+from tests.simulator.decoys import IDS, LO, RATE, DecoysWorld, key, policy, queried
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The simulator's world with decoys: real coins, lists of the real law, and every commitment opened for real.
 
-Only the proofs are those of a :class:`~tests.simulator.parties.BindingKey`, which accepts the statements that it
+Only the proofs are those of a :class:`~tests.simulator.parties.StatedKey`, which accepts the statements that it
 "proved".
 """
 
@@ -18,33 +18,19 @@ from ragseal.kernel.attestation import Request
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
-from ragseal.kernel.statements import stated_of
 from tests.classes import DECOYS
 from tests.simulator import coined
-from tests.simulator.parties import GROUP, BindingKey, ScoreBases
+from tests.simulator.parties import StatedKey
 
 SEED = (3 << 100, 5 << 90)
 RATE = 1 << 16  #: one draw of a shard on average
 IDS, LO = 8, 2500
 
 
-class DecoysKey(BindingKey):
-    """Bases of every commitment of class DECOYS."""
-
-    def __init__(self) -> None:
-        stated, N = stated_of(DECOYS), DECOYS.N
-        points = GROUP.hash_to_curve(b"key of decoys", stated.layout.public)
-
-        def of(first: int, count: int) -> bytes:
-            return points[64 * (first - 1) : 64 * (first - 1 + count)]
-
-        scores = ScoreBases(of(stated.layout.scores_at, N), of(stated.layout.blind_at, 1))
-        self._hold(points, scores, stated.bases(of, GROUP))
-
-
 @cache
-def key() -> DecoysKey:
-    return DecoysKey()
+def key() -> StatedKey:
+    """With bases of every commitment."""
+    return StatedKey(DECOYS)
 
 
 def policy(shards: int = 1, **changes: Any) -> Policy:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
 from ragseal.kernel import commitment, field, noise, signature
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     Account,
     IndexFile,
@@ -34,6 +35,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.statements import stated_of
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY
@@ -91,6 +93,20 @@ class BindingKey:
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         for item in items:
             self.verify(*item)
+
+
+class StatedKey(BindingKey):
+    """Of a class of any law, with every base that its kind states."""
+
+    def __init__(self, cls: AttestationClass) -> None:
+        stated, N = stated_of(cls), cls.N
+        points = GROUP.hash_to_curve(b"key of " + cls.name.encode(), stated.layout.public)
+
+        def of(first: int, count: int) -> bytes:
+            return points[64 * (first - 1) : 64 * (first - 1 + count)]
+
+        scores = ScoreBases(of(stated.layout.scores_at, N), of(stated.layout.blind_at, 1))
+        self._hold(points, scores, stated.bases(of, GROUP))
 
 
 KEY = BindingKey()
