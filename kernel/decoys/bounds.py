@@ -219,15 +219,18 @@ def smallest_rate(N: int, K: int, hidden: int, limit: Fraction, budget: Fraction
         PolicyError: no table of up to a draw a slot has such a return.
     """
     L, eta = max(1, (N - 1).bit_length()), Fraction(hidden, 1 << COIN_BITS)
-    most, largest = min(1 << L, MOST_DRAWS - 1) << RATE_BITS, (limit - eta) / (1 - eta)  # largest: of a visible one
+    most = min(1 << L, MOST_DRAWS - 1) << RATE_BITS
+    largest = (limit - eta) / (1 - eta)  # exact: fractions; of a visible return
 
     def enough(rate: int) -> bool:
         A = certified_ratio(build_table(L, rate), N, K, budget)
         return A is not None and largest >= A
 
     # Of Poisson's law, uncut, A is 1 / p0: the rate is next to that one's, and steps away from it double.
-    found = -(1 << L) * math.log1p(-float(1 / largest)) * (1 << RATE_BITS) if largest > 1 else math.inf
-    start = max(1, int(min(found, most)))
+    start, share = most, float(1 / largest) if largest > 0 else 1.0  # exact: only where the search starts
+    if share < 1:
+        found = -math.log1p(-share) * (1 << L + RATE_BITS)  # exact: as above; one rate is found from anywhere
+        start = max(1, min(int(found), most))
     low, high, step = start, start, 1
     if enough(start):
         while (low := max(0, start - step)) and enough(low):
