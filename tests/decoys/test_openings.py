@@ -192,7 +192,7 @@ def test_every_commitment_is_in_the_proof(tiny: Key) -> None:
         one.points[0] = [*kept[:at], other.points[0][at], *kept[at + 1 :]]
         with pytest.raises(ProofError):
             one.proof(0)
-    for a, b in ((C_M, C_IM), (C_IM, C_M2), (C_B, C_B2)):  # C_h and C_n add up the same; openings tell them apart
+    for a, b in ((C_M, C_IM), (C_IM, C_M2), (C_B, C_B2)):  # openings tell C_h and C_n apart
         one.points[0] = list(kept)
         one.points[0][a], one.points[0][b] = kept[b], kept[a]
         with pytest.raises(ProofError):

@@ -49,7 +49,7 @@ def request(**changes: object) -> at.Request:
 
 def record(**changes: object) -> at.Record:
     signed = at.SignedRequest(request(), b"s" * 64)
-    base = at.Record(b"m" * 32, 0, signed, POINT, 5, 120, at.EAGER)
+    base = at.Record(b"m" * 32, 0, signed, POINT, (5,), 120, at.EAGER)
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
@@ -172,6 +172,6 @@ def test_values_that_no_codec_carries() -> None:
     with pytest.raises(EncodingError, match=r"request\.account"):
         request(account="two words").encode()
     with pytest.raises(EncodingError):
-        record(t_commit=R).encode()
+        record(t_commits=(R,)).encode()
     with pytest.raises(AuditError, match="multiple"):
         at.Record.decode(record(time=61).encode())

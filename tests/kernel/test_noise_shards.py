@@ -27,7 +27,7 @@ from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.provider.assembly import circuit_class
 from tests import simulator
 from tests.circuits.noise_records import STEPS, scores_of
-from tests.classes import LOTTERY, TINY
+from tests.classes import DECOYS, TINY
 
 CLASSES = {name: cls for name, cls in load_classes().items() if isinstance(cls, NoiseClass)}
 KEY = noise_key((3, 4), 5, 6)
@@ -149,7 +149,7 @@ def test_an_impossible_number_of_shards_is_refused(tiny: NoiseClass, S: int) -> 
 
 
 def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: NoiseClass) -> None:
-    one = LOTTERY
+    one = replace(DECOYS, S=1)
     assert attestation_class(tiny.to_mapping()) == tiny == circuit_class(tiny.name)
     for cls, shards, why in ((tiny, 65, "1..64"), (replace(tiny, S=8), 9, "1 to 8 shards"), (one, 2, "1 to 1 shards")):
         made = replace(simulator.policy(), shards=shards)
