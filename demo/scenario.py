@@ -9,21 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragseal.circuits.circuit import load_classes
-from ragseal.circuits.search import count_rows
+from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
-LAWS_BY_ANSWERS = (ONE_SIDED, GEOMETRIC, GAUSSIAN)
-LEAST_RETURNED = 10  #: classes that return fewer are for tests
-
-
 ANSWERS_CLASS = "noise-mini-one-10"  #: of answers in words: few keywords, since each of them costs
 ANSWERED = 2  #: questions of an account that are answered in words
 
@@ -46,7 +41,16 @@ def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
     files = write_corpus(folder / "corpus")
     corpora = {tenant: f"jsonl:{path}" for tenant, path in files.items()}
     documents = max(sum(1 for _ in open_corpus(corpus)) for corpus in corpora.values())
-    return Scenario(class_name or smallest_class(documents), corpora, demo_accounts(), demo_queries())
+    name, shards = _size(class_name, documents)
+    return Scenario(name, corpora, demo_accounts(), demo_queries(), shards=shards)
+
+
+def _size(class_name: str | None, documents: int) -> tuple[str, int]:
+    """The class that is asked for, or the smallest one with room to grow, and its shards."""
+    if class_name is not None:
+        return class_name, 1
+    cls, shards = size_for(documents)
+    return cls.name, shards
 
 
 def answers_scenario(folder: Path) -> Scenario:
@@ -66,21 +70,6 @@ def first_questions(queries: Iterable[DemoQuery], count: int) -> list[DemoQuery]
     return kept
 
 
-def smallest_class(documents: int) -> str:
-    """The class whose proofs cost least of those that hold them, of the law that gives the best answers for a return;
-    of two, the larger K.
-
-    Raises:
-        ConfigurationError: no class does.
-    """
-    classes = load_classes().values()
-    for law in LAWS_BY_ANSWERS:
-        fitting = [c for c in classes if c.law == law and documents <= c.N and c.most_ids(1) >= LEAST_RETURNED]
-        if fitting:
-            return min(fitting, key=lambda c: (count_rows(c).domain, -c.most_ids(1), c.N)).name
-    raise ConfigurationError(f"{documents} documents fit no class; add one to circuits/noise_classes.toml")
-
-
 def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:
     """A BEIR folder as one tenant, asked its own queries, judged ones if there are enough; ana and ben ask the same.
 
@@ -96,8 +85,7 @@ def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES
     if asked < 3 or asked % 3:
         raise ConfigurationError(f"a BEIR folder is asked a multiple of 3 queries, not {asked}")
     documents = sum(1 for _ in open_corpus(corpus))
-    if class_name is None:
-        class_name = smallest_class(documents)
+    name, shards = _size(class_name, documents)
     folder = Path(corpus.partition(":")[2])
     judged = judgements(folder)
     texts = [text for text in read_beir_queries(folder).values() if text in judged or len(judged) < asked]
@@ -108,7 +96,8 @@ def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES
     for shared, second, third in zip(spread, spread, spread, strict=True):
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
-    return Scenario(class_name, {BEIR_TENANT: corpus}, dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT), queries, judged)
+    accounts = dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT)
+    return Scenario(name, {BEIR_TENANT: corpus}, accounts, queries, judged, shards=shards)
 
 
 def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES) -> None:

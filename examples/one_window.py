@@ -3,7 +3,7 @@
 
     python -m examples.one_window        about fifteen seconds once the circuits are compiled
 
-Everything is what the programs use: circuit class "noise-tiny-one" with keys that are made here, native proofs, the
+Everything is what the programs use: circuit class "decoys-tiny" with keys that are made here, native proofs, the
 log on disk, the default embedder.  Only the wire is left out (in_memory.py); parties.py makes keys and folders.
 Clauses of the specification stand in brackets.
 """
@@ -35,14 +35,14 @@ from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.service.service import environment
 
 POLICY = {
-    "class": "noise-tiny-one", "claim": "until-delivered", "unseen": 3, "lo": 0.3, "hi": 0.6, "gain": 40, "n_max": 6,
+    "class": "decoys-tiny", "claim": "until-delivered", "unseen": 3, "return": 5, "ids": 8, "lo": 0.3, "n_max": 6,
     "k_max": 2, "delta": "1/1000000",
 }  # fmt: skip
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 
 
 def one_window(folder: Path, question: str) -> Verdict:
-    cls, embedder = load_classes()["noise-tiny-one"], load_embedder("minilm")
+    cls, embedder = load_classes()["decoys-tiny"], load_embedder("minilm")
 
     # The auditor makes its keys: nobody else's are sound for it.  An account makes its key, and the provider registers
     # it beside its documents; it takes the auditor's proving keys once it has checked and tried them.  [A.9]

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.circuits.sizes import USUAL, size_for
 from ragseal.embedder import load_embedder
-from ragseal.kernel.errors import AuditError
+from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
@@ -70,15 +71,12 @@ def main() -> None:
 @main.command(short_help="Make a provider's folder and keys")
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
+@click.option("--documents", type=click.IntRange(min=1),
+              help=f"About how many the largest tenant has: decides the size of indices. Default: that of {USUAL}.")  # fmt: skip
+@click.option("--class", "class_name", help="The circuit class by name, instead of --documents.")
 @click.option(
-    "--class",
-    "class_name",
-    default="noise-small-one-50",
-    show_default=True,
-    help="Circuit class: capacity, K, noise law.",
+    "--shards", default=1, show_default=True, type=int, help="With --class: an index is so many shards of it."
 )
-@click.option("--shards", default=1, show_default=True, type=int,
-              help="So many shards of the class make an index, with one threshold.")  # fmt: skip
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip
@@ -89,7 +87,8 @@ def main() -> None:
 def init(
     directory: Path,
     origin: str,
-    class_name: str,
+    documents: int | None,
+    class_name: str | None,
     shards: int,
     embedder: str,
     provider_token: str | None,
@@ -101,6 +100,12 @@ def init(
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
     keys = [Ed25519PrivateKey.generate() if uri is None else load_token_key(uri) for uri in (provider_token, log_token)]
+    if documents is not None and (class_name, shards) != (None, 1):
+        raise ConfigurationError("name either --documents, which decides the class, or --class with --shards")
+    if documents is not None:
+        size, shards = size_for(documents)
+        class_name = size.name
+    class_name = class_name or USUAL
     require_shards(assembly.circuit_class(class_name), shards)
     load_embedder(embedder)
     create(directory, Settings(origin, class_name, embedder, shards), *keys)

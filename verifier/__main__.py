@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
 from ragseal.circuits.circuit import class_digest, shapes_of
+from ragseal.circuits.sizes import USUAL
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError, TransportError
@@ -69,7 +70,7 @@ def main() -> None:
     \b
     An auditor's first verdict, from nothing:
       ragseal-verifier init
-      ragseal-verifier keygen --class noise-small-one-50     (keys that you made are sound for you)
+      ragseal-verifier keygen                         (keys that you made are sound for you)
       ragseal-verifier serve --provider localhost:7800 --log-key KEY
                                                       (gives the provider the keys; takes part in its beacons)
       ... the provider runs a window and closes it ...
@@ -106,7 +107,8 @@ def init(directory: Path, as_json: bool) -> None:
 
 @main.command(short_help="Make keys for a circuit class")
 @STATE
-@click.option("--class", "class_name", required=True, help="Circuit class, such as base; `classes` lists them.")
+@click.option("--class", "class_name", default=USUAL, show_default=True,
+              help="The provider's circuit class, which its `status` shows; `classes` lists them.")  # fmt: skip
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),

@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.kernel.attestation import COARSE_TIME
@@ -46,11 +47,11 @@ MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides 
 ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_RETURN, MOST_RETURN = 1, 30
+RESULTS = 10  #: of an answer at least, but once in a million, where a policy file names no ids
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
-    "class": "the circuit class: capacity and law",
     "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, "every-list", or "answers"',
     "lo": "the lower end of the score window, such as lo = 0.3",
     "n_max": "queries an account may ask; no epsilon of claim every-list follows without it; such as n_max = 25",
@@ -65,10 +66,10 @@ _OF_NOISE = {
 }
 #: And the other way round.
 _OF_DECOYS = {
-    "ids": "K, ids of an answer: those that are drawn, and the best others; such as ids = 42",
-    "return": "how many times likelier e^return an answer with a document is where it is there; such as return = 6",
+    "return": "an answer with a document is e^return times as likely where the document is; such as return = 6",
 }
 _DEFAULTS: dict[str, Any] = {
+    "class": None,
     "hi": None,
     "gain": None,
     "ids": None,
@@ -174,7 +175,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     if missing:
         raise PolicyError(f"policy: {'; '.join(missing)}")
     v = {**_DEFAULTS, **values}
-    if v["class"] != binding.cls.name:
+    if v["class"] not in (None, binding.cls.name):
         raise PolicyError(
             f"the policy is for class {texts.shown(v['class'])}, this provider was made for {binding.cls.name!r}"
         )
@@ -242,7 +243,7 @@ def _require_own(values: dict[str, Any], cls: AttestationClass) -> None:
     missing = [f"{key} is missing ({why})" for key, why in own.items() if values[key] is None]
     if missing:
         raise PolicyError(f"policy: {'; '.join(missing)}")
-    odd = [key for key in other if values[key] is not None]
+    odd = [key for key in (*other, *(("ids",) if cls.scaled else ())) if values[key] is not None]
     if odd:
         raise PolicyError(f"policy: class {cls.name!r} has the law {cls.law!r}: leave out {' and '.join(odd)}")
 
@@ -252,12 +253,16 @@ def _lists(values: dict[str, Any], binding: Binding, hidden: int) -> tuple[int, 
     cls = binding.cls
     if cls.scaled:
         return cls.most_ids(binding.shards), 0
-    ids, most = _whole(values, "ids"), values["return"]
+    most = values["return"]
     if isinstance(most, bool) or not isinstance(most, (int, float)) or not LEAST_RETURN <= most <= MOST_RETURN:
         raise PolicyError(
             f"policy: return is a number from {LEAST_RETURN:g} to {MOST_RETURN:g}, such as return = 6, not "
             f"{texts.shown(most)}"
         )
+    if values["ids"] is None:
+        ids = min(ids_needed(binding.shards * cls.N, most, hidden, RESULTS), cls.most_ids(binding.shards))
+    else:
+        ids = _whole(values, "ids")
     return ids, rate_of_return(cls.N, ids, binding.shards, hidden, most)
 
 

@@ -197,9 +197,18 @@ def test_too_little_room_is_refused_whatever_the_scores_are(shards: int, K: int)
     assert 5 < refused < 40
 
 
+def _check_formula(cls: DecoysClass) -> None:
+    rows = count_rows(cls)
+    assert (rows.constraints, rows.public) == header(compiled_circuit(circuit_of(cls), CACHE))
+
+
 def test_the_formula_is_the_compilers(setting: Setting) -> None:
-    rows = count_rows(setting.cls)
-    assert (rows.constraints, rows.public) == header(compiled_circuit(circuit_of(setting.cls), CACHE))
+    _check_formula(setting.cls)
+
+
+def test_ids_of_one_chunk_may_fill_several_blocks() -> None:
+    """The compiler divides by an empty array's size where components of one array differ (broken before)."""
+    _check_formula(DecoysClass("decoys-blocks", N=1024, draws=340, room=10, c=10, chunks=1))
 
 
 def test_slots_cost_a_row_or_two() -> None:

@@ -63,7 +63,7 @@ from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
-from tests.classes import LOTTERY, TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, THINNING, keys_of
 
@@ -131,7 +131,7 @@ class Kind:
 
 
 ONE_TINY = Kind()
-ONE_LOTTERY = Kind(LOTTERY)
+ONE_DECOYS = Kind(DECOYS)
 
 
 def new_state(
@@ -170,10 +170,10 @@ def coined_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
     return replace(make_policy(kind, **changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
 
 
-def lottery_policy(**changes: object) -> Policy:
-    """The same of class lottery-tiny: until-delivered, every prize that the class has."""
-    own = {"claim": UNTIL_DELIVERED, "unseen": 3, "gain": 100, **changes}
-    return make_policy(ONE_LOTTERY, **own)
+def decoys_policy(kind: Kind = ONE_DECOYS, **changes: object) -> Policy:
+    """The same with decoys: until-delivered, with some three of them a list."""
+    own = {"claim": UNTIL_DELIVERED, "unseen": 3, "return": 3, "ids": 12, "hi": None, "gain": None, **changes}
+    return make_policy(kind, **own)
 
 
 def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
