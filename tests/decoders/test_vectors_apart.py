@@ -20,7 +20,7 @@ ELSEWHERE = {
     "added-up", "points", "msm", "generators", "fold-points", "fold", "unfold", "opening", "prove-opening",
     "squared-norm", "prove-squared-norm", "groth16", "verifying-key", "index-file", "embedding-commitment",
     "score-commitment", "record", "receipt", "openings", "block", "block-batch", "noise-table", "noise-masses",
-    "check-noise-table", "row-noise", "slot-noise", "select", "select-noise", "select-lottery", "epsilon", "audit",
+    "check-noise-table", "row-noise", "slot-noise", "select", "select-noise", "select-decoys", "draw-table", "commitments", "epsilon", "audit",
     "full-blocks", "proof-file", "seal",
 }  # fmt: skip
 

@@ -67,9 +67,9 @@ SAMPLES: list[Message] = [
     ),
     pr.ProofBatch(
         b"m" * 32,
-        (pr.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
+        (pr.ProofEntry(0, b"r" * 32, POINT, b"p" * 256, POINT),),
         (pr.SameEmbeddingOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
-        Opening((POINT,), (), (1, 2)),
+        (Opening((POINT,), (), (1, 2)), Opening((POINT,), (), (3,))),
     ),
     at.SealedAnswer(
         record(),
