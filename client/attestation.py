@@ -242,7 +242,8 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
     ids = [slot.slot for slot in openings.slots]
     least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)
     if not least <= len(ids) <= most:
-        raise AttestationError(f"the answer returns {len(ids)} slots, the policy's class returns {least} to {most}")
+        due = cls.length_in_words(policy.shards)
+        raise AttestationError(f"the answer returns {len(ids)} slots, the policy's class returns {due}")
     if any(a >= b for a, b in itertools.pairwise(ids)):
         raise AttestationError("the returned slots are not strictly increasing: their order could carry information")
     if ids and ids[-1] >= capacity:

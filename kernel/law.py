@@ -105,6 +105,11 @@ class AttestationClass(ABC):
     def most_ids(self, shards: int) -> int:
         """The most."""
 
+    def length_in_words(self, shards: int) -> str:
+        """How many ids a list has, for people."""
+        least, most = self.least_ids(shards), self.most_ids(shards)
+        return f"exactly {most}" if least == most else f"{least} to {most}"
+
     @abstractmethod
     def check_lists(self, ids: int, shards: int, decoy_rate: int) -> None:
         """Whether an index of so many shards returns lists of so many ids, and refuses a query with 2^-64 at most.

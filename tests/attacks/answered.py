@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragseal.groth16.assignments import assign_attestation
+from ragseal.backends.poseidon import commit_lists
 from ragseal.kernel import commitment, opening, proofs, signature
 from ragseal.kernel import field as scalars
 from ragseal.kernel.attestation import Answer, Openings, Record, SignedRequest, SlotOpening
@@ -20,7 +20,7 @@ from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import ANSWERS, Policy
 from ragseal.kernel.proofs import BatchItem, SameEmbeddingOpening, Statement
-from ragseal.kernel.statement import Returned, places_commitment
+from ragseal.kernel.statement import Returned
 from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from tests import simulator
 from tests.attacks.machine import DIMENSION, GROUP, Machine, machine, make_tenant, policy
@@ -79,8 +79,8 @@ class AnsweredWorld(AttackWorld):
         assert isinstance(opened, WindowOpen)
         self.messages[-1] = replace(opened, time=opened.time + self.later)
 
-    def record(self, signed: SignedRequest, c_y: bytes, t_commit: int, **changes: Any) -> Record:
-        made = super().record(signed, c_y, t_commit, **changes)
+    def record(self, signed: SignedRequest, c_y: bytes, t_commits: tuple[int, ...], **changes: Any) -> Record:
+        made = super().record(signed, c_y, t_commits, **changes)
         return replace(made, time=made.time + self.later)
 
     def close(self) -> None:
@@ -91,11 +91,11 @@ class AnsweredWorld(AttackWorld):
         plan, rng = lie or Lie(), self.rng
         cls, policy_, key = self.tools.cls, self.manifest.policy, self.key
         e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
-        blinder, rho, rho_hint, salt, rho_bounds = (rng.randrange(1, R) for _ in range(5))
+        blinder, rho, rho_hint, salt = (rng.randrange(1, R) for _ in range(4))
         c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
         request = self.request(account, c_e)
         signed = SignedRequest(request, signature.sign(simulator.key_of(account), "request", request.encode()))
-        stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(cls), 0)
+        stated = self.stated(request)
         extra = plan.y_extra(self, stated)
         places = sorted(plan.counts)
         points = b"".join(key.scores.y[POINT_BYTES * i : POINT_BYTES * (i + 1)] for i in places)
@@ -106,30 +106,26 @@ class AnsweredWorld(AttackWorld):
         proven = plan.proven(stated)
         scores = np.array(w, dtype=np.int64)
         noise_of = noise_key(self.seed, proven.beacon, proven.ctx)
-        returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-        hints, rho_v = self.tools.engine.shard_hints(noise_of, scores, proven.hmax), rho + 1
-        h = hints[0]
-        blind = (proofs.total_blinder(policy_.factor(cls), [], [], rho, rho_hint) + rho_v) % R
-        proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
+        returned = list(self.tools.engine.answer(noise_of, scores, proven.asked))
+        hidden = self.tools.engine.hidden(noise_of, scores, proven.asked)
         shown = plan.released(returned)
-        entry = self.record(signed, c_y, places_commitment(cls, salt, shown))
+        entry = self.record(signed, c_y, commit_lists(cls, salt, shown, 1))
         query = Answered(
             tenant=self.tenant_of(account),
             e=e,
             blinder=blinder,
             rho=rho,
-            hints=h,
+            hidden=[hidden[0]],
+            shared=hidden.shared,
             rho_hint=rho_hint,
-            rho_bounds=rho_bounds,
+            rho_v=rho + 1,
             t_salt=salt,
-            threshold=hints.threshold,
-            rho_v=rho_v,
-            h=h,
-            h_extra=(),
-            assignment=assign_attestation(
-                cls, tuple(self.of_shard(proven).clear()), tuple(w), h, blind, self.seed, salt, hints.threshold
-            ),
-            statement=replace(stated, t_commit=entry.t_commit),
+            h=hidden[0][0],
+            w=tuple(w),
+            proven=replace(proven, t_commits=commit_lists(cls, salt, returned, 1)),
+            inside=proofs.total_blinder(policy_.factor(cls), [], [], rho),
+            seed=self.seed,
+            statement=replace(stated, t_commits=entry.t_commits),
             cheat=Cheat(),
             counts=dict(plan.counts),
             lie=plan,

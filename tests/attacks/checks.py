@@ -29,6 +29,7 @@ from ragseal.kernel import (
     field,
     folding,
     link_list,
+    noise_stated,
     opening,
 )
 from ragseal.kernel import commitment as phase_a
@@ -36,7 +37,7 @@ from ragseal.kernel import proofs as batches
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.proofs import ProofBatch, Statement, statement_of
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation import proofs as worker_proofs
@@ -63,7 +64,6 @@ from ragseal.verifier.steps import (
     versions,
     witnesses,
 )
-from ragseal.verifier.steps import proofs as proof_step
 from ragseal.verifier.steps.records import LoggedRecord
 from tests.attacks import ceremony_checks, index_checks, turn_checks
 from tests.attacks.ceremony_checks import *  # noqa: F403 - their names are looked for in tests
@@ -74,9 +74,22 @@ from tests.simulator import World, account
 
 # --- step 8: proofs and openings -------------------------------------------------------------------------------------
 
-HINTS = Check(batches, "verify_hints")
+_verify_opening = batches.verify_opening
+
+
+def _all_but(use: str) -> Check:
+    """Every opening of what proofs commit to but those of one use."""
+
+    def verify(group: Any, asked: str, *rest: Any) -> None:
+        if asked != use:
+            _verify_opening(group, asked, *rest)
+
+    return Check(batches, "verify_opening", verify)
+
+
+HINTS, THRESHOLDS = _all_but(noise_stated.HINTS), _all_but(noise_stated.THRESHOLDS)
+OPENINGS = Check(batches, "verify_committed")
 LINK = Check(batches, "verify_link")
-THRESHOLDS = Check(proof_step, "_thresholds")
 RECORD_SHARDS = Guard(records, "_placed", "it commits to scores of")
 HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
@@ -92,15 +105,6 @@ def _whatever_was_delivered(basis: Any, part: Sequence[LoggedRecord], batch: Pro
 EXACT = Check(proofs, "check_batch", _whatever_was_delivered)
 COLUMNS = Check(index, "verify_columns")
 PAIRING = Check(proofs, "_pairings")
-
-
-def _of_one_prize(*given: Any, **named: Any) -> Statement:
-    """What a proof states, with the prizes that a provider drew instead of its policy's."""
-    stated = statement_of(*given, **named)
-    return replace(stated, own=(1,)) if stated.own else stated
-
-
-PRIZES = Check(proofs, "statement_of", _of_one_prize)
 
 
 def _reduced(x: int) -> bytes:
@@ -313,7 +317,6 @@ CHECKS: dict[str, Removable] = {
     "verdict in its auditor's log: with these words": ENTERED_AS_IT_IS,
     "key: points that are multiples of each other": KEY_POINTS_RELATED,
     "key: points of G1 that are multiples of each other": KEY_POINTS_ALIKE,
-    "proof: of the prizes that the policy has": PRIZES,
     "estimate: pairing": BLOCK_PAIRING,
     "estimate: squared norm": BLOCK_NORM,
     "estimate: opening": BLOCK_OPENING,
@@ -323,6 +326,8 @@ CHECKS: dict[str, Removable] = {
     "estimate: coalition within k_max": COALITION,
     "estimate: no link between components": LINKS_BETWEEN_COMPONENTS,
     "hint opening": HINTS,
+    "opening of all C_v": THRESHOLDS,
+    "openings of all that proofs commit to": OPENINGS,
     "link opening": LINK,
     "column opening": COLUMNS,
     "pairing": PAIRING,

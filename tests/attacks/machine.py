@@ -21,7 +21,7 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyPaths, KeyView, load_key
 from ragseal.groth16.snarkjs import proof_bytes
-from ragseal.kernel import commitment, noise, noise_statement
+from ragseal.kernel import commitment, noise_statement
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
 from tests import simulator
@@ -125,6 +125,6 @@ def honest_tenants() -> dict[str, Tenant]:
 def policy(tools: Machine | None = None, **changes: Any) -> Policy:
     """The verifier tests' policy for the real class."""
     on = tools or machine()
-    table = noise.build_table(on.cls.law)
-    own: dict[str, Any] = {"class_name": on.cls.name, "class_digest": on.digest, "table_digest": table.digest()}
-    return simulator.policy(**{**own, "dimension": DIMENSION, **changes})
+    own: dict[str, Any] = {"class_name": on.cls.name, "class_digest": on.digest, "ids": on.cls.most_ids(1)}
+    table = on.cls.tables(0)[0]
+    return simulator.policy(**{**own, "table_digest": table.digest(), "dimension": DIMENSION, **changes})

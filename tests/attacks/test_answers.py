@@ -15,8 +15,8 @@ from ragseal.accounting.claims.answers import AnswersBound
 from ragseal.circuits.circuit import class_digest
 from ragseal.client import attestation as client
 from ragseal.kernel.attestation import Openings, Record, SlotOpening, TextOpening, check_keywords
-from ragseal.kernel.classes import usual_table
 from ragseal.kernel.errors import AttestationError, PolicyError
+from ragseal.kernel.law import Asked
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, NO_VOCABULARY, check_policy
@@ -39,7 +39,7 @@ from tests.attacks.checks import (
 )
 from tests.attacks.machine import machine, policy
 from tests.attacks.world import AttackWorld, accepted, refused
-from tests.classes import LOTTERY
+from tests.classes import DECOYS
 from tests.simulator.parties import OPENS, Extra, slot_text
 from tests.verifier.test_report_pages import SPELLINGS, visible
 
@@ -157,7 +157,7 @@ def test_a_count_beyond_the_clip_counts_as_the_clip() -> None:
 
 
 def test_another_clip_than_the_policy_names() -> None:
-    world = window(Lie(counts={**COUNTS, 3: 60}, proven=lambda s: replace(s, hmax=10 * s.hmax)))
+    world = window(Lie(counts={**COUNTS, 3: 60}, proven=lambda s: replace(s, asked=Asked((10 * s.asked.inputs[0],)))))
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)
@@ -388,10 +388,11 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
 
 
 def test_a_class_without_noise() -> None:
-    digest, table = class_digest(LOTTERY), usual_table(LOTTERY).digest()
-    made = answers_policy(machine(NAME), class_name=LOTTERY.name, class_digest=digest, table_digest=table)
+    digest, rate = class_digest(DECOYS), 1 << 16
+    table = DECOYS.table(rate).digest()
+    made = answers_policy(machine(NAME), class_name=DECOYS.name, class_digest=digest, table_digest=table, decoy_rate=rate)
     with pytest.raises(PolicyError, match="for answers choose a class with noise"):
-        check_policy(made, LOTTERY, digest)
+        check_policy(made, DECOYS, digest)
 
 
 def test_noise_without_a_geometric_tail() -> None:

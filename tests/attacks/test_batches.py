@@ -33,11 +33,10 @@ OTHERS: dict[str, Callable[[AttackWorld], ProofBatch]] = {
 def _with_fresh_hints(world: AttackWorld, seq: int) -> ProofBatch:
     """The whole batch with another, honest proof of one record: other blinder, other C_h, other challenges."""
     query = world.kept[world.digest, seq]
-    kept, blind = query.entry, query.assignment
+    kept = query.entry
     query.rho_hint, query.entry = query.rho_hint + 1, None
-    query.assignment = replace(blind, blind=blind.blind + 1)
     made = world.batch(world.digest, [0, 1, 2])
-    query.rho_hint, query.entry, query.assignment = query.rho_hint - 1, kept, blind
+    query.rho_hint, query.entry = query.rho_hint - 1, kept
     return made
 
 
@@ -50,7 +49,7 @@ def test_opening_reused_for_another_batch(case: str, part: str, check: Check) ->
 
     def swap(batch: ProofBatch) -> ProofBatch:
         if part == "hints":
-            return replace(batch, hints=other.hints)
+            return replace(batch, openings=(other.openings[0], *batch.openings[1:]))
         links = {link.tenant: link for link in (*batch.links, *other.links)}
         return replace(batch, links=tuple(links[tenant] for tenant in sorted(links)))
 

@@ -91,9 +91,8 @@ async def _window(directory: Path, name: str, clock: Clock, seen: Seen, **change
 async def _batches(serving: Serving, manifest: bytes, seen: Seen) -> None:
     for seqs in BATCHES:
         delivered = ProofBatch.decode(await batch(serving, manifest, seqs))
-        seen.opening(delivered.hints)
-        for link in delivered.links:
-            seen.opening(link.opening)
+        for one in (*delivered.openings, *(link.opening for link in delivered.links)):
+            seen.opening(one)
 
 
 def _two_windows(directory: Path) -> Seen:
@@ -112,8 +111,8 @@ def test_nothing_is_used_twice(tmp_path: Path) -> None:
     seen.check()
     # d columns of two tenants and four scalars a query, in two windows
     assert len(seen.scalars) == 2 * (2 * 24 + 4 * len(QUERIES))
-    # two column openings a window; a hint opening and two announcements a link, for every batch, twice
-    assert len(seen.announcements) > 2 * (2 + 2 * len(BATCHES) * 3)
+    # two column openings a window; of every batch two announcements of hints, one of thresholds, two a link
+    assert len(seen.announcements) >= 2 * (2 + len(BATCHES) * 5)
 
 
 @pytest.mark.parametrize(
@@ -156,10 +155,11 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
         return value
 
     monkeypatch.setattr(opening, "challenge", noted)
-    first, second = (world.open_hints(context, [item]).folds[0] for context in (b"one", b"two"))
+    first, second = (world.open_committed(context, [item])[0].folds[0] for context in (b"one", b"two"))
     inverse = pow(found[0] - found[1], -1, R)
     unblinded = GROUP.msm(first + second, scalars.pack([inverse, R - inverse]))
-    bases = world.key.hints + world.key.scores.b
+    (use,) = world.key.committed.own
+    bases = use.over[0].bases
     half = lengths(len(bases) // 64, 1)[1]
     right = bases[64 * half :]
     assert right.endswith(world.key.scores.b)
@@ -167,6 +167,6 @@ def test_a_reused_nonce_unblinds_the_hints(monkeypatch: pytest.MonkeyPatch, tmp_
     def guessed(hints: bytes) -> bool:
         return GROUP.msm(right, hints[: len(right) // 2]) == unblinded
 
-    assert guessed(query.hints)
-    other = scalars.unpack(query.hints)
+    assert guessed(query.h)
+    other = scalars.unpack(query.h)
     assert not guessed(scalars.pack([other[0] ^ 1, *other[1:]]))

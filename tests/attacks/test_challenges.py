@@ -9,14 +9,12 @@ an alpha and a beta that the verifier does not take from anyone: it hashes C_h. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import Statement
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
 from tests.attacks.machine import machine
 from tests.attacks.world import AttackWorld, Cheat, Query, accepted, queried, refused
@@ -83,10 +81,10 @@ def test_challenge_after_the_fact(forgery: str, chosen: Callable[..., Sequence[i
     forged, query = world.records()[1], world.kept[world.digest, 1]
     real = proofs.challenges
 
-    def believed(key: bytes, record: bytes, statement: Statement, c_w: bytes, c_h: bytes) -> list[int]:
+    def believed(key: bytes, record: bytes, stated: Sequence[int], c_w: bytes, committed: bytes) -> list[int]:
         if record == forged.digest():
             return list(query.chosen)
-        return real(key, record, statement, c_w, c_h)
+        return real(key, record, stated, c_w, committed)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proofs, "challenges", believed)
@@ -104,10 +102,8 @@ def test_what_the_verifier_hashes() -> None:
     assert base[0] != base[1]
     seen = {tuple(base)}
     others: list[tuple[int, object]] = [(at, bytes(32)) for at in (0, 1)] + [(at, world.key.scores.b) for at in (3, 4)]
-    for name in ("c_seed", "beacon", "ctx", "hmax", "t_commit"):
-        others.append((2, replace(stated, **{name: getattr(stated, name) + 1})))
-    shard, shards = stated.own
-    others += [(2, replace(stated, own=own)) for own in ((shard + 1, shards), (shard, shards + 1))]
+    for at in range(len(stated)):
+        others.append((2, [x + (i == at) for i, x in enumerate(stated)]))
     for at, value in others:
         changed: list[object] = list(parts)
         changed[at] = value

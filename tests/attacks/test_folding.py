@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragseal.kernel import field, folding, opening
+from ragseal.kernel import field, folding, noise_stated, opening
+from ragseal.kernel.committed import Use
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import BatchItem, ProofBatch
+from ragseal.kernel.proofs import ProofBatch
 from tests.attacks.checks import FOLDS_HASHED, HINTS, LINK, Check, without
 from tests.attacks.machine import GROUP
 from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
@@ -46,7 +47,8 @@ SHAPES: dict[str, tuple[Callable[[Opening], Opening], str]] = {
 
 def _swap(batch: ProofBatch, part: str, change: Callable[[Opening], Opening]) -> ProofBatch:
     if part == "hints":
-        return replace(batch, hints=change(batch.hints))
+        first, *others = batch.openings
+        return replace(batch, openings=(change(first), *others))
     first = batch.links[0]
     return replace(batch, links=(replace(first, opening=change(first.opening)), *batch.links[1:]))
 
@@ -101,12 +103,14 @@ def test_opening_of_what_nobody_can_open() -> None:
     """C_h with a component along ctx, as in test_hints, and a hint opening that is solved for."""
 
     def solved(world: AttackWorld) -> None:
-        def open_hints(context: bytes, items: list[BatchItem]) -> Opening:
-            bases = world.key.hint_bases
-            relations = bases.relations([item.entry.c_h for item in items])
-            return without_witness("hints", context, relations, bases.size)
+        honest = world.open
 
-        world.open_hints = open_hints  # type: ignore[method-assign,assignment]
+        def opened(use: Use, context: bytes, relations: Sequence[Relation], rows: Sequence[bytes]) -> Opening:
+            made_up = use.name == noise_stated.HINTS
+            given = (use, context, relations)
+            return without_witness(use.name, context, relations, use.size) if made_up else honest(*given, rows)
+
+        world.open = opened  # type: ignore[method-assign]
 
     world = queried(Cheat(proven=lambda s, e: replace(s, ctx=12345), compensate=True))
     solved(world)

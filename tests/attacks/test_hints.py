@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ragseal.kernel import statement
+from ragseal.kernel.law import Asked
 from ragseal.kernel.params import R
 from tests.attacks.checks import HINTS, predictable, without
 from tests.attacks.world import AttackWorld, Cheat, accepted, queried, refused
@@ -47,7 +48,7 @@ VARIANTS = {
     "c_seed": Cheat(
         proven=lambda s, e: replace(s, c_seed=statement.seed_commitment(OTHER_SEED)), seed=OTHER_SEED, compensate=True
     ),
-    "hmax": Cheat(proven=lambda s, e: replace(s, hmax=8 * s.hmax), compensate=True),
+    "hmax": Cheat(proven=lambda s, e: replace(s, asked=Asked((8 * s.asked.inputs[0],))), compensate=True),
     "t_commit": Cheat(released=_another_set, compensate=True),
     "flags": Cheat(released=_raised, compensate=True),
     "score": Cheat(scores=_one_score, compensate=True),

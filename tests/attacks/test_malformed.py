@@ -88,11 +88,11 @@ POINTS: dict[str, Callable[[bytes], bytes]] = {
 def test_hint_commitment_that_is_no_point(case: str) -> None:
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    good = batch.entries[1].c_h
-    entry = replace(batch.entries[1], c_h=POINTS[case](good[:64]) + good[64:])
+    good = batch.entries[1].committed
+    entry = replace(batch.entries[1], committed=POINTS[case](good[:64]) + good[64:])
     entries = (batch.entries[0], entry, batch.entries[2])
     if case in ("identity", "ones"):  # refused where it is decoded
-        world.tamper_batch = lambda _: raw(batch.encode().replace(good, entry.c_h))
+        world.tamper_batch = lambda _: raw(batch.encode().replace(good, entry.committed))
     else:
         world.tamper_batch = lambda _: replace(batch, entries=entries)
     verdict = refused(world, 8, "proofs of records 0..2")
@@ -113,7 +113,7 @@ OPENED = {
 def test_opening_with_what_is_no_point(part: str, which: str, case: str) -> None:
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    good = OPENED[which](batch.hints if part == "hints" else batch.links[0].opening)
+    good = OPENED[which](batch.openings[0] if part == "hints" else batch.links[0].opening)
     world.tamper_batch = lambda _: raw(batch.encode().replace(good, POINTS[case](good)))
     verdict = refused(world, 8, "proofs of records 0..2")
     assert verdict.failure is not None
@@ -125,7 +125,7 @@ def test_response_above_the_modulus(part: str) -> None:
     """response + r is the same scalar; such an opening would have many encodings."""
     world = queried()
     batch = world.batch(world.digest, [0, 1, 2])
-    chosen = batch.hints if part == "hints" else batch.links[0].opening
+    chosen = batch.openings[0] if part == "hints" else batch.links[0].opening
     last = chosen.responses[-1]
     world.tamper_batch = lambda _: raw(batch.encode().replace(field.to_bytes(last), (last + R).to_bytes(32, "big")))
     refused(world, 8, "canonical")
@@ -138,7 +138,7 @@ def test_clear_input_above_the_modulus() -> None:
     world = queried()
     record = world.records()[1]
     data = record.encode()
-    at = data.index(field.to_bytes(record.t_commit))
+    at = data.index(field.to_bytes(record.t_commits[0]))
     world.raw[world.messages.index(record)] = _plus(data, at, R)
     refused(world, 1, "not canonical")
 
@@ -146,7 +146,7 @@ def test_clear_input_above_the_modulus() -> None:
     item = world.item(world.records()[1])
     clear = world.assignment(item.record, world.kept[world.digest, 1]).clear
     key = machine().key
-    committed = item.entry.c_h + b"".join(item.entry.c_v)
+    committed = item.entry.committed + item.entry.c_v
     points = item.c_w + GROUP.msm(committed, field.pack([1, clear[-1], 1]))
     key.vk.verify(item.entry.proof, field.pack(clear), points)
     for position in range(len(clear)):
@@ -238,6 +238,6 @@ def test_proof_errors_are_proof_errors() -> None:
     clear = world.assignment(item.record, world.kept[world.digest, 0]).clear
     for proof in (b"", item.entry.proof[:-1], item.entry.proof + b"\0"):
         with pytest.raises(ProofError):
-            machine().key.verify(clear, item.c_w, item.entry.c_h, proof)
+            machine().key.verify(clear, item.c_w, item.entry.committed + item.entry.c_v, proof)
     with pytest.raises(ProofError):
-        machine().key.verify(clear[:-1], item.c_w, item.entry.c_h, item.entry.proof)
+        machine().key.verify(clear[:-1], item.c_w, item.entry.committed + item.entry.c_v, item.entry.proof)

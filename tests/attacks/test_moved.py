@@ -13,6 +13,7 @@ from ragseal.groth16.keys import KeyView
 from ragseal.kernel import proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import ProofError
+from ragseal.kernel.law import Asked
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import seed_commitment
 from ragseal.verifier.evidence.evidence import ConfiguredKey
@@ -34,8 +35,8 @@ def test_proof_moved_to_another_record() -> None:
     world = queried()
     first, second = (world.kept[world.digest, seq] for seq in (0, 1))
     _deliver(world, 1, world.entry(world.records()[0]))
-    second.hints, second.rho_hint, second.rho_bounds = first.hints, first.rho_hint, first.rho_bounds
-    second.threshold, second.rho_v = first.threshold, first.rho_v
+    second.hidden, second.rho_hint = first.hidden, first.rho_hint
+    second.shared, second.rho_v = first.shared, first.rho_v
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)
@@ -47,7 +48,7 @@ def test_proof_replayed_with_another_hint_commitment() -> None:
     entry = world.entry(world.records()[1])
     query = world.kept[world.digest, 1]
     query.rho_hint += 5
-    _deliver(world, 1, replace(entry, c_h=world.hint_commitment(query)))
+    _deliver(world, 1, replace(entry, committed=world.committed(query)))
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)
@@ -76,7 +77,8 @@ def test_proof_for_another_clear_input(name: str) -> None:
     """The proof of the same query under another beacon (another window), seed or clipping range."""
     seed = (7, 8) if name == "c_seed" else None
     value = seed_commitment((7, 8)) if name == "c_seed" else 1600
-    world = queried(Cheat(proven=lambda s, e: replace(s, **{name: value}), seed=seed))
+    changed: dict[str, Any] = {"asked": Asked((value,))} if name == "hmax" else {name: value}
+    world = queried(Cheat(proven=lambda s, e: replace(s, **changed), seed=seed))
     refused(world, 8, "the proof of record 1 does not hold")
     with without(PAIRING):
         accepted(world)

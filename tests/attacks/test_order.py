@@ -43,7 +43,7 @@ def test_who_knows_the_nonce_chooses_the_answer() -> None:
         known = replace(request, c_e=embedding_commitment(GROUP, GENERATORS, e, query.blinder))
         w = terms.gain * (np.array(south.rows) @ np.array(e, dtype=np.int64) - terms.lo)
         key = noise_key(world.seed, world.beacon, known.ctx())
-        found.add(machine().engine.answer(key, w, terms.hmax(machine().cls)))
+        found.add(machine().engine.answer(key, w, terms.asked(machine().cls)))
     assert len(found) >= 60
     other = replace(request, nonce=bytes(16))
     assert other.ctx() != request.ctx()

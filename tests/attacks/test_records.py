@@ -220,10 +220,10 @@ def test_clear_input_above_the_modulus_in_a_record() -> None:
     def raised(as_message: bool) -> AttackWorld:
         world = queried()
         record, at = world.records()[1], _place(world, 1)
-        data, where = record.encode(), record.encode().index(field.to_bytes(record.t_commit))
-        world.raw[at] = data[:where] + (record.t_commit + R).to_bytes(32, "big") + data[where + 32 :]
+        data, where = record.encode(), record.encode().index(field.to_bytes(record.t_commits[0]))
+        world.raw[at] = data[:where] + (record.t_commits[0] + R).to_bytes(32, "big") + data[where + 32 :]
         if as_message:  # our own encoder refuses it as well
-            world.messages[at] = replace(record, t_commit=record.t_commit + R)
+            world.messages[at] = replace(record, t_commits=(record.t_commits[0] + R,))
         return world
 
     refused(raised(False), 1, "not canonical")

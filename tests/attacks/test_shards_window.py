@@ -27,7 +27,7 @@ from ragseal.prover.commitment.index import Columns, Version
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.fsck import fsck
 from ragseal.verifier.outcome.outcome import Verdict
-from tests.attacks.checks import LINK, RECORD_SHARDS, THRESHOLDS, without
+from tests.attacks.checks import LINK, OPENINGS, RECORD_SHARDS, without
 from tests.classes import TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -186,9 +186,10 @@ def test_a_batch_without_the_opening_of_its_thresholds_is_refused(
     with over_shards(tmp_path) as window:
         asked(window)
         window.end_window()
-        monkeypatch.setattr(BatchOpenings, "thresholds", lambda self: ())
-        failed(window.audited(), 8, "the batch has 0 openings of thresholds, where 1 is due")
-        with without(THRESHOLDS):
+        made = BatchOpenings.committed
+        monkeypatch.setattr(BatchOpenings, "committed", lambda self: made(self)[:-1])
+        failed(window.audited(), 8, "the batch has 1 openings, where hints, thresholds are due")
+        with without(OPENINGS):
             assert window.audited().verdict == "PASS"
 
 

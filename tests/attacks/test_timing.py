@@ -42,7 +42,7 @@ def _measured(name: str) -> dict[str, dict[str, float]]:
     return found
 
 
-@pytest.mark.parametrize("cls", ["noise-small-gaussian-50", "noise-small-two-50", "lottery-small-32"])
+@pytest.mark.parametrize("cls", ["noise-small-gaussian-50", "noise-small-two-50"])
 def test_the_engines_time_tells_nothing(cls: str) -> None:
     """Keys whose noise hits often and rarely, no document in range and K of them, hits here and there."""
     runs = [_measured(cls)]

@@ -19,7 +19,8 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import native
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
-from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.classes import Asked
+from ragseal.kernel.noise_class import NoiseClass
 
 Call = Callable[[], object]
 
@@ -53,30 +54,30 @@ def welch(times: Sequence[Sequence[int]], keep: float = 0.8) -> dict[str, float]
 
 def main() -> None:
     samples, rng, cls = int(sys.argv[1]), random.Random(1), load_classes()[sys.argv[2]]
+    assert isinstance(cls, NoiseClass)
     engine, best = open_engine(cls), 200_000  # units of a score
-    prizes = (cls.prizes,) if isinstance(cls, LotteryClass) else ()
-    hmax, lowest = cls.window_of(best), np.full(cls.N, -best, dtype=np.int64)
+    asked, lowest = Asked((cls.window_of(best),)), np.full(cls.N, -best, dtype=np.int64)
 
     def top(key: int) -> int:
-        return int(engine._engine.answer(field.to_bytes(key), lowest.tobytes(), hmax, *prizes)["v"])  # type: ignore[attr-defined]
+        return int(engine._engine.answer(field.to_bytes(key), lowest.tobytes(), *asked.inputs)["v"])  # type: ignore[attr-defined]
 
     by_top = sorted(range(1, 161), key=top)
     few, many = by_top[:8], by_top[-8:]  # the threshold that noise alone reaches: few and many hits
     hit = lowest.copy()
-    hit[[one.slot for one in engine.answer(few[0], lowest, hmax, *prizes)]] = (
+    hit[[one.slot for one in engine.answer(few[0], lowest, asked)]] = (
         best  # every winner of the open set is a best possible document
     )
     shuffled = lowest.copy()
     shuffled[rng.sample(range(cls.N), cls.K)] = best
 
     def answer(key: int, w: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Call:
-        return lambda: engine.answer(key, w, hmax, *prizes)
+        return lambda: engine.answer(key, w, asked)
 
     def leaky(key: int, w: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Call:
         """A few more hashes for every slot with a score: the kind of shortcut that the test is for."""
 
         def run() -> None:
-            engine.answer(key, w, hmax, *prizes)
+            engine.answer(key, w, asked)
             for slot in (*np.flatnonzero(w > 0),) * 4:
                 native.poseidon([field.to_bytes(key), field.to_bytes(int(slot))])
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from py_ecc import optimized_bn128 as bn128
 
+from ragseal.backends.poseidon import commit_lists
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.kernel import attestation, commitment, noise_statement, proofs, signature
 from ragseal.kernel import field as scalars
@@ -29,7 +31,8 @@ from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE, P, R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
-from ragseal.kernel.statement import Returned, places_commitment, seed_commitment
+from ragseal.kernel.record_proofs import statements_of
+from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.outcome.outcome import Verdict
 from tests import simulator
 from tests.attacks.machine import DIMENSION, GROUP, Machine, honest_tenants, machine, policy
@@ -67,12 +70,15 @@ class Cheat:
 
 @dataclass(kw_only=True)
 class Query(simulator.Kept):
-    """All that the provider knows of one record; ``hints`` are those that C_h commits to."""
+    """All that the provider knows of one record; ``hidden`` are the hints that C_h commits to."""
 
     h: bytes  #: the hints that the proof is for
-    h_extra: Extra  #: components of C_h outside its span
+    h_extra: Extra = ()  #: components of C_h outside its span
     v_extra: Extra = ()  #: of C_v
-    assignment: Assignment  #: with alpha and beta still missing
+    w: tuple[int, ...]  #: the scores that the proof is for
+    proven: Statement  #: what the proof is for
+    inside: int  #: the blinder of C_w
+    seed: tuple[int, int]  #: of the noise
     statement: Statement  #: as the ledger has it
     cheat: Cheat
     draft: NoiseDraft | None = None
@@ -107,7 +113,6 @@ class AttackWorld(simulator.World):
         tenant = self.tenant_of(account)
         e = [rng.randrange(-64, 65) for _ in range(DIMENSION)]
         blinder, rho, rho_hint, salt = (rng.randrange(1, R) for _ in range(4))
-        rho_bounds = rng.randrange(1, R) if key.hint_bases.count > 1 else 0
         e = e if plan.e is None else plan.e
         blinder = blinder if plan.blinder is None else plan.blinder
         c_e = commitment.embedding_commitment(GROUP, self.generators, e, blinder)
@@ -129,32 +134,29 @@ class AttackWorld(simulator.World):
         committed = [int(policy_.gain * (y - policy_.lo)) for y in products]
         w = plan.scores(committed)
 
-        stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(cls), 0)
+        stated = self.stated(request)
         proven, seed = plan.proven(stated, e), plan.seed or self.seed
         noise_of = noise_key(seed, proven.beacon, proven.ctx)
-        blind = proofs.total_blinder(policy_.gain, scored, used.blinders, rho, rho_hint)
-        rho_v = rho + 1 if key.thresholds else 0
         draft, bounds = None, ()
         if plan.forge is None:
             scores = np.array(w, dtype=np.int64)
-            returned = list(self.tools.engine.answer(noise_of, scores, proven.hmax))
-            hints = self.tools.engine.shard_hints(noise_of, scores, proven.hmax)
-            h, threshold = hints[0], hints.threshold
+            returned = list(self.tools.engine.answer(noise_of, scores, proven.asked))
+            hidden = self.tools.engine.hidden(noise_of, scores, proven.asked)
+            (h,), shared = hidden[0], hidden.shared
         else:
             draft = self._draft(proven, w, salt)
             bounds = tuple(draft.b) if plan.true_bounds else ()
             plan.forge(draft)
             returned, h = draft.t(), scalars.pack(x % R for x in draft.hints())
-            threshold = draft.threshold, draft.base + draft.threshold_slot
-        proven = replace(proven, t_commit=places_commitment(cls, salt, returned))
+            shared = draft.threshold, draft.base + draft.threshold_slot
+        proven = replace(proven, t_commits=commit_lists(cls, salt, returned, 1))
         shown = plan.released(returned)
-        entry = self.record(signed, c_y, places_commitment(cls, salt, shown), **plan.record)
-        stated = replace(stated, t_commit=entry.t_commit)
+        entry = self.record(signed, c_y, commit_lists(cls, salt, shown, 1), **plan.record)
+        stated = replace(stated, t_commits=entry.t_commits)
         extra: list[tuple[bytes, int]] = []
         if plan.compensate:
-            for name, real, mine in zip(noise_statement.CLEAR_NAMES, stated.clear(), proven.clear(), strict=False):
-                if real != mine:
-                    extra.append((self.tools.base(name), mine - real))
+            pairs = zip(noise_statement.CLEAR_NAMES, self.of_shard(stated), self.of_shard(proven), strict=False)
+            extra += [(self.tools.base(name), mine - real) for name, real, mine in pairs if real != mine]
             for i, (real, mine) in enumerate(zip(committed, w, strict=True)):
                 if real != mine:
                     extra.append((key.scores.y[64 * i : 64 * i + 64], mine - real))
@@ -163,31 +165,33 @@ class AttackWorld(simulator.World):
             e=e,
             blinder=blinder,
             rho=rho,
-            hints=self._shifted(h, plan.h_in_scores(e)),
+            hidden=[(self._shifted(h, plan.h_in_scores(e)),)],
+            shared=shared,
             rho_hint=rho_hint,
-            rho_bounds=rho_bounds,
+            rho_v=rho + 1,
             t_salt=salt,
-            threshold=threshold,
-            rho_v=rho_v,
             h=h,
             h_extra=() if plan.into_c_v else tuple(extra),
             v_extra=tuple(extra) if plan.into_c_v else (),
-            assignment=assign_attestation(
-                cls,
-                tuple(self.of_shard(proven).clear()),
-                tuple(w),
-                h,
-                (blind + rho_v) % R,
-                seed,
-                salt,
-                threshold,
-            ),
+            w=tuple(w),
+            proven=proven,
+            inside=proofs.total_blinder(policy_.gain, scored, used.blinders, rho),
+            seed=seed,
             statement=stated,
             cheat=plan,
             draft=draft,
             bounds=bounds,
         )
         return self.enter(account, entry, query, shown)
+
+    def stated(self, request: Request) -> Statement:
+        """What is to be proven of a request's record, its lists left out."""
+        policy_ = self.manifest.policy
+        return proofs.statement_of(policy_, self.cls, self.manifest.c_seed, self.beacon, request.ctx(), ())
+
+    def of_shard(self, common: Statement) -> list[int]:
+        """What the proof of the one shard states."""
+        return statements_of(self.cls, common, 1)[0]
 
     def _fitting_request(self, account: str, c_e: bytes, e: list[int], plan: Cheat) -> Request:
         """A request whose honest answer has places with a text and places without, and that a forgery fits.
@@ -200,9 +204,9 @@ class AttackWorld(simulator.World):
         for _ in range(100):
             self.ctrs[account] = ctr
             request = self.request(account, c_e, **plan.request)
-            stated = Statement(self.manifest.c_seed, self.beacon, request.ctx(), policy_.hmax(self.cls), 0)
+            stated = self.stated(request)
             key = noise_key(self.seed, stated.beacon, stated.ctx)
-            answer = self.tools.engine.answer(key, np.array(w, dtype=np.int64), stated.hmax)
+            answer = self.tools.engine.answer(key, np.array(w, dtype=np.int64), stated.asked)
             if len({one.flag for one in answer}) == 2 and (plan.forge is None or plan.forge(self._draft(stated, w))):
                 break
         return request
@@ -210,7 +214,7 @@ class AttackWorld(simulator.World):
     def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> NoiseDraft:
         """An honest one."""
         cls: NoiseClass = self.tools.cls
-        low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, stated.hmax)
+        low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, *stated.asked.inputs)
         draft = NoiseDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
         draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements, draft.shard)
         draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements, draft.shard)
@@ -220,38 +224,43 @@ class AttackWorld(simulator.World):
 
     # --- proofs ---
 
-    def hint_commitment(self, kept: simulator.Kept) -> bytes:
+    def committed(self, kept: simulator.Kept) -> bytes:
         """C_h, with whatever the cheat adds, and C_1."""
-        made = super().hint_commitment(kept)
+        made = super().committed(kept)
         if isinstance(kept, Query) and kept.h_extra:
-            points = self.key.hints + self.key.scores.b + b"".join(base for base, _ in kept.h_extra)
-            values = [kept.rho_hint, *(k % R for _, k in kept.h_extra)]
-            made = GROUP.msm(points, kept.hints + scalars.pack(values)) + made[POINT_BYTES:]
+            made = _with(made[:POINT_BYTES], kept.h_extra) + made[POINT_BYTES:]
         if isinstance(kept, Query) and kept.bounds:
-            points = self.key.hint_bases.scaled + self.key.scores.b
-            made = made[:POINT_BYTES] + GROUP.msm(points, scalars.pack([*kept.bounds, kept.rho_bounds]))
+            ((_, rho_bounds),) = kept.blinders(self.key.committed, 0)
+            bases = self.key.committed.own[0].over[1].bases
+            made = made[:POINT_BYTES] + GROUP.msm(bases, scalars.pack([*kept.bounds, rho_bounds]))
         return made
 
-    def threshold_commitments(self, kept: simulator.Kept) -> tuple[bytes, ...]:
-        """C_v, with whatever the cheat adds."""
-        made = super().threshold_commitments(kept)
-        if not isinstance(kept, Query) or not kept.v_extra:
-            return made
-        points = b"".join((*made, *(base for base, _ in kept.v_extra)))
-        return (GROUP.msm(points, scalars.pack([1, *(k % R for _, k in kept.v_extra)])),)
+    def c_v(self, kept: simulator.Kept) -> bytes:
+        """With whatever the cheat adds."""
+        made = super().c_v(kept)
+        return _with(made, kept.v_extra) if isinstance(kept, Query) else made
 
     def added(self, query: simulator.Kept) -> bytes:
         """All commitments of a proof but C_w."""
-        return self.hint_commitment(query) + b"".join(self.threshold_commitments(query))
+        return self.committed(query) + self.c_v(query)
 
     def assignment(self, record: Record, query: Query) -> Assignment:
         """All inputs, alpha and beta included."""
         at = query.chosen or self.challenges(record, query)
-        blind = (query.assignment.blind + at[1] * query.rho_bounds) % R
-        full = replace(query.assignment, clear=(*query.assignment.clear, *at), blind=blind)
+        every = (query.inside, *chain.from_iterable(query.blinders(self.key.committed, 0)), query.rho_v)
+        made = assign_attestation(
+            self.cls,
+            clear=(*self.of_shard(query.proven), *at),
+            w=query.w,
+            witnesses=(query.h,),
+            shared=query.shared,
+            blind=sum(scale * rho for scale, rho in zip(self.key.stated.scales(at[1]), every, strict=True)) % R,
+            secret=(query.seed, query.t_salt),
+        )
         if not query.bounds:
-            return full
-        return BoundsApart(**{f.name: getattr(full, f.name) for f in fields(full)}, committed=query.bounds)
+            return made
+        scaled, shared = scalars.pack(at[1] * b % R for b in query.bounds), scalars.pack(query.shared)
+        return replace(made, hidden=made.hidden[: -len(scaled + shared)] + scaled + shared)
 
     def challenges(self, record: Record, query: Query) -> tuple[int, ...]:
         """alpha and beta as the verifier derives them."""
@@ -270,8 +279,8 @@ class AttackWorld(simulator.World):
         if query.cheat.chosen is not None:
             query.chosen = tuple(query.cheat.chosen(self, record, query))
             draft.alpha, draft.beta = query.chosen
-        query.h = query.hints = scalars.pack(x % R for x in query.cheat.h_of(draft, draft.hints()))
-        query.assignment = replace(query.assignment, h=query.h)
+        query.h = scalars.pack(x % R for x in query.cheat.h_of(draft, draft.hints()))
+        query.hidden = [(query.h,)]
 
     def entry(self, record: Record) -> ProofEntry:
         """The proof of one record, made once."""
@@ -280,8 +289,7 @@ class AttackWorld(simulator.World):
             if query.draft is not None:
                 self._forge(record, query, query.draft)
             proof = query.cheat.prover(self.tools, self.assignment(record, query))
-            c_h, c_v = self.hint_commitment(query), self.threshold_commitments(query)
-            query.entry = ProofEntry(record.seq, record.digest(), c_h, proof, c_v)
+            query.entry = ProofEntry(record.seq, record.digest(), self.committed(query), proof, self.c_v(query))
         return query.entry
 
     def item(self, record: Record) -> BatchItem:
@@ -291,14 +299,9 @@ class AttackWorld(simulator.World):
         return BatchItem(record, record.digest(), query.tenant, query.statement, self.c_w(record), made)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundsApart(Assignment):
-    """With other bounds in C_1 than in the hints."""
-
-    committed: tuple[int, ...] = ()
-
-    def _scaled(self) -> Sequence[int]:
-        return [self.clear[-1] * b % R for b in self.committed]
+def _with(point: bytes, extra: Extra) -> bytes:
+    """A commitment with components outside its span."""
+    return GROUP.msm(point + b"".join(base for base, _ in extra), scalars.pack([1, *(k % R for _, k in extra)]))
 
 
 def queried(cheat: Cheat | None = None, account: str = "carol", **world: Any) -> AttackWorld:

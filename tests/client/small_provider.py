@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.backends.group import default_group
 from ragseal.client.link import Announced, PreparedReply, Retrieved
 from ragseal.embedder import EmbedderIdentity, Vectors, quantise
-from ragseal.kernel import signature, statement
+from ragseal.kernel import signature
 from ragseal.kernel.attestation import (
     ON_DEMAND,
     Answer,
@@ -66,6 +66,7 @@ from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import seal
 from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.statements import stated_of
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import open_checkpoint
@@ -342,7 +343,7 @@ class Provider:
             seq=self.records,
             signed=signed,
             c_y=score_commitment(self.group, self.columns, self.bases, e, 5),
-            t_commit=statement.places_commitment(CLASS, 99, chosen.returned),
+            t_commits=stated_of(CLASS).lists(99, chosen.returned, 1),
             time=self.record_time,
             proof_mode=ON_DEMAND,
         )
@@ -410,5 +411,5 @@ def policy(n_max: int) -> Policy:
         dimension=DIMENSION, claim="every-list", hidden=0,
         lo=4800, hi=11300, gain=40, n_max=n_max, k_max=2, delta="1/1000000",
         epsilon_account="300", theta="9/10", tau=1000, gate=True, unit="slot", chunks_max=1, period_start=0, opens=70,
-        closes=NOW + 10_000,
+        closes=NOW + 10_000, ids=CLASS.K,
     )  # fmt: skip

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel import signature, statement
+from ragseal.kernel import signature
 from ragseal.kernel.attestation import Answer, Openings, Prepared, Receipt, Record, SignedRequest
 from ragseal.kernel.commitment import Membership, SignedManifest, embedding_commitment
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, LedgerError
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.slot_text import NO_METADATA
+from ragseal.kernel.statements import stated_of
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.note import NoteSigner
 
@@ -42,8 +43,8 @@ def returning(bench: Any, answer: Answer, ids: list[int]) -> Answer:
 
 
 def committed(bench: Any, answer: Answer, slots: tuple[Any, ...]) -> Answer:
-    commitment = statement.places_commitment(bench.provider_class, 99, Openings(99, slots).returned())
-    return relogged(bench, answer, dataclasses.replace(answer.record, t_commit=commitment), Openings(99, slots))
+    commitment = stated_of(bench.provider_class).lists(99, Openings(99, slots).returned(), 1)
+    return relogged(bench, answer, dataclasses.replace(answer.record, t_commits=commitment), Openings(99, slots))
 
 
 def with_first(slots: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
@@ -102,7 +103,7 @@ LIES: dict[str, tuple[Callable[[Any, Answer], Answer], str]] = {
     ),
     "C_y off the curve": (lambda b, a: relogged(b, a, dataclasses.replace(a.record, c_y=bytes(63) + b"\x05")), "curve"),
     "another commitment": (
-        lambda b, a: relogged(b, a, dataclasses.replace(a.record, t_commit=a.record.t_commit ^ 1)),
+        lambda b, a: relogged(b, a, dataclasses.replace(a.record, t_commits=(a.record.t_commits[0] ^ 1,))),
         "not those that the record commits to",
     ),
     "other slots with true texts": (

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.kernel import signature
+from ragseal.kernel import field, signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.errors import AuditError, ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.link_list import SignedLinks, pack_links
@@ -429,6 +429,6 @@ def test_quick_slices_are_those_of_the_decoded_record(copy: Copy) -> None:
                 entry = provider.journal.data(index)
                 record = Record.decode(entry)
                 assert request_digest(entry) == query_key(window.digest, record.signed)[3]
-                assert commitments(entry) == record.c_y + record.t_commit.to_bytes(32, "big")
+                assert commitments(entry) == record.c_y + field.pack(record.t_commits)
     finally:
         provider.close()

@@ -17,7 +17,7 @@ import pytest
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.proofs import PROOF_BYTES, ProofEntry
 from ragseal.prover.attestation import shard_proofs, statements
-from ragseal.prover.attestation.batch_openings import hint_blinders
+from ragseal.prover.attestation.batch_openings import shard_blinders
 from ragseal.prover.attestation.statements import ShardProving
 from ragseal.prover.fsck import fsck
 from ragseal.prover.provider.provider import Provider
@@ -120,14 +120,14 @@ def test_a_statement_is_the_same_after_a_restart(folder: Path) -> None:
         found = provider.windows.of(window_of(provider))
         made = stated.proving(found, stated.case(found, 0))
         shards = [made.shard(at) for at in range(made.shards)]
-        return [(one.c_h, one.c_v, one.assignment.packed()) for one in shards]
+        return [(one.committed, one.c_v, one.assignment.packed()) for one in shards]
 
     found = []
     for _ in range(2):
         with opened(folder) as provider:
             found.append(commitments(provider))
     assert found[0] == found[1]
-    assert len({c_h for c_h, *_ in found[0]}) == SHARDS
+    assert len({committed for committed, *_ in found[0]}) == SHARDS
     assert len({c_v for _, c_v, _ in found[0]}) == 1
 
 
@@ -164,7 +164,7 @@ def test_hints_of_another_make_have_other_commitments_and_take_nothing_up(
     """Software that fills in other blinders than the one that was killed: its statement is another one."""
     with opened(folder) as provider:
         cut_off(provider)
-        monkeypatch.setattr(statements, "hint_blinders", lambda secret, *rest: hint_blinders(secret + 1, *rest))
+        monkeypatch.setattr(statements, "shard_blinders", lambda secret, *rest: shard_blinders(secret + 1, *rest))
         assert proven(provider)[1] == SHARDS
 
 

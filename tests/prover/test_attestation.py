@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ragseal.backends.group import default_group
-from ragseal.kernel import fixedpoint, mechanism, signature, statement
+from ragseal.kernel import fixedpoint, mechanism, signature
 from ragseal.kernel.attestation import Answer, Prepare, SignedRequest
 from ragseal.kernel.commitment import embedding_commitment, generators, text_leaf
 from ragseal.kernel.errors import (
@@ -28,6 +28,7 @@ from ragseal.kernel.errors import (
 )
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import select_noise
+from ragseal.kernel.statements import stated_of
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.prover.attestation import answer_secrets
@@ -36,6 +37,7 @@ from ragseal.prover.attestation.pending import PENDING_PER_ACCOUNT, Pending, Pen
 from ragseal.prover.attestation.retrieval import decode_embedding, shifted_scores
 from ragseal.prover.base.limits import RETRIEVES_AT_ONCE
 from ragseal.prover.serving.serving import ServeOptions, Serving
+from tests.classes import TINY
 from tests.simulator.provider import (
     DIMENSION,
     NOW,
@@ -87,7 +89,7 @@ def test_an_honest_account_gets_checkable_answers(tmp_path: Path, tiny: NoiseCla
             ids = [o.slot for o in openings.slots]
             assert len(ids) == tiny.K
             assert all(a < b for a, b in itertools.pairwise(ids))
-            assert statement.places_commitment(tiny, openings.t_salt, openings.returned()) == record.t_commit
+            assert stated_of(tiny).lists(openings.t_salt, openings.returned(), 1) == record.t_commits
             root = window.manifest.index_of("acme").text_root
             for o in openings.slots:
                 assert len(o.texts) == o.flag
@@ -270,8 +272,8 @@ def test_kept_secrets_are_of_one_record(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         alice, bob, state = Asker("alice", serving), Asker("bob", serving), serving.provider.state
         record, other = (await alice.ask("first")).record, (await bob.ask("second")).record
-        assert secrets_of_record(state, record).t_commit == record.t_commit
-        for crooked in (replace(record, c_y=other.c_y), replace(record, t_commit=other.t_commit)):
+        assert secrets_of_record(state, record).t_commits == record.t_commits
+        for crooked in (replace(record, c_y=other.c_y), replace(record, t_commits=other.t_commits)):
             with pytest.raises(AttestationError, match="belong to a different record"):
                 secrets_of_record(state, crooked)
         with pytest.raises(AttestationError, match="is lost"):
@@ -461,7 +463,7 @@ def test_scores_are_exact(tmp_path: Path) -> None:
         expected = [
             policy.gain * (sum(a * b for a, b in zip(r, e, strict=True)) - policy.lo) for r in version.matrix.tolist()
         ]
-        got = shifted_scores(version, e, policy)
+        got = shifted_scores(policy, TINY, version, e)
         assert got.dtype == np.int64
         assert got.tolist() == expected
 

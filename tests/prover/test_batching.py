@@ -19,9 +19,10 @@ from ragseal.kernel import mechanism, statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import R
+from ragseal.kernel.statements import stated_of
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
 from ragseal.runtime.group_commit import Batches
-from tests.classes import SMALL, TINY
+from tests.classes import DECOYS, SMALL, TINY
 
 
 def test_calls_that_wait_share_the_next_batch() -> None:
@@ -91,11 +92,11 @@ def test_native_commitments_are_the_kernels() -> None:
     seed, beacon, ctx = (dice.getrandbits(128), dice.getrandbits(128)), dice.randrange(R), dice.getrandbits(248)
     assert poseidon.noise_key(seed, beacon, ctx) == mechanism.noise_key(seed, beacon, ctx)
     assert poseidon.seed_commitment(seed) == statement.seed_commitment(seed)
-    for cls in (TINY, SMALL, load_classes()["noise-large-one-50"]):
-        slots = sorted(dice.sample(range(cls.N), cls.K))
+    for cls in (TINY, SMALL, DECOYS, load_classes()["noise-large-one-50"]):
+        slots = sorted(dice.sample(range(cls.N), cls.most_ids(1)))
         returned = [statement.Returned(slot, dice.random() < 0.5) for slot in slots]
         salt = dice.randrange(R)
-        assert poseidon.places_commitment(cls, salt, returned) == statement.places_commitment(cls, salt, returned)
+        assert poseidon.commit_lists(cls, salt, returned, 1) == stated_of(cls).lists(salt, returned, 1)
 
 
 class Picky:

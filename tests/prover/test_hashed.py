@@ -18,7 +18,8 @@ from ragseal.embedder.interface import Role, Vectors
 from ragseal.kernel import statement
 from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.prover.attestation.batch_openings import hint_blinders, threshold_blinder
+from ragseal.kernel.committed import CommittedBases, Over, Use
+from ragseal.prover.attestation.batch_openings import shard_blinders, shared_blinder
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
 from ragseal.prover.attestation.retrieval import decode_embedding, score_blinders
 from ragseal.prover.base.randomness import derived_scalar, packed_scalars, scalar
@@ -79,6 +80,11 @@ def test_one_blinder_never_serves_two_vectors() -> None:
     assert sent == other, "an e that the account sent is blinded as the provider's own"
 
 
+def use(name: str, commitments: int) -> Use:
+    """Of so many commitments, over nothing."""
+    return Use(name, 0, (Over(b"", ()),) * commitments)
+
+
 def test_every_part_of_a_derived_scalar() -> None:
     secret, parts = hashlib.sha256(b"secret").digest(), (b"one", b"", b"three")
     assert derived_scalar(secret, *parts) == derived(secret, *parts)
@@ -102,15 +108,14 @@ def test_scalars_of_a_draw() -> None:
     assert wanted == [48, 144]
 
 
-def test_blinder_of_hints() -> None:
-    """B.8: rho' is derived from a secret of the record, the shard's number and the hints; rho_v, from the threshold."""
-    packed = be(3) + be(4)
-    names = ("hint-blinder", "bound-blinder")
+def test_blinders_of_commitments() -> None:
+    """B.8: each follows from a secret of the record, the shard's number, its use and what it blinds; rho_v as well."""
+    bases, packed = CommittedBases((use("hints", 2), use("counts", 1)), use("lists", 1)), (be(3) + be(4), be(6))
     for shard in (0, 258):
-        want = [wide(name, be(5), be(shard, 2), packed) for name in names]
-        assert hint_blinders(5, packed, 2, shard) == want
-    assert hint_blinders(5, packed, 2) == hint_blinders(5, packed, 2, 0)
-    assert threshold_blinder(5, (3, 4)) == wide("threshold-blinder", be(5), packed)
+        one, other = ([be(5), be(shard, 2), witness] for witness in packed)
+        want = tuple(wide(f"blinder/hints/{k}", *one) for k in range(2)), (wide("blinder/counts/0", *other),)
+        assert shard_blinders(5, bases, packed, shard) == want
+    assert shared_blinder(5, (3, 4)) == wide("shared-blinder", be(5), packed[0])
     assert score_blinders(5, 1) == [5]
     assert score_blinders(5, 2) == [wide("shard-blinder", be(5), be(shard, 2)) for shard in range(2)]
 
@@ -125,7 +130,7 @@ def test_native_poseidon_commitments() -> None:
     width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
-    assert poseidon.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)
+    assert poseidon.commit_lists(CLS, salt, returned, 1) == (apart.poseidon(5, salt, *parts),)
 
 
 def test_native_score_commitment() -> None:

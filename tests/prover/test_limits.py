@@ -98,7 +98,7 @@ def test_work_whose_caller_has_gone_stops(tmp_path: Path, monkeypatch: pytest.Mo
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("at", ["case", "c_w", "hints"])
+@pytest.mark.parametrize("at", ["case", "c_w", "hidden"])
 def test_openings_whose_caller_has_gone_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     """Records that are proven already cost their hints again, for nobody; the next ask waited behind that."""
 
@@ -142,13 +142,14 @@ def test_openings_take_turns_with_proofs(tmp_path: Path, monkeypatch: pytest.Mon
             for number in range(3):
                 await alice.ask(f"question {number}")
             making, held = serving.proofs, []
-            hints, verify = making._statements._hints, proofs.verify_link
+            engine, verify = making._statements._engine, proofs.verify_link
+            real = type(engine).hidden
 
             def watched(*arguments: Any) -> Any:
                 held.append(making._turns._taken)
-                return hints(*arguments)
+                return real(*arguments)
 
-            monkeypatch.setattr(making._statements, "_hints", watched)
+            monkeypatch.setattr(type(engine), "hidden", watched)
             monkeypatch.setattr(
                 proofs, "verify_link", lambda *rest: (held.append(making._turns._taken), verify(*rest))[1]
             )

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
+from ragseal.accounting.delivered_decoys import Lists, certified_return
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.classes import usual_table
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.policy import NO_FORMULA, NO_RHO, NO_VOCABULARY, OFF, PRECISE, Policy
 from ragseal.prover.commitment import policy_file
 from ragseal.prover.commitment.policy_file import (
@@ -29,13 +29,15 @@ from ragseal.prover.commitment.policy_file import (
     policy_values,
     read_policy,
 )
+from tests.classes import DECOYS, TINY
 from tests.prover.test_policy_numbers import ANSWERS, GOOD, NOW, read
 
 DELIVERED = {"claim": "until-delivered", "unseen": 3, "estimate": "report"}
+OF_DECOYS = {"class": DECOYS.name, "ids": 10, "return": 6, **DELIVERED}
 
 
 def bound(shards: int = 1, **changes: Any) -> Policy:
-    values = {**GOOD, **changes}
+    values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     cls = load_classes()[str(values["class"])]
     return read_policy(values, Binding(cls, bytes(32), 384, NOW, shards=shards), lambda policy, cls: Fraction(1))
 
@@ -122,18 +124,29 @@ def test_the_least_coin_that_keeps_to_unseen_is_taken() -> None:
     assert read().hidden == 0
 
 
-def test_prizes_are_of_the_lottery_and_its_class_has_some() -> None:
-    cls = load_classes()["lottery-tiny"]
-    assert isinstance(cls, LotteryClass)
-    for prizes in (1, cls.prizes):
-        found = policy_file._table({"prizes": prizes}, cls)
-        assert found == PrizeTable(cls.m, prizes)
-    assert policy_file._table({"prizes": None}, cls) == usual_table(cls)
-    for prizes in (0, cls.prizes + 1):
-        with pytest.raises(PolicyError, match=f"takes 1 to {cls.prizes} prizes, not {prizes}"):
-            policy_file._table({"prizes": prizes}, cls)
-    with pytest.raises(PolicyError, match="prizes belong to the law lottery"):
-        read(prizes=1)
+def of_decoys(**changes: Any) -> Policy:
+    return bound(**{"hi": None, "gain": None, **OF_DECOYS, **changes})
+
+
+def test_decoys_have_keys_of_their_own() -> None:
+    rates = []
+    for most in (4.5, 6):
+        found = of_decoys(**{"return": most})
+        rates.append(found.decoy_rate)
+        assert (found.ids, found.hi, found.gain) == (10, found.lo + 1, 1)
+        lists = Lists(DECOYS.N, 10, found.decoy_rate)
+        assert certified_return(lists, found.hidden, 1) <= most
+        assert certified_return(replace(lists, rate=found.decoy_rate - 100), found.hidden, 1) > most
+    assert rates[0] > rates[1] > 0
+    for odd in (0.5, 31, True, "6"):
+        with pytest.raises(PolicyError, match="return is a number from 1 to 30"):
+            of_decoys(**{"return": odd})
+    with pytest.raises(PolicyError, match="policy: return is missing"):
+        of_decoys(**{"return": None})
+    with pytest.raises(PolicyError, match="has the law 'decoys': leave out hi and gain"):
+        of_decoys(hi=0.9, gain=3)
+    with pytest.raises(PolicyError, match=f"has the law '{TINY.law}': leave out return and ids"):
+        read(**{"ids": 3, "return": 6})
 
 
 def test_a_guard_has_defaults_and_nothing_of_it_stands_without_one() -> None:

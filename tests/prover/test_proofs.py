@@ -21,11 +21,10 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.commitment import Manifest, generators
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, Statement
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, statement_of
 from ragseal.kernel.record_proofs import proof_equations
-from ragseal.kernel.threshold_opening import verify_thresholds
 from ragseal.prover.attestation.answers import Answers
-from ragseal.prover.attestation.batch_openings import hint_blinders
+from ragseal.prover.attestation.batch_openings import shard_blinders, shared_blinder
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import release
@@ -65,13 +64,10 @@ def audit(key: KeyView, serving: Serving, batch: ProofBatch) -> None:
         item(key, manifest, beacon, serving, window, accounts[a].tenant, e) for e, a in with_accounts(serving, batch)
     ]
     for i in items:
-        for one in proof_equations(key.cls, key.digest, key.hint_bases, i):
-            key.verify(one.clear, one.c_w, one.c_h, one.proof)
+        for one in proof_equations(key.cls, key.digest, key.committed, i):
+            key.verify(one.clear, one.c_w, one.committed, one.proof)
     context = proofs.batch_context(key.digest, window.digest, items)
-    proofs.verify_hints(group, key.hint_bases, context, items, batch.hints)
-    assert key.thresholds is not None
-    (thresholds,) = batch.thresholds
-    verify_thresholds(group, key.thresholds, context, [c_v for i in items for c_v in i.entry.c_v], thresholds)
+    proofs.verify_committed(group, key.committed, context, items, batch.openings)
     assert [link.tenant for link in batch.links] == sorted({i.tenant for i in items})
     for link in batch.links:
         index = manifest.index_of(link.tenant)
@@ -96,7 +92,8 @@ def item(
 ) -> BatchItem:
     record, policy = record_of(serving, entry.seq), manifest.policy
     assert entry.record_digest == record.digest()
-    statement = Statement(manifest.c_seed, beacon, record.signed.request.ctx(), policy.hmax(key.cls), record.t_commit)
+    ctx = record.signed.request.ctx()
+    statement = statement_of(policy, key.cls, manifest.c_seed, beacon, ctx, record.t_commits)
     (c_w,) = proofs.shifted_scores(default_group(), [record.c_y], key.sum_y, policy, key.cls)
     return BatchItem(record, record.digest(), tenant, statement, c_w, entry)
 
@@ -115,7 +112,7 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Noise
             part = ProofBatch.decode(await batch(serving, digest, [1]))
             audit(key, serving, part)
             assert part.entries[0] == whole.entries[1]  # proofs are kept, openings are fresh
-            assert part.hints.announcements != whole.hints.announcements
+            assert part.openings[0].announcements != whole.openings[0].announcements
             assert await batch(serving, digest, []) == whole.encode()
             # a proof moved to another record, and openings of another batch
             entries = list(whole.entries)
@@ -123,7 +120,7 @@ def test_batches_hold_and_are_bound_to_their_records(tmp_path: Path, tiny: Noise
             with pytest.raises(ProofError):
                 audit(key, serving, replace(whole, entries=(moved, *entries[1:])))
             with pytest.raises(ProofError):
-                audit(key, serving, replace(part, hints=whole.hints))
+                audit(key, serving, replace(part, openings=whole.openings))
 
     asyncio.run(run())
 
@@ -248,9 +245,11 @@ def test_secrets_of_another_record_are_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_other_hints_get_another_blinder() -> None:
+def test_other_hints_get_another_blinder(tiny: NoiseClass, keys: KeyPaths) -> None:
     """Two commitments to different hints of one record differ by more than the hints (SPEC B.8)."""
-    assert hint_blinders(5, bytes(64), 2) == hint_blinders(5, bytes(64), 2)
-    every = {x for s in (5, 6) for h in (bytes(64), bytes(63) + b"\x01") for x in hint_blinders(s, h, 2)}
-    assert len(every) == 8
-    assert hint_blinders(5, bytes(64), 1) == hint_blinders(5, bytes(64), 2)[:1]
+    bases = load_key(keys.directory, tiny).committed
+    assert shard_blinders(5, bases, [bytes(64)], 0) == shard_blinders(5, bases, [bytes(64)], 0)
+    settings = [(s, h, at) for s in (5, 6) for h in (bytes(64), bytes(63) + b"\x01") for at in (0, 1)]
+    every = {x for s, h, at in settings for own in shard_blinders(s, bases, [h], at) for x in own}
+    assert len(every) == 16
+    assert len({shared_blinder(s, shared) for s in (5, 6) for shared in ((3, 4), (4, 3))} | every) == 20

@@ -82,8 +82,7 @@ class Live:
         self.provider: Provider = self._make(new)
         if not found:
             of_kind = scene.coined_policy if coins else scene.make_policy
-            rules = of_kind(kind, **policy) if kind.cls.scaled else scene.decoys_policy(kind, **policy)
-            self.provider.commit(rules, name, auditors=seats)
+            self.provider.commit(of_kind(kind, **policy), name, auditors=seats)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()

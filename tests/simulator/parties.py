@@ -24,15 +24,16 @@ from ragseal.kernel.commitment import (
     TenantIndex,
     text_leaf,
 )
+from ragseal.kernel.committed import CommittedBases, Over, Use
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_stated import HINTS as HINTS_USE
+from ragseal.kernel.noise_stated import THRESHOLDS
 from ragseal.kernel.noise_statement import THRESHOLD
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
-from ragseal.kernel.threshold_opening import ThresholdBases
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY
@@ -57,24 +58,35 @@ def key_of(name: str) -> Ed25519PrivateKey:
 
 
 class BindingKey:
-    """Bases as a verifying key has them, and "proofs" that hold for one statement only."""
+    """Bases as a verifying key has them, and "proofs" that hold for one statement only.
+
+    Of a class with noise, with few hints and without C_1.
+    """
 
     def __init__(self, name: str = "key") -> None:
-        points = GROUP.hash_to_curve(name.encode(), CLS.N + HINTS + len(THRESHOLD) + 1)
-        threshold_at = 64 * (CLS.N + HINTS)
-        self.scores = ScoreBases(points[: 64 * CLS.N], points[-64:])
-        self.hint_bases = HintBases(points[64 * CLS.N : threshold_at], points[-64:])
-        self.thresholds = ThresholdBases(points[threshold_at:])
+        few = HINTS + len(THRESHOLD) + 1
+        points = self._points(name, few)
+        hints, threshold = points[: 64 * HINTS], points[64 * HINTS : -64]
+        self.committed = CommittedBases(
+            (Use(HINTS_USE, HINTS, (Over(hints + points[-64:], ((0, HINTS + 1),)),)),),
+            Use(THRESHOLDS, len(THRESHOLD), (Over(threshold + points[-64:], ((0, len(THRESHOLD) + 1),)),)),
+        )
+
+    def _points(self, name: str, others: int, slots: int = CLS.N) -> bytes:
+        """So many points behind those of scores, the last of which is B."""
+        points = GROUP.hash_to_curve(name.encode(), slots + others)
+        self.scores = ScoreBases(points[: 64 * slots], points[-64:])
         self.digest = hashlib.sha256(points).digest()
-        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
+        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * slots))
         self.calls = 0
+        return points[64 * slots :]
 
-    def prove(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
-        return hashlib.shake_256(self.digest + field.pack(clear) + c_w + c_h).digest(256)
+    def prove(self, clear: Sequence[int], c_w: bytes, committed: bytes) -> bytes:
+        return hashlib.shake_256(self.digest + field.pack(clear) + c_w + committed).digest(256)
 
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
+    def verify(self, clear: Sequence[int], c_w: bytes, committed: bytes, proof: bytes) -> None:
         self.calls += 1
-        if proof != self.prove(clear, c_w, c_h):
+        if proof != self.prove(clear, c_w, committed):
             raise ProofError("the pairing equation does not hold")
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
@@ -200,5 +212,6 @@ def policy(**changes: Any) -> Policy:
         period_start=OPENS - 100_000,
         opens=OPENS,
         closes=CLOSES,
+        ids=CLS.K,
     )
     return replace(base, **changes)

@@ -46,6 +46,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
+from ragseal.kernel.thinning import thinning_class
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment import index, registry
@@ -65,7 +66,7 @@ from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.token_key import TokenKey
 from tests.classes import DECOYS, TINY
 from tests.simulator.entries import beacon_commit
-from tests.simulator.keys import ESTIMATE, THINNING, keys_of
+from tests.simulator.keys import ESTIMATE, keys_of
 
 NOW = 1_800_000_000
 HIDDEN = 60  #: of 256: about a quarter
@@ -166,21 +167,17 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
 
 
 def coined_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
-    """A policy whose claim has a coin that hides about a quarter of the slots."""
+    """A policy whose claim has a coin: with noise one that hides about a quarter of the slots."""
+    if not kind.cls.scaled:
+        return make_policy(kind, **{"claim": UNTIL_DELIVERED, "unseen": 3, **changes})
     return replace(make_policy(kind, **changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
-
-
-def decoys_policy(kind: Kind = ONE_DECOYS, **changes: object) -> Policy:
-    """The same with decoys: until-delivered, with some three of them a list."""
-    own = {"claim": UNTIL_DELIVERED, "unseen": 3, "return": 3, "ids": 12, "hi": None, "gain": None, **changes}
-    return make_policy(kind, **own)
 
 
 def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
     """A policy, by default for class TINY; ``changes`` as in a policy file."""
     values = {
-        "class": kind.cls.name, "claim": "every-list", "lo": 0.2, "hi": 0.9, "gain": 2, "n_max": 6, "k_max": 2,
-        "delta": "1/1000000",
+        "class": kind.cls.name, "claim": "every-list", "lo": 0.2, "n_max": 6, "k_max": 2, "delta": "1/1000000",
+        **({"hi": 0.9, "gain": 2} if kind.cls.scaled else {"ids": 5, "return": 4.5}),
     }  # fmt: skip
     binding = Binding(kind.cls, class_digest(kind.cls), DIMENSION, NOW, shards=kind.shards)
     return read_policy({**values, **changes}, binding, assembly.advertised_epsilon)
@@ -224,7 +221,7 @@ def open_provider(
         state.remember_auditor(keys.digest, AUDITOR)
     thinning = assembly.open_thinning_keys(state, kind.cls, lambda _: None) if coins else None
     if thinning is not None:
-        install(thinning, keys_of(THINNING))
+        install(thinning, keys_of(thinning_class(kind.cls.N)))
     tools = Backends(default_group(), engine(open_engine(kind.cls)), ring, embedder, thinning_keys=thinning)
     if estimate:
         rings = assembly.open_estimate_keys(state, lambda _: None)

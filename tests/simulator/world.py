@@ -9,6 +9,7 @@ attacked without compiling a circuit.  Tests change one thing before or after th
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ragseal.backends.poseidon import commit_lists
 from ragseal.kernel import attestation, commitment, field, opening, proofs, signature
 from ragseal.kernel.attestation import (
     NO_RECEIPT,
@@ -48,15 +50,15 @@ from ragseal.kernel.commitment import (
     WindowOpen,
     registry_leaves,
 )
+from ragseal.kernel.committed import CommittedBases, Use
 from ragseal.kernel.emptied import EmptiedFile
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.hint_opening import HintBases
-from ragseal.kernel.opening import Opening, powers, prove_opening
+from ragseal.kernel.opening import Opening, Relation, powers, prove_opening
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
-from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, Statement
+from ragseal.kernel.proofs import BatchItem, ProofBatch, ProofEntry, SameEmbeddingOpening, statement_of
 from ragseal.kernel.record_proofs import statements_of
-from ragseal.kernel.statement import Returned, places_commitment
+from ragseal.kernel.statement import Returned
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.kernel.verdict import log_digest
 from ragseal.ledger.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
@@ -90,7 +92,7 @@ from tests.simulator.parties import (
     slot_text,
 )
 
-_OPENED: dict[bytes, Opening] = {}  #: hint openings of this process, by all that they are about
+_OPENED: dict[bytes, Opening] = {}  #: openings of this process, by all that they are about
 
 
 @dataclass(kw_only=True)
@@ -101,17 +103,17 @@ class Kept:
     e: list[int]
     blinder: int
     rho: int
-    hints: bytes  #: what C_h commits to, packed
-    rho_hint: int
+    hidden: Sequence[tuple[bytes, ...]]  #: what the commitments of every shard open to, packed, by use
+    shared: tuple[int, ...]  #: what C_v opens to
+    rho_hint: int  #: blinder of the first commitment of a record; each other one has the next number
+    rho_v: int  #: blinder of C_v
     t_salt: int
-    rho_bounds: int = 0  #: blinder of C_1, where there is one
-    threshold: tuple[int, int] | None = None  #: (v*, i*), where C_v holds it
-    rho_v: int = 0  #: blinder of C_v
     number: int = 0  #: of the update whose version the record names
 
-    def hint_blinders(self, bases: HintBases) -> list[int]:
-        """rho' of every commitment to hints."""
-        return [self.rho_hint, self.rho_bounds][: bases.count]
+    def blinders(self, bases: CommittedBases, shard: int) -> tuple[tuple[int, ...], ...]:
+        """Of a shard's commitments, by use."""
+        numbers = itertools.count(self.rho_hint + bases.count * shard)
+        return tuple(tuple(itertools.islice(numbers, len(use.over))) for use in bases.own)
 
 
 class World:
@@ -240,17 +242,27 @@ class World:
         wanted = self.request(account, c_e, checked=checked, **(request or {}))
         signed = SignedRequest(wanted, signature.sign(key_of(sign_as or account), "request", wanted.encode()))
         columns = self.tenants[columns_of or tenant].file.columns
-        returned, hints, threshold = self.select(wanted, tenant, e)
+        returned, hidden, shared = self.select(wanted, tenant, e)
         salt = rng.randrange(R)
         size = len(columns) // self.shards
         c_y = b"".join(
             attestation.score_commitment(GROUP, columns[size * s : size * (s + 1)], self.key.scores, e, rho + s)
             for s in range(self.shards)
         )
-        entry = self.record(signed, c_y, places_commitment(self.cls, salt, returned), **(record or {}))
-        kept = Kept(tenant=tenant, e=e, blinder=blinder, rho=rho, hints=hints, rho_hint=rho_hint, t_salt=salt)
-        kept.threshold, kept.rho_v = threshold, rho + 1
-        kept.number = self.number
+        lists = commit_lists(self.cls, salt, returned, self.shards)
+        entry = self.record(signed, c_y, lists, **(record or {}))
+        kept = Kept(
+            tenant=tenant,
+            e=e,
+            blinder=blinder,
+            rho=rho,
+            hidden=hidden,
+            shared=shared,
+            rho_hint=rho_hint,
+            rho_v=rho + 1,
+            t_salt=salt,
+            number=self.number,
+        )
         return self.enter(account, entry, kept, returned)
 
     @property
@@ -285,14 +297,14 @@ class World:
         )
         return replace(made, **changes)
 
-    def record(self, signed: SignedRequest, c_y: bytes, t_commit: int, **changes: Any) -> Record:
+    def record(self, signed: SignedRequest, c_y: bytes, t_commits: tuple[int, ...], **changes: Any) -> Record:
         """The next record; ``changes`` override its fields."""
         made = Record(
             manifest=self.digest,
             seq=self.seq,
             signed=signed,
             c_y=c_y,
-            t_commit=t_commit,
+            t_commits=t_commits,
             time=OPENS + 120 + 60 * (self.seq // 2),
             proof_mode=attestation.ON_DEMAND,
         )
@@ -309,17 +321,23 @@ class World:
 
     def select(
         self, request: Request, tenant: str, e: list[int]
-    ) -> tuple[list[Returned], bytes, tuple[int, int] | None]:
-        """T, hints and threshold; any will do for a key that looks at statements only.
+    ) -> tuple[Sequence[Returned], Sequence[tuple[bytes, ...]], tuple[int, ...]]:
+        """T, what every shard's commitments open to, and what C_v does; any will do for a key that looks at statements.
 
         The last slot came by the noise.
         """
-        ids = sorted(self.rng.sample(range(self.cls.N * self.shards), self.cls.K))
-        return [Returned(slot, slot != ids[-1]) for slot in ids], scalars(self.rng, HINTS), (7, ids[0])
+        ids = sorted(self.rng.sample(range(self.cls.N * self.shards), self.manifest.policy.ids))
+        returned = [Returned(slot, slot != ids[-1]) for slot in ids]
+        return returned, [(scalars(self.rng, HINTS),)] * self.shards, (7, ids[0])
 
-    def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
-        """The proof of one statement."""
-        proof: bytes = self.key.prove(clear, c_w, c_h)
+    def prove(self, record: Record, kept: Kept, shard: int, clear: list[int], committed: bytes) -> bytes:
+        """The proof of one shard's statement.
+
+        Args:
+            clear: with alpha and beta as the last two.
+            committed: its commitments, and C_v behind them.
+        """
+        proof: bytes = self.key.prove(clear, self.c_w(record)[64 * shard : 64 * (shard + 1)], committed)
         return proof
 
     def _answer(self, record: Record, tenant: str, returned: Sequence[Returned], salt: int) -> Answer:
@@ -394,79 +412,80 @@ class World:
         known = {record.seq: record for record in self.records(manifest)}
         items = self.tamper_items([self.item(known[seq]) for seq in seqs])
         context = proofs.batch_context(self.key.digest, manifest, items)
-        hints = self.open_hints(context, items)
         links = tuple(self.link(*version, context, items) for version in sorted({item.version for item in items}))
         entries = tuple(item.entry for item in items)
-        return ProofBatch(manifest, entries, links, hints, self.open_thresholds(context, items))
+        return ProofBatch(manifest, entries, links, self.open_committed(context, items))
 
     def item(self, record: Record) -> BatchItem:
         """A record with its proof; one that ``tamper_entry`` leaves empty is made for what then stands there."""
         kept = self.kept[record.manifest, record.seq]
         c_w = self.c_w(record)
-        statement = Statement(
-            self.manifest.c_seed,
-            self.beacon,
-            record.signed.request.ctx(),
-            self.manifest.policy.hmax(self.cls),
-            record.t_commit,
+        statement = statement_of(
+            self.manifest.policy,
+            self.cls,
+            c_seed=self.manifest.c_seed,
+            beacon=self.beacon,
+            ctx=record.signed.request.ctx(),
+            t_commits=record.t_commits,
         )
-        c_h, c_v = self.hint_commitment(kept) * self.shards, self.threshold_commitments(kept)
-        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), c_h, bytes(256 * self.shards), c_v))
+        committed, c_v = self.committed(kept), self.c_v(kept)
+        entry = self.tamper_entry(ProofEntry(record.seq, record.digest(), committed, bytes(256 * self.shards), c_v))
         if not any(entry.proof):
             made = []
             for shard, stated in enumerate(statements_of(self.cls, statement, self.shards)):
                 own = c_w[64 * shard : 64 * (shard + 1)]
-                size = len(entry.c_h) // self.shards
-                added = entry.c_h[size * shard : size * (shard + 1)] + b"".join(entry.c_v)
+                size = len(entry.committed) // self.shards
+                added = entry.committed[size * shard : size * (shard + 1)] + entry.c_v
                 alpha, beta = proofs.challenges(self.key.digest, record.digest(), stated, own, added)
-                made.append(self.prove(record, kept, [*stated.clear(), alpha, beta], own, added))
+                made.append(self.prove(record, kept, shard, [*stated, alpha, beta], added))
             entry = replace(entry, proof=b"".join(made))
         return BatchItem(record, record.digest(), kept.tenant, statement, c_w, entry, kept.number)
 
     def c_w(self, record: Record) -> bytes:
         return proofs.shifted_scores(GROUP, [record.c_y], self.key.sum_y, self.manifest.policy, self.cls)[0]
 
-    def of_shard(self, common: Statement) -> Statement:
-        """What the proof of the one shard states."""
-        return statements_of(self.cls, common, 1)[0]
+    def committed(self, kept: Kept) -> bytes:
+        """The commitments of every shard's proof."""
+        bases: CommittedBases = self.key.committed
+        return b"".join(
+            bases.commit(GROUP, own, kept.blinders(bases, shard)) for shard, own in enumerate(kept.hidden)
+        )
 
-    def threshold_commitments(self, kept: Kept) -> tuple[bytes, ...]:
-        """C_v, of a class that has it."""
-        bases = self.key.thresholds
-        if bases is None or kept.threshold is None:
-            return ()
-        return (bases.commit(GROUP, *kept.threshold, kept.rho_v),)
+    def c_v(self, kept: Kept) -> bytes:
+        """The commitment to what a record's shards share."""
+        made: bytes = self.key.committed.commit_shared(GROUP, kept.shared, kept.rho_v)
+        return made
 
-    def open_thresholds(self, context: bytes, items: Sequence[BatchItem]) -> tuple[Opening, ...]:
-        """The opening of all C_v of a batch: as good as the witness allows."""
-        bases = self.key.thresholds
-        if bases is None:
-            return ()
+    def open_committed(self, context: bytes, items: Sequence[BatchItem]) -> tuple[Opening, ...]:
+        """The openings of what a batch commits to: as good as the witnesses allow."""
+        bases: CommittedBases = self.key.committed
         kept = [self.kept[item.record.manifest, item.record.seq] for item in items]
-        weights = powers(opening.batching_challenge("thresholds", context), len(items))
-        witness = GROUP.combine([bases.witness(*(k.threshold or (0, 0)), k.rho_v) for k in kept], weights)
-        relation = bases.relation([c_v for item in items for c_v in item.entry.c_v])
-        place = hashlib.sha256(b"".join((context, self.key.digest, *relation.commitments, witness))).digest()
-        if place not in _OPENED:
-            nonces = scalars(random.Random(place), bases.size)
-            _OPENED[place] = prove_opening(GROUP, "thresholds", context, [relation], witness, nonces)
-        return (_OPENED[place],)
+        proven = [(one, shard, one.blinders(bases, shard)) for one in kept for shard in range(self.shards)]
+        rows = [
+            [one.hidden[shard][k] + field.pack(own[k]) for one, shard, own in proven] for k in range(len(bases.own))
+        ]
+        rows.append([field.pack([*one.shared, one.rho_v, *self._sums(one)]) for one in kept])
+        due = proofs.committed_relations(bases, items)
+        return tuple(self.open(use, context, relations, its) for (use, relations), its in zip(due, rows, strict=True))
 
-    def hint_commitment(self, kept: Kept) -> bytes:
-        """C_h, the same in every shard: these keys look at statements only."""
-        return bytes(self.key.hint_bases.commit(GROUP, kept.hints, kept.hint_blinders(self.key.hint_bases)))
+    def _sums(self, kept: Kept) -> list[int]:
+        """Blinders of the sums over shards that the opening of all C_v is about, too."""
+        bases: CommittedBases = self.key.committed
+        every = [
+            list(itertools.chain.from_iterable(kept.blinders(bases, shard))) for shard in range(len(kept.hidden))
+        ]
+        return [sum(own[at] for own in every) % R for at in bases.sums]
 
-    def open_hints(self, context: bytes, items: Sequence[BatchItem]) -> Opening:
-        """The hint opening of a batch: as good as the witness allows."""
-        bases = self.key.hint_bases
-        commitments = proofs.hint_commitments(bases, items)
-        weights = powers(opening.batching_challenge("hints", context), len(items) * self.shards)
-        kept = [self.kept[item.record.manifest, item.record.seq] for item in items for _ in range(self.shards)]
-        witness = GROUP.combine([bases.witness(k.hints, k.hint_blinders(bases)) for k in kept], weights)
-        place = hashlib.sha256(b"".join((context, self.key.digest, *commitments, witness))).digest()
+    def open(self, use: Use, context: bytes, relations: Sequence[Relation], rows: Sequence[bytes]) -> Opening:
+        """One opening of a batch, from the witness of every commitment."""
+        weights = powers(opening.batching_challenge(use.name, context), len(rows))
+        witness = GROUP.combine(rows, weights)
+        committed = b"".join(point for relation in relations for point in relation.commitments)
+        parts = (use.name.encode(), context, self.key.digest, committed, witness)
+        place = hashlib.sha256(b"".join(parts)).digest()
         if place not in _OPENED:  # a third of a second, and most tests audit the same honest window
-            nonces = scalars(self.rng, len(witness) // 32)
-            _OPENED[place] = prove_opening(GROUP, "hints", context, bases.relations(commitments), witness, nonces)
+            nonces = scalars(random.Random(place), use.size)
+            _OPENED[place] = prove_opening(GROUP, use.name, context, relations, witness, nonces)
         return _OPENED[place]
 
     def indexed(self, tenant: str, number: int) -> Tenant:

@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ragseal.circuits.circuit import load_classes
-from ragseal.kernel.classes import usual_table
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.verifier.steps.epsilon import late_places
 from ragseal.verifier.steps.period import Period, PeriodWindow
+from tests.classes import TINY
 from tests.simulator import CLS, World, policy
 
 
@@ -43,9 +42,9 @@ def test_what_stands_outside_the_period_counts_nothing() -> None:
 
 
 def test_a_tenant_counts_by_its_largest_index() -> None:
-    cls, digest = load_classes()["noise-tiny-two"], b"d" * 32
+    cls, digest = TINY, b"d" * 32
     auditor = replace(World().auditor(), classes={cls.name: (cls, digest)})
-    named = {"class_name": cls.name, "class_digest": digest, "table_digest": usual_table(cls).digest()}
+    named = {"class_name": cls.name, "class_digest": digest, "table_digest": cls.table.digest()}
     one, three = (window("north", carries=True, shards=shards, **named) for shards in (1, 3))
     for order in ((one, three), (three, one)):
         assert late_places(auditor, Period(0, order, ())) == 3 * cls.N

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from ragseal.accounting.statistics import binomial_lower, binomial_upper
 from ragseal.backends.mechanism import Engine, Scores
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.commitment.corpora import Document
@@ -41,8 +42,8 @@ class LessNoise:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def answer(self, key: int, w: Scores, hmax: int, *prizes: int) -> tuple[Returned, ...]:
-        return self._real.answer(key, w * self._factor, hmax * self._factor, *prizes)
+    def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        return self._real.answer(key, w * self._factor, Asked((asked.inputs[0] * self._factor,)))
 
 
 class Scene(Live):

@@ -49,10 +49,10 @@ def replayed_proof() -> Any:
     """Record 0's valid proof and hints, delivered for record 1."""
     world = World.honest()
     proven = world.batch(world.digest, [0]).entries[0]
-    world.tamper_entry = _entry_of(1, proof=proven.proof, c_h=proven.c_h)
+    world.tamper_entry = _entry_of(1, proof=proven.proof, committed=proven.committed)
     world.kept[world.digest, 1] = replace(
         world.kept[world.digest, 1],
-        hints=world.kept[world.digest, 0].hints,
+        hidden=world.kept[world.digest, 0].hidden,
         rho_hint=world.kept[world.digest, 0].rho_hint,
     )
     return world
@@ -103,9 +103,9 @@ def columns_of_another_tenant() -> Any:
 def hints_outside_their_span() -> Any:
     """C_h with a component along a score base: it would shift w under the same proof."""
     world = World.honest()
-    honest = world.batch(world.digest, [0]).entries[0].c_h
+    honest = world.batch(world.digest, [0]).entries[0].committed
     shifted = GROUP.msm(honest + KEY.scores.y[:64], field.pack([1, R - 5]))
-    world.tamper_entry = _entry_of(0, c_h=shifted)
+    world.tamper_entry = _entry_of(0, committed=shifted)
     return world
 
 
@@ -160,15 +160,20 @@ def links_exchanged() -> Any:
 @attack(8, "the hints opening does not hold")
 def opening_of_another_batch() -> Any:
     world = World.honest()
-    other = world.batch(world.digest, range(6)).hints
-    world.tamper_batch = lambda batch: replace(batch, hints=other)
+    other = world.batch(world.digest, range(6)).openings
+    world.tamper_batch = lambda batch: replace(batch, openings=other)
     return world
 
 
 @attack(8, "responses expected")
 def hint_opening_truncated() -> Any:
     world = World.honest()
-    world.tamper_batch = lambda batch: replace(batch, hints=replace(batch.hints, responses=batch.hints.responses[1:]))
+
+    def truncated(batch: ProofBatch) -> ProofBatch:
+        first, *others = batch.openings
+        return replace(batch, openings=(replace(first, responses=first.responses[1:]), *others))
+
+    world.tamper_batch = truncated
     return world
 
 
@@ -178,7 +183,7 @@ def t_commit_changed_after_proving() -> Any:
     world = World.honest()
     entry = world.batch(world.digest, [0]).entries[0]
     index = world.at(Record)
-    changed = replace(world.messages[index], t_commit=3)  # type: ignore[type-var]
+    changed = replace(world.messages[index], t_commits=(3,))  # type: ignore[type-var]
     world.messages[index] = changed
     world.tamper_entry = _entry_of(0, proof=entry.proof)
     return world
@@ -202,9 +207,9 @@ def test_attack_fails_at_its_step(name: str) -> None:
 def _shifted(seq: int) -> World:
     """A C_h with a component along a score base."""
     world = World.honest()
-    honest = world.batch(world.digest, [seq]).entries[0].c_h
+    honest = world.batch(world.digest, [seq]).entries[0].committed
     shifted = GROUP.msm(honest + KEY.scores.y[:64], field.pack([1, R - 5]))
-    world.tamper_entry = _entry_of(seq, c_h=shifted)
+    world.tamper_entry = _entry_of(seq, committed=shifted)
     return world
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record, Request
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.params import R
 from ragseal.kernel.proofs import ProofEntry
 from ragseal.kernel.statement import Returned, seed_commitment
 from ragseal.verifier.folder.state import State
@@ -72,28 +74,30 @@ class ProvenWorld(World):
 
     def select(
         self, request: Request, tenant: str, e: list[int]
-    ) -> tuple[list[Returned], bytes, tuple[int, int] | None]:
+    ) -> tuple[Sequence[Returned], Sequence[tuple[bytes, ...]], tuple[int, ...]]:
         key, w = noise_key(SEED, self.beacon, request.ctx()), self.scores(tenant, e)
-        hmax = self.manifest.policy.hmax(self.cls)
-        hints = self.real.engine.shard_hints(key, w, hmax)
-        return list(self.real.engine.answer(key, w, hmax)), hints[0], hints.threshold
+        asked = self.manifest.policy.asked(self.cls)
+        hidden = self.real.engine.hidden(key, w, asked)
+        return self.real.engine.answer(key, w, asked), list(hidden), hidden.shared
 
-    def prove(self, record: Record, kept: Kept, clear: list[int], c_w: bytes, c_h: bytes) -> bytes:
+    def prove(self, record: Record, kept: Kept, shard: int, clear: list[int], committed: bytes) -> bytes:
+        c_w = self.c_w(record)
         known = self.proofs.get((c_w, record.seq))
         if known is None:
-            blinders = self.tenants[kept.tenant].blinders
+            inside = proofs.total_blinder(
+                self.manifest.policy.gain, kept.e, self.tenants[kept.tenant].blinders, kept.rho
+            )
+            every = (inside, *chain.from_iterable(kept.blinders(self.key.committed, shard)), kept.rho_v)
+            scales = self.key.stated.scales(clear[-1])
             known = self.real.backend.prove(
                 assign_attestation(
                     self.cls,
-                    tuple(clear),
-                    tuple(int(x) for x in self.scores(kept.tenant, kept.e)),
-                    kept.hints,
-                    proofs.total_blinder(
-                        self.manifest.policy.gain, kept.e, blinders, kept.rho, kept.rho_hint + kept.rho_v
-                    ),
-                    SEED,
-                    kept.t_salt,
-                    kept.threshold,
+                    clear=tuple(clear),
+                    w=self.scores(kept.tenant, kept.e).tolist(),
+                    witnesses=kept.hidden[shard],
+                    shared=kept.shared,
+                    blind=sum(scale * rho for scale, rho in zip(scales, every, strict=True)) % R,
+                    secret=(SEED, kept.t_salt),
                 )
             )
             self.proofs[c_w, record.seq] = known
@@ -168,31 +172,31 @@ def test_a_key_takes_exactly_its_clear_inputs(world: ProvenWorld, monkeypatch: p
 
     monkeypatch.setattr(type(key), "verify_batch", kept)
     assert world.audit().verdict == "PASS"
-    clear, c_w, c_h, proof = taken[0]
-    key.verify(clear, c_w, c_h, proof)
+    clear, c_w, committed, proof = taken[0]
+    key.verify(clear, c_w, committed, proof)
     for other in (clear[:-1], [*clear, 0], []):
         with pytest.raises(ProofError, match=f"{len(clear)} clear inputs expected"):
-            key.verify(other, c_w, c_h, proof)
+            key.verify(other, c_w, committed, proof)
         with pytest.raises(ProofError, match=f"{len(clear)} clear inputs expected"):
-            once(key, [*taken, (other, c_w, c_h, proof)])
+            once(key, [*taken, (other, c_w, committed, proof)])
 
 
 def test_a_proof_moved_to_another_record(world: ProvenWorld) -> None:
     honest = {e.seq: e for e in world.batch(world.digest, range(3)).entries}
-    world.tamper_entry = entry(lambda one: replace(one, proof=honest[0].proof, c_h=honest[0].c_h))
+    world.tamper_entry = entry(lambda one: replace(one, proof=honest[0].proof, committed=honest[0].committed))
     refused(world, "the proof of record 1 does not hold")
 
 
 def test_another_t_than_the_mechanisms(world: ProvenWorld) -> None:
     index = world.at(Record, 1)
-    world.messages[index] = replace(world.messages[index], t_commit=7)  # type: ignore[type-var]
+    world.messages[index] = replace(world.messages[index], t_commits=(7,))  # type: ignore[type-var]
     refused(world, "the proof of record 1 does not hold")
 
 
 def test_another_hint_commitment(world: ProvenWorld) -> None:
-    shift = world.key.hints[:64]
-    moved = lambda c_h: GROUP.msm(c_h[:64] + shift, field.pack([1, 1])) + c_h[64:]  # noqa: E731 - C_1 stays
-    world.tamper_entry = entry(lambda one: replace(one, c_h=moved(one.c_h)))
+    shift = world.key.committed.own[0].over[0].bases[:64]
+    moved = lambda made: GROUP.msm(made[:64] + shift, field.pack([1, 1])) + made[64:]  # noqa: E731 - C_1 stays
+    world.tamper_entry = entry(lambda one: replace(one, committed=moved(one.committed)))
     refused(world, "the proof of record 1 does not hold")
 
 

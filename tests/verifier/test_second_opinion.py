@@ -9,20 +9,17 @@ from fractions import Fraction
 import pytest
 
 from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, ScorePolicy, epsilon_audit
-from ragseal.circuits.circuit import load_classes
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.verifier.steps.dp_accounting_check import second_opinion
+from tests.classes import GAUSSIAN, TINY
 
 pytestmark = pytest.mark.slow
 
-CLASSES: dict[str, AttestationClass] = load_classes()
 
-
-@pytest.mark.parametrize(("name", "shift"), [("noise-tiny-two", 32), ("noise-tiny-gaussian", 64)])
-def test_every_accountant_is_confirmed(name: str, shift: int) -> None:
+@pytest.mark.parametrize(("cls", "shift"), [(TINY, 32), (GAUSSIAN, 64)], ids=lambda one: getattr(one, "name", one))
+def test_every_accountant_is_confirmed(cls: NoiseClass, shift: int) -> None:
     pytest.importorskip("dp_accounting")
-    cls = CLASSES[name]
     found = epsilon_audit(
         cls,
         build_table(cls.law),

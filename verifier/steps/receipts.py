@@ -316,7 +316,8 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
     ids = [slot.slot for slot in slots]
     least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)
     if not least <= len(ids) <= most or any(a >= b for a, b in itertools.pairwise([*ids, capacity])):
-        raise AttestationError(f"the answer does not hold {least} to {most} slots of the index in increasing order")
+        due = cls.length_in_words(policy.shards)
+        raise AttestationError(f"the answer does not hold {due} slots in increasing order")
     if commit_lists(cls, answer.openings.t_salt, answer.openings.returned(), policy.shards) != record.t_commits:
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
     answer.openings.check_claim(policy)
