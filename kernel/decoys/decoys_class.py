@@ -200,10 +200,10 @@ class DecoysClass(AttestationClass):
         if len(asked.inputs) != 2 or len(asked.table) != self.draws + 1:
             raise AttestationError(f"class {self.name!r} is asked for lo, K and a table of {self.draws + 1} entries")
         lo, ids = asked.inputs
-        if lo < 0 or not 1 <= ids <= self.most_ids(shards):
+        if not 0 <= lo < self.reach or not 1 <= ids <= self.most_ids(shards):
             raise AttestationError(
-                f"lo = {lo} and K = {ids} are out of range: class {self.name!r} takes lo of 0 at least and 1 to "
-                f"{self.most_ids(shards)} ids"
+                f"lo = {lo} and K = {ids} are out of range: class {self.name!r} takes lo of 0 to "
+                f"{self.reach - 1} and 1 to {self.most_ids(shards)} ids"
             )
 
     @property

@@ -69,10 +69,10 @@ def test_h_is_what_the_class_s_comparisons_hold() -> None:
 
 def test_decoys_are_asked_for_lo_for_k_and_for_their_table() -> None:
     """K of an index of more shards may be larger."""
-    for lo, K in ((0, 1), (SCORE_LIMIT - 1, DECOYS.room)):
+    for lo, K in ((0, 1), (DECOYS.reach - 1, DECOYS.room)):
         ask(DECOYS, asked=Asked((lo, K), TABLE))
     ask(DECOYS, w=scores(DECOYS, 5, 3), asked=Asked((0, 3 * DECOYS.room), TABLE))
-    for lo, K in ((-1, 1), (0, 0), (0, DECOYS.room + 1)):
+    for lo, K in ((-1, 1), (DECOYS.reach, 1), (0, 0), (0, DECOYS.room + 1)):
         with pytest.raises(AttestationError, match=f"lo = {lo} and K = {K} are out of range"):
             ask(DECOYS, asked=Asked((lo, K), TABLE))
     for wrong in (Asked((1, 1)), Asked((1, 1), TABLE[1:]), Asked((1,), TABLE)):
