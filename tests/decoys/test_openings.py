@@ -330,7 +330,7 @@ def test_a_list_s_length_is_the_sum_of_its_shards(tiny: Key) -> None:
 
 @pytest.mark.parametrize("cls", [TINY, FULL], ids=lambda cls: cls.name)
 def test_scales_are_the_wires(cls: DecoysClass) -> None:
-    """The verifier's combination opens to x and z, as slot_wires has them: C_y is taken away, beta's powers as there."""
+    """The verifier's combination opens to x and z, as slot_wires has them: C_y is taken away."""
     beta, stated, two = 7, DecoysStated(cls), cls.chunks == 2
     scales, rng = stated.scales(beta), random.Random(1)
     y, m, b, hi = ([rng.randrange(R) for _ in range(cls.N)] for _ in range(4))

@@ -401,7 +401,7 @@ def test_relations_of_commitments() -> None:
     ]  # fmt: skip
     picked = [[k for start, end in one.entries for k in range(start, end)] for one in hints.over]
     assert picked == [[*range(size + 1)], [*(4 * i + 2 for i in range(CLS.N)), size + 1]]
-    assert [names[before + k] for k in picked[1][:-1]] == ["bound"] * CLS.N
+    assert [names[before + k] for k in picked[1][:-1]] == ["slot"] * CLS.N
     (threshold,) = thresholds.over
     assert (thresholds.name, threshold.entries) == ("thresholds", ((0, 3),))
     assert threshold.bases == points(*of["threshold"], 1) + points(*of["thresholdSlot"], 1) + points(b, 1)

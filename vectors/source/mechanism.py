@@ -160,7 +160,13 @@ def _select_with_noise(book: Book, name: str, key: Any) -> None:
 def _draw_tables(book: Book) -> None:
     """Of ids of 6 bits: one draw on average, a hundredth of it, forty."""
     about = "Poisson masses out of 2^(u L), cut where 2^-64 is left: how many draws, F(0), F(1), ..., digest."
-    for name, L, rate in (("one", 6, 1 << 16), ("few", 6, 655), ("forty-of-13-bits", 13, 40 << 16)):
+    for name, L, rate in (
+        ("one", 6, 1 << 16),
+        ("three-quarters", 6, 3 << 14),
+        ("two", 6, 2 << 16),
+        ("few", 6, 655),
+        ("forty-of-13-bits", 13, 40 << 16),
+    ):
         book.valid(f"draw-tables/{name}", "draw-table", "M.4.1", about, id_bits=L, decoy_rate=rate)
     for name, L, rate in (("no-draws", 6, 0), ("no-id", 0, 1 << 16), ("ids-of-25-bits", 25, 1 << 16)):
         book.refused(f"draw-tables/{name}", "draw-table", "M.4.1", "No table.", "PolicyError", "needs ids of 1 to 24",

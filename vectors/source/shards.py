@@ -33,7 +33,7 @@ LISTED = replace(OVER, t_commits=tuple(scalar(f"t_commit of shard {shard}") for 
 LISTED_ENTRY = replace(ENTRY, record_digest=LISTED.digest(), committed=points("commitments of shards", 7 * S))
 LISTED_BATCH = replace(BATCH, entries=(LISTED_ENTRY,), openings=(OPENING,) * 5)  # type: ignore[type-var]
 #: So small that openings of all its commitments fit a file.
-TOY = {"kind": "decoys", "name": "toy", "law": "decoys", "N": 4, "draws": 2, "room": 2, "c": 2, "chunks": 2, "S": 2}
+TOY = {"name": "toy", "law": "decoys", "N": 4, "draws": 2, "room": 2, "c": 2, "chunks": 2, "S": 2}
 
 
 def add(book: Book) -> None:
