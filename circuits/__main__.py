@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import click
 from ragseal.circuits import search as shapes
 from ragseal.circuits import stats as statistics
 from ragseal.circuits.build import DEFAULT_CACHE, build
-from ragseal.circuits.circuit import class_digest, load_classes, thinning_classes
+from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning_classes
+from ragseal.circuits.shipped import NAMES, TABLE, ship
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
@@ -79,6 +81,22 @@ def stats_(names: tuple[str, ...], cache: Path, check: bool) -> None:
     if not check:
         statistics.STATS_FILE.write_text(text, encoding="utf-8")
     click.echo(text, nl=False)
+
+
+@main.command("ship")
+@click.option(
+    "--cache", type=click.Path(path_type=Path), default=DEFAULT_CACHE, show_default=True, help="Build folder."
+)
+def ship_(cache: Path) -> None:
+    """Compile what comes with the package, and pack it."""
+    known: dict[str, Shape] = {**load_classes(), **CLASSES, **thinning_classes()}
+    lines = []
+    for name in NAMES:
+        built = build(known[name], cache, click.echo, complete=True)
+        about = json.loads((built.folder / "class.json").read_text(encoding="utf-8"))
+        said = {key: about[key] for key in ("compiler", "seconds")}
+        lines.append(ship(name, built.r1cs, {"content": built.folder.name.rpartition("-")[2], **said}))
+    TABLE.write_text("# Written by `python -m ragseal.circuits ship`.\n\n" + "\n".join(lines), encoding="utf-8")
 
 
 @main.command("search")

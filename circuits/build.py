@@ -28,6 +28,7 @@ from ragseal.circuits.independence import check_independent
 from ragseal.circuits.orientation import RULE, orient
 from ragseal.circuits.packages import node_modules, user_cache, way_out
 from ragseal.circuits.r1cs import read_r1cs
+from ragseal.circuits.shipped import shipped, unpacked
 from ragseal.kernel.errors import ConfigurationError, UnavailableError
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.locks import wait_lock
@@ -75,6 +76,7 @@ class BuiltCircuit(Generic[C]):
 
     @property
     def wasm(self) -> Path:
+        """The witness generator; not of a circuit that came compiled with the package."""
         return self.folder / f"{self.noun}.wasm"
 
     @property
@@ -181,11 +183,20 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | None = None) -> Path:
-    """Folder of a compiled circuit: found in the cache, or built and moved there in one step.
+def cached(
+    circuit: Circuit, label: str, cache_dir: Path, progress: Progress | None = None, complete: bool = False
+) -> Path:
+    """Folder of a compiled circuit: found in the cache, unpacked or built and moved there in one step.
 
-    What was compiled once serves without its compiler: a build's name is the digest of all that it was made of.
+    What was compiled once serves without its compiler: a build's name is the digest of all that it was made of.  What
+    comes with the package is compiled already.
+
+    Args:
+        complete: with a witness generator, which snarkjs needs and no circuit of the package has.
     """
+    ready = None if complete else _shipped(circuit, label, cache_dir)
+    if ready is not None:
+        return ready
     try:
         compiler = find_compiler()
     except UnavailableError:
@@ -197,32 +208,63 @@ def cached(circuit: Circuit, label: str, cache_dir: Path, progress: Progress | N
     folder = cache_dir / f"{label}-{digest}"
     if (folder / "class.json").exists():
         return folder
-    try:
-        cache_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {why(error, cache_dir)}") from None
-    with _locked(cache_dir / f".{label}-{digest}.lock"):
-        if (folder / "class.json").exists():  # another process was faster
+    with _placing(folder) as work:
+        if work is None:
             return folder
         if progress:
             progress(f"compiling circuit {label} ({compiler.version})")
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix=f".{label}-", dir=cache_dir) as scratch:
+        files = [*circuit.sources, *([_constants()] if circuit.library else [])]
+        compile_main(circuit.main, work, compiler, files, circuit.noun)
+        orient(work / f"{circuit.noun}.r1cs")
+        check_independent(read_r1cs(work / f"{circuit.noun}.r1cs"), circuit.kept, circuit.relations)
+        seconds = round(time.monotonic() - began, 1)
+        about = {**circuit.about, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
+        (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    if progress:
+        progress(f"compiled circuit {label} in {seconds} s")
+    return folder
+
+
+def _shipped(circuit: Circuit, label: str, cache_dir: Path) -> Path | None:
+    """The folder of a circuit that comes with the package, unpacked; None: this one does not, or its sources changed."""
+    said = shipped(label)
+    if not said or said["content"] != (digest := _content_digest(circuit, said["compiler"])):
+        return None
+    folder = cache_dir / f"{label}-{digest}-r1cs"
+    if (folder / "class.json").exists():
+        return folder
+    data, about = unpacked(label, said["sha256"]), {**circuit.about, "flags": list(FLAGS), **said}
+    with _placing(folder) as work:
+        if work is not None:
+            (work / f"{circuit.noun}.r1cs").write_bytes(data)
+            (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def _placing(folder: Path) -> Iterator[Path | None]:
+    """Where a build is made; at the end it is ``folder``, in the cache.  None: another process was faster.
+
+    Raises:
+        ConfigurationError: the cache cannot be written.
+    """
+    cache_dir = folder.parent
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the build folder {cache_dir}: {why(error, cache_dir)}") from None
+    with _locked(cache_dir / f".{folder.name}.lock"):
+        if (folder / "class.json").exists():
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=cache_dir) as scratch:
             work = Path(scratch) / "build"
             work.mkdir()
-            files = [*circuit.sources, *([_constants()] if circuit.library else [])]
-            compile_main(circuit.main, work, compiler, files, circuit.noun)
-            orient(work / f"{circuit.noun}.r1cs")
-            check_independent(read_r1cs(work / f"{circuit.noun}.r1cs"), circuit.kept, circuit.relations)
-            seconds = round(time.monotonic() - began, 1)
-            about = {**circuit.about, "compiler": compiler.version, "flags": list(FLAGS), "seconds": seconds}
-            (work / "class.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            yield work
             if folder.exists():
                 shutil.rmtree(folder)  # no class.json in it: not one of ours
             work.rename(folder)
-        if progress:
-            progress(f"compiled circuit {label} in {seconds} s")
-    return folder
 
 
 def _content_digest(circuit: Circuit, compiler: str) -> str:
@@ -246,7 +288,9 @@ def _compiled_before(circuit: Circuit, label: str, cache_dir: Path) -> Path | No
     return None
 
 
-def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> BuiltCircuit[C]:
+def build(
+    cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None, complete: bool = False
+) -> BuiltCircuit[C]:
     """Compile a class, or find it in the cache.
 
     5 s for a class of 2^14 rows, 15 s of 2^17, 20 s for "estimate-112", 70 s of 2^18, on an idle machine.
@@ -254,11 +298,12 @@ def build(cls: C, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = N
     Args:
         cache_dir: holds one folder per build.
         progress: called with one line at the start and the end of a compilation.
+        complete: as :func:`cached`.
 
     Raises:
         ConfigurationError: no compiler, no npm packages, folder not writable; each with the way out.
     """
-    r1cs = compiled(cls, cache_dir, progress)
+    r1cs = compiled_circuit(circuit_of(cls), cache_dir, progress, complete)
     constraints, public = header(r1cs)
     return BuiltCircuit(cls, circuit_of(cls).noun, r1cs.parent, constraints, public)
 
@@ -268,10 +313,12 @@ def compiled(cls: Shape, cache_dir: Path = DEFAULT_CACHE, progress: Progress | N
     return compiled_circuit(circuit_of(cls), cache_dir, progress)
 
 
-def compiled_circuit(circuit: Circuit, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None) -> Path:
+def compiled_circuit(
+    circuit: Circuit, cache_dir: Path = DEFAULT_CACHE, progress: Progress | None = None, complete: bool = False
+) -> Path:
     """The same of a circuit as it is described.  Raises as :func:`build`."""
     name = circuit.cls.name
-    r1cs = cached(circuit, name, cache_dir, progress) / f"{circuit.noun}.r1cs"
+    r1cs = cached(circuit, name, cache_dir, progress, complete) / f"{circuit.noun}.r1cs"
     _, public = header(r1cs)
     if public != circuit.public:
         raise ConfigurationError(f"circuit {name} has {public} public signals, its layout {circuit.public}")

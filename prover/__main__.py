@@ -74,7 +74,9 @@ def main() -> None:
 @click.option("--documents", type=click.IntRange(min=1),
               help=f"About how many the largest tenant has: decides the size of indices. Default: that of {USUAL}.")  # fmt: skip
 @click.option("--class", "class_name", help="The circuit class by name, instead of --documents.")
-@click.option("--shards", default=1, show_default=True, type=int, help="With --class: an index is so many shards of it.")
+@click.option(
+    "--shards", default=1, show_default=True, type=int, help="With --class: an index is so many shards of it."
+)
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip

@@ -18,8 +18,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.decoys_curve import ids_needed
+from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.claims import form_of

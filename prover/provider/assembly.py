@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ragseal.accounting.claims import claim_of
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
+from ragseal.backends.native import available
 from ragseal.backends.native import slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
 from ragseal.circuits.circuit import class_digest, fitting, load_classes
@@ -96,11 +97,13 @@ def open_thinning_keys(state: State, cls: AttestationClass, progress: Progress) 
 def _open_ring(make: MakeRing[C, Ring], state: State, cls: C, progress: Progress) -> Ring:
     """A circuit's keys, which prove by the chosen back end; nothing is compiled yet."""
 
+    chosen = os.environ.get(BACKEND_VARIABLE, "auto")
+
     def circuit() -> BuiltCircuit[C]:
-        return build(cls, build_directory(), progress)
+        return build(cls, build_directory(), progress, complete=not available() or chosen == "snarkjs")
 
     def backend(folder: Path) -> Any:
-        return open_backend(circuit(), folder, node_modules(), os.environ.get(BACKEND_VARIABLE, "auto"))
+        return open_backend(circuit(), folder, node_modules(), chosen)
 
     return make(state.keys_directory, cls, lambda: circuit().r1cs, backend)
 
