@@ -239,10 +239,10 @@ def classes() -> str:
     head = (
         "/** Hints of a slot, with which hints of a class with noise begin, and which of them is its bound. */\n"
         f"export const SLOT_HINTS = {SLOT_HINTS};\nexport const BOUND = {BOUND};\n\n"
-        "/** Of tables of draws: a rate is times 2^RATE_BITS, masses are of 2^UNIFORM_EXPONENT or more, the cut leaves out\n"
-        " * 2^-TAIL_EXPONENT at most. */\n"
+        "/** Of tables of draws: rates are multiples of 2^-RATE_BITS, masses have UNIFORM_EXPONENT bits at least. */\n"
         f"export const RATE_BITS = {RATE_BITS};\nexport const UNIFORM_EXPONENT = {UNIFORM_EXPONENT};\n"
-        f"export const TAIL_EXPONENT = {TAIL_EXPONENT};\nexport const PROTOCOL_VERSION = {PROTOCOL_VERSION};\n"
+        "/** What the cut of one leaves out has probability 2^-TAIL_EXPONENT at most. */\n"
+        f"export const TAIL_EXPONENT = {TAIL_EXPONENT};\n\nexport const PROTOCOL_VERSION = {PROTOCOL_VERSION};\n"
     )
     return HEAD + head + CLASS_TYPES + "".join(_class(cls) for _, cls in sorted(load_classes().items())) + "};\n"
 

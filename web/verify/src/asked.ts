@@ -69,8 +69,10 @@ export function drawTable(L: number, rate: number): DrawTable {
 /** What a policy binds. */
 export function tableDigest({ idBits: L, bits, masses }: DrawTable): Uint8Array {
   const tag = utf8(TABLE_TAG);
-  const head = [Uint8Array.of(tag.length), tag, fromNumber(PROTOCOL_VERSION, 2), fromNumber(L, 1), fromNumber(bits, 2)];
-  return sha256(join(...head, fromNumber(masses.length - 1, 4), ...masses.map((mass) => fromNumber(mass, Math.floor(bits / 8) + 1))));
+  const sizes = [[PROTOCOL_VERSION, 2], [L, 1], [bits, 2], [masses.length - 1, 4]] as const;
+  const width = Math.floor(bits / 8) + 1;
+  const numbers = [...sizes, ...masses.map((mass) => [mass, width] as const)];
+  return sha256(join(Uint8Array.of(tag.length), tag, ...numbers.map(([value, size]) => fromNumber(value, size))));
 }
 
 /** F(0) .. F(draws): sums of masses, for a class of so many draws. */
@@ -89,14 +91,16 @@ function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: dig
 
 function ofDecoys(policy: Policy, cls: DecoysClass): Asked {
   const { claim, gain, hi, lo, ids, decoy_rate: rate, shards } = policy;
-  // Before anything is computed from it: a log may hold any.
-  if (rate === 0 || rate > cls.draws * 2 ** RATE_BITS) throw new Unknown(`so many draws on average are not in the class: ${rate} / 2^${RATE_BITS}`);
+  const within = rate > 0 && rate <= cls.draws * 2 ** RATE_BITS; // before anything is computed from it: a log may hold any
+  if (!within) throw new Unknown(`${rate} / 2^${RATE_BITS} draws on average are out of range: the class has room for ${cls.draws}`);
   const table = drawTable(idBits(cls.slots), rate);
-  if (table.masses.length - 1 > cls.draws) throw new Unknown(`the table has up to ${table.masses.length - 1} draws, the class ${cls.draws}`);
-  if (!same(tableDigest(table), policy.table_digest)) throw new Unknown("the policy's table of draws is not the one of its rate in this build");
+  const most = table.masses.length - 1;
+  if (most > cls.draws) throw new Unknown(`up to ${most} draws, and the class has room for ${cls.draws}`);
+  const known = same(tableDigest(table), policy.table_digest);
+  if (!known) throw new Unknown("the policy's table of draws is not the one of its rate in this build");
   need(claim === "until-delivered", `a class of decoys bounds one return and nothing else, the policy's claim is ${claim}`, "log");
-  const most = shards * cls.room;
-  need(ids >= 1 && ids <= most, `a list of the policy's class has 1 to ${most} ids, not ${ids}`, "log");
+  const longest = shards * cls.room;
+  need(ids >= 1 && ids <= longest, `a list of the policy's class has 1 to ${longest} ids, not ${ids}`, "log");
   need(hi === lo + 1 && gain === 1, "decoys compare scores as they are: hi is lo + 1 and gain 1", "log");
   const entries = rows(table, cls.draws);
   return { inputs: [BigInt(lo), BigInt(ids)], table: entries, packed: pack(entries) };

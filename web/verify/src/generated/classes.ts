@@ -5,11 +5,12 @@
 export const SLOT_HINTS = 4;
 export const BOUND = 2;
 
-/** Of tables of draws: a rate is times 2^RATE_BITS, masses are of 2^UNIFORM_EXPONENT or more, the cut leaves out
- * 2^-TAIL_EXPONENT at most. */
+/** Of tables of draws: rates are multiples of 2^-RATE_BITS, masses have UNIFORM_EXPONENT bits at least. */
 export const RATE_BITS = 16;
 export const UNIFORM_EXPONENT = 64;
+/** What the cut of one leaves out has probability 2^-TAIL_EXPONENT at most. */
 export const TAIL_EXPONENT = 64;
+
 export const PROTOCOL_VERSION = 1;
 
 interface Sizes {
