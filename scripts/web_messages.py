@@ -45,7 +45,6 @@ from ragseal.kernel.encoding import (
 )
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_statement import BOUND, SLOT_HINTS
-from ragseal.kernel.params import PROTOCOL_VERSION
 from ragseal.kernel.slot_text import Characters, MetadataValue
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
@@ -242,7 +241,7 @@ def classes() -> str:
         "/** Of tables of draws: rates are multiples of 2^-RATE_BITS, masses have UNIFORM_EXPONENT bits at least. */\n"
         f"export const RATE_BITS = {RATE_BITS};\nexport const UNIFORM_EXPONENT = {UNIFORM_EXPONENT};\n"
         "/** What the cut of one leaves out has probability 2^-TAIL_EXPONENT at most. */\n"
-        f"export const TAIL_EXPONENT = {TAIL_EXPONENT};\n\nexport const PROTOCOL_VERSION = {PROTOCOL_VERSION};\n"
+        f"export const TAIL_EXPONENT = {TAIL_EXPONENT};\n"
     )
     return HEAD + head + CLASS_TYPES + "".join(_class(cls) for _, cls in sorted(load_classes().items())) + "};\n"
 

@@ -2,9 +2,8 @@
 /** What a policy asks of its class's law in every query. SPEC B.5, M.4. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { Unknown, fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
-import {
-  type AttestationClass, type DecoysClass, type NoiseClass, PROTOCOL_VERSION, RATE_BITS, TAIL_EXPONENT, UNIFORM_EXPONENT,
-} from "./generated/classes.js";
+import { VERSION } from "./decoder.js";
+import { type AttestationClass, type DecoysClass, type NoiseClass, RATE_BITS, TAIL_EXPONENT, UNIFORM_EXPONENT } from "./generated/classes.js";
 import type { Policy } from "./generated/messages.js";
 import { pack } from "./transcript.js";
 
@@ -31,10 +30,6 @@ const TABLE_TAG = "ragseal.draw-table";
 /** The smallest L with 2^L >= N. */
 const idBits = (slots: number): number => 32 - Math.clz32(slots - 1);
 
-function gcd(a: bigint, b: bigint): bigint {
-  return b === 0n ? a : gcd(b, a % b);
-}
-
 /** The smallest J with P(Poisson(mean) > J) <= 2^-64 P(Poisson(mean) <= J): what is left out is less than a geometric series. */
 function smallestDraws(top: bigint, bottom: bigint): number {
   let [weight, total] = [1n, 1n]; // mean^j / j! and its sum, times bottom^j j!
@@ -49,9 +44,7 @@ function smallestDraws(top: bigint, bottom: bigint): number {
 
 /** Poisson's law of `rate` 2^-16 draws on average, cut and rounded down; what is missing is the largest mass's. */
 export function drawTable(L: number, rate: number): DrawTable {
-  const whole = 1n << BigInt(RATE_BITS);
-  const common = gcd(BigInt(rate), whole);
-  const [top, bottom] = [BigInt(rate) / common, whole / common];
+  const [top, bottom] = [BigInt(rate), 1n << BigInt(RATE_BITS)];
   const cut = smallestDraws(top, bottom);
   const weights = [1n]; // mean^j / j!, times bottom^cut cut!
   for (let j = cut; j > 0; j--) weights.push((weights.at(-1) as bigint) * bottom * BigInt(j));
@@ -69,7 +62,7 @@ export function drawTable(L: number, rate: number): DrawTable {
 /** What a policy binds. */
 export function tableDigest({ idBits: L, bits, masses }: DrawTable): Uint8Array {
   const tag = utf8(TABLE_TAG);
-  const sizes = [[PROTOCOL_VERSION, 2], [L, 1], [bits, 2], [masses.length - 1, 4]] as const;
+  const sizes = [[VERSION, 2], [L, 1], [bits, 2], [masses.length - 1, 4]] as const;
   const width = Math.floor(bits / 8) + 1;
   const numbers = [...sizes, ...masses.map((mass) => [mass, width] as const)];
   return sha256(join(Uint8Array.of(tag.length), tag, ...numbers.map(([value, size]) => fromNumber(value, size))));

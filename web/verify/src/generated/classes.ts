@@ -11,8 +11,6 @@ export const UNIFORM_EXPONENT = 64;
 /** What the cut of one leaves out has probability 2^-TAIL_EXPONENT at most. */
 export const TAIL_EXPONENT = 64;
 
-export const PROTOCOL_VERSION = 1;
-
 interface Sizes {
   /** N, the slots of a shard. */
   readonly slots: number;
