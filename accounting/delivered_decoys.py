@@ -38,9 +38,8 @@ from ragseal.kernel.decoys.bounds import (
     excess,
     over_shards,
     return_ratio,
-    smallest_rate,
 )
-from ragseal.kernel.decoys.table import RATE_BITS, DrawTable, build_table
+from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, DrawTable, build_table
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COARSE_CANONICAL_BITS, COIN_BITS, OVERFLOW_EXPONENT
 
@@ -147,6 +146,7 @@ def ideal_drawn(lists: Lists) -> float:
     return -math.expm1(-lists.rate / (1 << (RATE_BITS + lists.L)))
 
 
+@lru_cache(maxsize=256)
 def rate_of_return(N: int, K: int, shards: int, hidden: int, target: float) -> int:
     """The fewest draws, times 2^RATE_BITS, whose return is at most ``target`` as :func:`decoys_delivered` has it.
 
@@ -155,16 +155,25 @@ def rate_of_return(N: int, K: int, shards: int, hidden: int, target: float) -> i
     Raises:
         PolicyError: no number of draws has such a return.
     """
-    if not 0 < target < 64:
-        raise PolicyError(f"no number of decoys gives a return of {target}: take one above 0, such as 6")
-    limit, eta = Fraction(math.exp(target)) * (1 - Fraction(1, 1 << 44)), Fraction(hidden, 1 << COIN_BITS)
-    if limit <= 1:
-        raise PolicyError(f"no number of decoys gives a return of {target}: take a larger one, such as 6")
-    alone = -math.log1p(-float((1 - eta) / (limit - eta))) * (1 << (RATE_BITS + (N - 1).bit_length()))
-    found, step = max(math.ceil(alone), smallest_rate(N, K, hidden, limit, Fraction(1, 1 << LAW_EXPONENT))), 1
-    while max(certified_return(one := Lists(N, K, found, shards), hidden, 1), ideal_return(one, hidden, 1)) > target:
-        found, step = found + step, 2 * step  # roundings of the last steps
-    return found
+    limit, eta = math.exp(target) if 0 < target < 64 else 0.0, hidden / (1 << COIN_BITS)
+    # Of Poisson's law uncut: what an auditor certifies is next to it, and counts if it is larger.
+    alone = (
+        -math.log1p((eta - 1) / (limit - eta)) * (1 << (RATE_BITS + (N - 1).bit_length())) if limit > 1 else math.inf
+    )
+    if alone >= MOST_DRAWS << RATE_BITS:
+        raise PolicyError(f"no table of up to {MOST_DRAWS} draws a shard gives a return of {target}: take a larger one")
+
+    def enough(rate: int) -> bool:
+        one = Lists(N, K, rate, shards)
+        return max(certified_return(one, hidden, 1), ideal_return(one, hidden, 1)) <= target
+
+    low, high, step = max(0, math.floor(alone) - 1), max(1, math.ceil(alone)), 1
+    while not enough(high):
+        low, high, step = high, high + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 # --- the claim -------------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
 from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
 that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
-share of hidden slots are accounted together at their largest shift, all windows with decoys at the worst of their tables;
-for different groups delta is split evenly.
+share of hidden slots are accounted together at their largest shift, all windows with decoys at the worst of their
+tables; for different groups delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
 period that has one beside windows of this claim, and none is made up.

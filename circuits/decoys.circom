@@ -108,7 +108,7 @@ template Decoys(N, J, room, L, u, W, c, chunks, most) {
         for (var e = 0; e < own; e++) {
             for (var v = 0; v < per; v++) { block[b].value[e][v] <== value[B * b + e][v]; }
             for (var v = 0; v < per * (nl - 1); v++) { block[b].low[e][v] <== valueLow[B * b + e][v]; }
-            for (var j = 0; j < fill + 2 * (tc - 1); j++) { block[b].rest[e][j] <== rest[B * b + e][j]; }
+            for (var j = 0; j < fill + 2 * (tc - 1); j++) { block[b].low[e][per * (nl - 1) + j] <== rest[B * b + e][j]; }
         }
         ranges += block[b].range;
     }

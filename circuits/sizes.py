@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from ragseal.circuits.circuit import load_classes
@@ -14,21 +15,23 @@ USUAL = SIZES[0]  #: of a provider that says nothing of its documents
 HEAD_ROOM = Fraction(5, 4)  #: slots for each document that there is
 
 
-def size_for(documents: int) -> tuple[AttestationClass, int]:
+def size_for(documents: int, among: Iterable[AttestationClass] = ()) -> tuple[AttestationClass, int]:
     """The smallest class, and how many shards of it an index of so many documents has.
+
+    Args:
+        among: classes to choose from, from the smallest; none: those of SIZES.
 
     Raises:
         ConfigurationError: no class holds so many.
     """
-    wanted, classes = -(-HEAD_ROOM.numerator * documents // HEAD_ROOM.denominator), load_classes()
-    for name in SIZES:
-        if wanted <= classes[name].N:
-            return classes[name], 1
-    largest = classes[SIZES[-1]]
-    shards = -(-wanted // largest.N)
-    if shards > largest.S:
+    known = load_classes()
+    classes = sorted(among, key=lambda cls: cls.N) or [known[name] for name in SIZES]
+    wanted, largest = -(-HEAD_ROOM.numerator * documents // HEAD_ROOM.denominator), classes[-1]
+    found = next((cls for cls in classes if wanted <= cls.N), largest)
+    shards = -(-wanted // found.N)
+    if shards > found.S:
         raise ConfigurationError(
             f"{documents:,} documents are more than an index holds, {largest.S * largest.N:,} with head-room: spread "
             "them over several tenants"
         )
-    return largest, shards
+    return found, max(1, shards)

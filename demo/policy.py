@@ -20,12 +20,13 @@ from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import ANSWERED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.fixedpoint import least_repeat, score_limit
+from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import ANSWERS, MAX_DIMENSION, UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN, Budget
-from ragseal.prover.planning.laws import planned_law
+from ragseal.prover.planning.laws.noise import NoisePlan
 
 RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 DELTA = Fraction(1, 10**6)
@@ -111,11 +112,10 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
         return _unscaled(plan, choice)
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    law = planned_law(cls.whole(plan.shards))
+    law = NoisePlan(with_noise(cls.whole(plan.shards)))
     # An empty slot is listed in K of shards N cases, a document e^R times as often at most.
     allowed = RETURN + math.log(plan.shards)
     gain = max(1, law.gain_of_return(lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
-    gain = law.compared(gain, hi + score_limit(MAX_DIMENSION))
     return (
         f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
         f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"

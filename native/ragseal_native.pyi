@@ -164,19 +164,6 @@ class NoiseEngine:
         """
 
 @final
-class LotteryEngine:
-    """The lottery of one class: exact scores, prizes before every score, and the committed hints."""
-
-    def __new__(cls, params: dict[str, int], grid: int) -> Self:
-        """params: N, K, R, m, q, c, prizes (the class's)."""
-
-    def answer(self, key: bytes, w: bytes, width: int, prizes: int) -> Selection:
-        """ids (K, increasing), flags, v, i_star, theta for little-endian int64 scores; else "overflow"."""
-
-    def hints(self, key: bytes, w: bytes, width: int, prizes: int) -> bytes:
-        """The hint vector of kernel/lottery_statement.py, packed."""
-
-@type_check_only
 class DecoysSelection(TypedDict):
     ids: list[int]
     flags: list[bool]
@@ -187,16 +174,40 @@ class DecoysSelection(TypedDict):
 
 @final
 class DecoysEngine:
-    """The decoys of one class and table: what is drawn, the best others, and the committed hints of each shard."""
+    """The decoys of one class and table: what is drawn, the best others, and what the proof of each shard opens."""
 
     def __new__(cls, params: dict[str, int], rows: list[bytes]) -> Self:
         """params: N, draws, room, c, chunks, S; rows: F(0) .. F(draws) of the table, 16 big-endian bytes each."""
 
     def answer(self, key: bytes, y: bytes, lo: int, k: int) -> DecoysSelection:
-        """ids (increasing, of the whole index), flags, v, i_star, short, over; all shards' scores; else "overflow"."""
+        """ids (increasing, of the whole index), flags, v, i_star, short, over; else "overflow".
 
-    def hints(self, key: bytes, y: bytes, lo: int, k: int) -> list[bytes]:
-        """The hint vector of kernel/decoys/statement.py of every shard, packed."""
+        y: little-endian int64 scores of all shards, one after the other; each has 32 bits, as products of int8 vectors.
+        """
+
+    def respond(
+        self,
+        key: bytes,
+        index: ScoreMatrix,
+        columns: list[Committer],
+        e: bytes,
+        lo: int,
+        k: int,
+        rhos: list[bytes],
+    ) -> Response:
+        """As answer, for scores <E_i, e>, and beside it C_y of every shard.
+
+        columns, rhos: of every shard.
+        """
+
+    def assignment(self, key: bytes, y: bytes, lo: int, k: int, shard: int) -> tuple[bytes, bytes, bytes, int]:
+        """Of one shard, for scores of all: m_0 .. m_(N-1), b_1 .. b_N and its hint vector, packed; its number of ids.
+
+        kernel/decoys/statement.py has the order of hints.
+        """
+
+    def wires(self, y: bytes, members: bytes, behind: bytes, hints: bytes, beta: bytes) -> tuple[bytes, bytes]:
+        """The circuit's x and z of one shard, packed, from its own scores and what assignment gives; z may be empty."""
 
 @final
 class VerifyingKey:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
-from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, TAIL_EXPONENT, DrawTable, build_table
+from ragseal.kernel.decoys.table import TAIL_EXPONENT, DrawTable
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COIN_BITS
 
@@ -205,42 +205,6 @@ def over_shards(ratios: Sequence[Fraction]) -> Fraction:
     for m, own in enumerate(ratios, 1):
         best.append(max([own, *(best[i] * best[m - i] for i in range(1, m))]))
     return best[-1]
-
-
-def smallest_rate(N: int, K: int, hidden: int, limit: Fraction, budget: Fraction = Fraction(0)) -> int:
-    """The smallest rate of a table whose return is at most ``limit``, e^R, for documents of one slot.
-
-    Args:
-        N: slots of a shard.
-        hidden: a coin hides that many in 2^COIN_BITS.
-        budget: of a visible return's delta.
-
-    Raises:
-        PolicyError: no table of up to a draw a slot has such a return.
-    """
-    L, eta = max(1, (N - 1).bit_length()), Fraction(hidden, 1 << COIN_BITS)
-    most, largest = min(1 << L, MOST_DRAWS - 1) << RATE_BITS, (limit - eta) / (1 - eta)  # largest: of a visible one
-
-    def enough(rate: int) -> bool:
-        A = certified_ratio(build_table(L, rate), N, K, budget)
-        return A is not None and largest >= A
-
-    # Of Poisson's law, uncut, A is 1 / p0: the rate is next to that one's, and steps away from it double.
-    found = -(1 << L) * math.log1p(-float(1 / largest)) * (1 << RATE_BITS) if largest > 1 else math.inf
-    start = max(1, int(min(found, most)))
-    low, high, step = start, start, 1
-    if enough(start):
-        while (low := max(0, start - step)) and enough(low):
-            high, step = low, 2 * step
-    else:
-        while not enough(high := min(most, start + step)):
-            if high == most:
-                raise PolicyError("no number of decoys gives such a return: take a larger one, or more ids a list")
-            low, step = high, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def size_law(table: DrawTable, N: int, most: int) -> tuple[Fraction, ...]:

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Decoys of one class and table of draws: what is drawn, and the best others; `kernel/decoys/law.py` is the reference.
 //!
-//! The answer path does the same work for all scores up to the list itself: ids of all draws, values of all slots, and a
-//! threshold that is found by counting.
+//! The answer path does the same work for all scores up to the list itself.  Constant for a class: permutations, ids of all
+//! draws, and passes over all slots, which compare and count without a branch.  What is drawn says how many ids are missing,
+//! and which blocks of slots are gone through one by one is the list: both are released.
 
+mod choice;
 mod hints;
 
 use crate::constants::*;
-use crate::elements::{bits, canonical, SCORE_LIMIT};
+use crate::elements::{bits, canonical};
 use crate::error::Result;
 use crate::poseidon::Parameters;
 use crate::{bail, ensure};
 use ark_bn254::Fr;
 use ark_ff::BigInt;
+use rayon::prelude::*;
 
-/// Bits of a value that one pass of the selection counts.
-const DIGIT: usize = 11;
+pub use hints::Assignment;
+
 /// Poseidon domain of blocks of draws, added at 2^32 to their number.
 const TAG_DRAWS: u64 = 9;
 /// Bits of an output that hold ids.
@@ -50,29 +53,19 @@ pub struct Draws {
 /// T and everything that its proofs open.
 pub struct Selection {
     draws: Vec<Draws>,
-    lo: i64,
+    lo: i32,
     k: usize,
     /// Ids of the whole index, increasing, and whether they match.
     pub returned: Vec<(usize, bool)>,
-    /// v* and i*.
-    pub threshold: i64,
-    pub threshold_slot: usize,
     pub short: bool,
     pub over: bool,
-    /// i* is a result: b steps up behind it.
-    steps: bool,
+    /// i*, where it is a result: b steps up behind it.
+    last: Option<usize>,
 }
 
 /// The smallest L with 2^L >= n, for n of 2 at least.
 fn bits_of(n: usize) -> usize {
     usize::BITS as usize - (n - 1).leading_zeros() as usize
-}
-
-impl Selection {
-    /// Shards that the index has.
-    pub fn shards(&self) -> usize {
-        self.draws.len()
-    }
 }
 
 impl Decoys {
@@ -105,6 +98,11 @@ impl Decoys {
             "a table of draws has a row for each number of them, and ends at 2^(u L)"
         );
         Ok(own)
+    }
+
+    /// N.
+    pub fn slots(&self) -> usize {
+        self.n
     }
 
     fn uniform_ids(&self) -> usize {
@@ -172,58 +170,41 @@ impl Decoys {
         })
     }
 
-    /// The count-th largest of v 2^W + (2^W - 1 - id), digit by digit, by counting: the same steps for all data.
-    fn threshold(&self, values: &[i64], count: usize) -> u64 {
-        let width = self.whole_bits();
-        let order = |v: i64, id: usize| ((v as u64) << width) + ((1 << width) - 1 - id as u64);
-        let passes = (self.chunks * self.c + width).div_ceil(DIGIT);
-        let (mut prefix, mut left) = (0u64, count);
-        for pass in (0..passes).rev() {
-            let mut counts = [0usize; 1 << DIGIT];
-            for (id, &v) in values.iter().enumerate() {
-                let rest = order(v, id) >> (DIGIT * pass);
-                counts[rest as usize & ((1 << DIGIT) - 1)] += usize::from(rest >> DIGIT == prefix);
-            }
-            let (mut above, mut digit, mut passed) = (0, 0u64, 0);
-            for (value, here) in counts.iter().enumerate().rev() {
-                let found = usize::from(above < left && above + here >= left);
-                digit += (found * value) as u64;
-                passed += found * above;
-                above += here;
-            }
-            left -= passed;
-            prefix = prefix << DIGIT | digit;
-        }
-        prefix
+    /// What every shard draws.
+    pub fn draw(&self, key: Fr, shards: usize) -> Result<Vec<Draws>> {
+        ensure!(
+            (1..=self.most).contains(&shards),
+            "there are 1 to {} shards, not {shards}",
+            self.most
+        );
+        (0..shards)
+            .into_par_iter()
+            .map(|shard| self.drawn(key, shard))
+            .collect()
     }
 
     /// T of all shards' scores, N each: what is drawn, and the best others that score above `lo`, up to `k` in all.
-    pub fn select(&self, key: Fr, y: &[i64], lo: i64, k: usize) -> Result<Selection> {
-        let shards = y.len() / self.n;
+    pub fn select(&self, draws: Vec<Draws>, y: &[i32], lo: i64, k: usize) -> Result<Selection> {
+        let shards = draws.len();
         ensure!(
-            shards >= 1 && shards <= self.most && y.len() == shards * self.n,
-            "{} scores are no shards of {} slots, {} at most",
+            y.len() == shards * self.n,
+            "{} scores are not those of {shards} shards of {} slots",
             y.len(),
-            self.n,
-            self.most
+            self.n
         );
         let room = shards * self.room;
         ensure!((1..=room).contains(&k), "K is 1 to {room}, not {k}");
-        ensure!((0..SCORE_LIMIT).contains(&lo), "lo is out of range");
+        let Some(lo) = i32::try_from(lo).ok().filter(|&lo| lo >= 0) else {
+            bail!("lo is out of range");
+        };
+        let (least, most) = choice::extremes(y);
         ensure!(
-            y.iter().all(|x| x.unsigned_abs() < SCORE_LIMIT as u64),
-            "a score is out of range"
-        );
-        let (least, most) = y.iter().fold((0, lo), |(a, b), &x| (x.min(a), x.max(b)));
-        ensure!(
-            most + 1 - least < self.reach(),
+            i64::from(most.max(lo)) + 1 - i64::from(least) < self.reach(),
             "policy overflow: scores from {least} to {most} are out of the class's range"
         );
-        let draws = (0..shards)
-            .map(|shard| self.drawn(key, shard))
-            .collect::<Result<Vec<_>>>()?;
         // All results may lie in one shard: whether they fit is a question of what is drawn alone.
-        let missing = k.saturating_sub(draws.iter().map(|own| own.slots.len()).sum());
+        let drawn: usize = draws.iter().map(|own| own.slots.len()).sum();
+        let missing = k.saturating_sub(drawn);
         let fullest = draws.iter().map(|own| own.slots.len() + missing).max().unwrap_or(0);
         if fullest > self.room {
             bail!(
@@ -231,53 +212,48 @@ impl Decoys {
                 self.room
             );
         }
-        let mut values: Vec<i64> = y.iter().map(|x| (x - lo).max(0)).collect();
-        let mut inside = vec![false; y.len()];
-        let drawn: Vec<usize> = draws
-            .iter()
-            .enumerate()
-            .flat_map(|(h, own)| own.slots.iter().map(move |&(slot, _)| h * self.n + slot))
-            .collect();
-        for &id in &drawn {
-            (values[id], inside[id]) = (0, true);
+        let mut values = choice::above(y, lo);
+        let mut ids = Vec::with_capacity(drawn + missing);
+        for (shard, own) in draws.iter().enumerate() {
+            ids.extend(own.slots.iter().map(|&(slot, _)| shard * self.n + slot));
         }
-        let mut last = None;
-        if drawn.len() < k && k - drawn.len() <= values.len() {
-            let width = self.whole_bits();
-            let found = self.threshold(&values, k - drawn.len());
-            let (v, id) = (
-                (found >> width) as i64,
-                (1 << width) - 1 - (found & ((1 << width) - 1)) as usize,
-            );
-            for (i, &x) in values.iter().enumerate() {
-                inside[i] |= x > 0 && (x, id) >= (v, i);
-            }
-            last = Some((v, id)).filter(|&(v, _)| v > 0);
-        } else if drawn.len() < k {
-            for (i, &x) in values.iter().enumerate() {
-                inside[i] |= x > 0;
-            }
+        for &id in &ids {
+            values[id] = 0;
         }
-        let returned: Vec<(usize, bool)> = (0..y.len()).filter(|&i| inside[i]).map(|i| (i, y[i] > lo)).collect();
-        let (short, over) = (returned.len() < k, returned.len() > k);
-        let (threshold, threshold_slot) = match last {
-            Some((v, id)) if !short => (lo + v, id),
-            _ if short => (lo + 1, y.len() - 1),
-            _ => {
-                let others = (0..y.len()).filter(|&i| !inside[i]).map(|i| y[i] + 1).max();
-                (others.unwrap_or(lo + 1).max(lo + 1), y.len() - 1)
-            }
+        let last = if missing > 0 {
+            let last = choice::last(&values, missing, self.chunks * self.c);
+            choice::upto(&values, last, &mut ids);
+            last.map(|(_, id)| id)
+        } else {
+            None
         };
+        ids.sort_unstable();
+        let returned: Vec<(usize, bool)> = ids.into_iter().map(|id| (id, y[id] > lo)).collect();
         Ok(Selection {
             draws,
             lo,
             k,
+            short: returned.len() < k,
+            over: returned.len() > k,
             returned,
-            threshold,
-            threshold_slot,
-            short,
-            over,
-            steps: last.is_some() && !short,
+            last,
         })
+    }
+
+    /// v* and i*: the last result, or what no slot outside of T reaches.
+    pub fn threshold(&self, chosen: &Selection, y: &[i32]) -> (i64, usize) {
+        let (first, end) = (i64::from(chosen.lo) + 1, y.len() - 1);
+        match chosen.last {
+            Some(id) => (i64::from(y[id]), id),
+            None if chosen.short => (first, end),
+            None => {
+                let mut inside = vec![false; y.len()];
+                for &(id, _) in &chosen.returned {
+                    inside[id] = true;
+                }
+                let others = y.iter().zip(&inside).filter(|(_, &inside)| !inside);
+                (others.map(|(&y, _)| i64::from(y) + 1).fold(first, i64::max), end)
+            }
+        }
     }
 }

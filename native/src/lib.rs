@@ -20,7 +20,6 @@ pub mod folding;
 pub mod generators;
 pub mod inner_product;
 pub mod linear;
-pub mod lottery;
 pub mod miller;
 pub mod msm;
 pub mod noise;

@@ -8,7 +8,7 @@ mod hints;
 mod layout;
 mod shards;
 
-pub(crate) use hints::{element_hints, Chunked};
+pub(crate) use hints::Chunked;
 pub use shards::{Answer, Whole};
 
 use crate::constants::*;

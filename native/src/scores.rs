@@ -104,19 +104,19 @@ impl ScoreMatrix {
     }
 }
 
-/// What one query needs of its index, in the time of the longer: `select` on all w_i = gain (y_i - lo), beside C_y of every
-/// shard.
+/// What one query needs of its index, in the time of the longer: `select` on all scores and on what `draw` makes without them,
+/// beside C_y of every shard.
 ///
 /// # Errors
-/// Whatever `select` gives; e of another length; a score beyond 64 bits; another number of blinders than shards.
-pub fn respond<T: Send>(
+/// Whatever `select` gives; e of another length; another number of blinders than shards.
+pub fn respond<D: Send, T: Send>(
     matrix: &ScoreMatrix,
     committers: &[&Committer],
     e: &[u8],
-    (lo, gain): (i64, i64),
     rhos: &[Fr],
-    select: impl FnOnce(&[i64]) -> Result<T> + Send,
-) -> Result<(T, Vec<i64>, Vec<G1>)> {
+    draw: impl FnOnce() -> D + Send,
+    select: impl FnOnce(D, &[i32]) -> Result<T> + Send,
+) -> Result<(T, Vec<G1>)> {
     ensure!(
         committers.len() == rhos.len(),
         "{} blinders for {} shards",
@@ -124,12 +124,8 @@ pub fn respond<T: Send>(
         committers.len()
     );
     let selected = || {
-        let shifted = |y: &i32| i64::from(*y).checked_sub(lo).and_then(|x| gain.checked_mul(x));
-        let w: Option<Vec<i64>> = matrix.scores(e)?.iter().map(shifted).collect();
-        let Some(w) = w else {
-            bail!("a score is out of range");
-        };
-        Ok((select(&w)?, w))
+        let (scores, drawn) = rayon::join(|| matrix.scores(e), draw);
+        select(drawn, &scores?)
     };
     let commit = || {
         committers
@@ -139,8 +135,16 @@ pub fn respond<T: Send>(
             .collect()
     };
     let (selected, c_y): (_, Result<Vec<G1>>) = rayon::join(selected, commit);
-    let (chosen, w) = selected?;
-    Ok((chosen, w, c_y?))
+    Ok((selected?, c_y?))
+}
+
+/// w_i = gain (y_i - lo).
+pub fn shifted(y: &[i32], (lo, gain): (i64, i64)) -> Result<Vec<i64>> {
+    let one = |y: &i32| i64::from(*y).checked_sub(lo).and_then(|x| gain.checked_mul(x));
+    let Some(w) = y.iter().map(one).collect() else {
+        bail!("a score is out of range");
+    };
+    Ok(w)
 }
 
 /// C_y = sum_j e_j C_j + rho B for the same columns again and again.

@@ -6,7 +6,6 @@
 use crate::curve::{Pt, G1};
 use crate::encoding as enc;
 use crate::error::{Error, Result};
-use crate::lottery::Lottery;
 use crate::noise::Noise;
 use crate::poseidon::Parameters;
 use crate::verify::{Proof, VerifyingKey};
@@ -277,20 +276,7 @@ fn select_noise(input: &Value) -> Result<Value> {
     }))
 }
 
-fn select_lottery(input: &Value) -> Result<Value> {
-    let cls = &input["class"];
-    let grid = small(&read(&format!("select/{}", cls["name"].as_str().expect("a name")))["expected"]["grid"]);
-    let shape = ["N", "K", "R", "m", "q", "c", "prizes"].map(|name| small(&cls[name]));
-    let (w, width) = (scores(input), input["hmax"].as_i64().expect("H"));
-    let found = Lottery::new(shape, grid)?.select(element(&input["key"]), &w, width, small(&input["prizes"]))?;
-    Ok(json!({
-        "threshold": found.threshold, "threshold_slot": found.threshold_slot, "theta": found.theta, "ids": found.ids,
-        "flags": found.flags,
-    }))
-}
-
 #[test]
 fn answers_of_the_mechanism() {
     assert_eq!(run(&["select"], "select-noise", select_noise), (18, 6));
-    assert_eq!(run(&["select"], "select-lottery", select_lottery), (3, 2));
 }

@@ -21,6 +21,7 @@ from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import answers, page, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
+from ragseal.prover.planning.candidates import RESULTS
 from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import (
     DRAWS,
@@ -39,6 +40,7 @@ from ragseal.runtime.sections import Sectioned
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
+MOST_RETURNED = 4096
 
 #: Headings of the help.
 SECTIONS = {
@@ -46,7 +48,7 @@ SECTIONS = {
         "corpus", "split", "pseudo-queries", "embedder", "public", "window", "queries", "cache",
     ),
     "Claim and target": ("claim", "epsilon", "unseen", "return", "ndcg", "delta"),
-    "Accounts and answers": ("law", "returned", "n-max", "k-max", "tenants", "no-ticks"),
+    "Accounts and answers": ("law", "returned", "results", "n-max", "k-max", "tenants", "no-ticks"),
     "Answers in words": ("accounts", "participations", "words-max", "words"),
     "The plan": ("quick", "out", "json", "help"),
 }  # fmt: skip
@@ -67,11 +69,13 @@ SECTIONS = {
               help="Target of until-delivered: return at most. Its epsilon is --unseen.")  # fmt: skip
 @click.option("--ndcg", type=click.FloatRange(0, 1, min_open=True), help="Target: nDCG@10 at least.")
 @click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, show_default=True,
-              help="Noise, or the lottery, which is of until-delivered only. Where two tables of noise have one shape, "
+              help="Noise, or decoys, which are of until-delivered only. Where two tables of noise have one shape, "
               "the class with the faster proof is taken.")  # fmt: skip
-@click.option("--returned", multiple=True, type=click.IntRange(1, 128),
+@click.option("--returned", multiple=True, type=click.IntRange(1, MOST_RETURNED),
               help="K, slots returned; the client re-ranks them. By default those of 10, 32 and 50 that have a "
-              "class, under every-list of 10 and 50.")  # fmt: skip
+              "class, under every-list of 10 and 50; with decoys as many as --results need.")  # fmt: skip
+@click.option("--results", type=click.IntRange(1, MOST_RETURNED), default=RESULTS, show_default=True,
+              help="With decoys: places of an answer that are left to results, but once in 2^20 answers.")  # fmt: skip
 @click.option("--n-max", multiple=True, type=click.IntRange(min=1), default=(25, 100), show_default=True,
               help="Queries per account; the recommendation is for the first. Only a load limit under "
               "until-delivered.")  # fmt: skip
@@ -111,6 +115,7 @@ def plan(
     ndcg: float | None,
     laws: Sequence[str],
     returned: Sequence[int],
+    results: int,
     n_max: Sequence[int],
     k_max: Sequence[int],
     accounts: int,
@@ -166,6 +171,7 @@ def plan(
             returned=tuple(dict.fromkeys(returned)),
             given=given,
             scales=QUICK_SCALES if quick else SCALES,
+            results=results,
         )
         live = None if no_ticks else LiveIndex(partial(tick_costs.measured, draw=secrets.token_bytes), tenants)
         made = make_plan(trial, choices, Target(epsilon, returned_at_most, ndcg), progress, live)

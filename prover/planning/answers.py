@@ -63,7 +63,7 @@ class Choice:
 
     def row(self) -> dict[str, Any]:
         return {
-            "class": self.cls.name, "slots": self.cls.N, "keywords": self.cls.K, "gain": self.policy.gain,
+            "class": self.cls.name, "slots": self.cls.N, "keywords": self.policy.ids, "gain": self.policy.gain,
             "hi": self.policy.hi, "epsilon_filtered": self.found.filtered.epsilon, "epsilon": self.found.plain.epsilon,
             "answers": self.found.plain.answers, "epsilon_account": self.account, "documents_for_half": self.half,
             "documents_for_nine_in_ten": self.most,
@@ -102,7 +102,7 @@ def choice(cls: AttestationClass, gain: int, wish: Wish) -> Choice:
         claim=ANSWERS, hidden=0, lo=0, hi=documents_for(cls, gain, ALWAYS), gain=gain, n_max=wish.n_max, k_max=2,
         delta=str(wish.delta), epsilon_account="1", theta="9/10", tau=1000, gate=False, unit="slot",
         chunks_max=1, period_start=0, opens=0, closes=60, vocabulary=_ROOT, words_max=wish.words_max,
-        participations=wish.participations, similarity=1, answered_by=ANSWERED_BY,
+        participations=wish.participations, similarity=1, answered_by=ANSWERED_BY, ids=cls.most_ids(1),
     )  # fmt: skip
     check_policy(policy, cls, policy.class_digest)
     every = wish.n_max * wish.accounts
@@ -119,7 +119,7 @@ def fitting(classes: Iterable[AttestationClass], returned: Sequence[int], words:
     """
     found: list[AttestationClass] = []
     for K in returned:
-        own = [c for c in classes if c.law == ONE_SIDED and c.K == K]
+        own = [c for c in classes if c.law == ONE_SIDED and c.most_ids(1) == K]
         large = [c for c in own if words <= c.N]
         if not large:
             there = ", ".join(f"{c.name} ({c.N} slots)" for c in own) or "none"

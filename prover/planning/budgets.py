@@ -14,10 +14,22 @@ from ragseal.accounting.claims.until_delivered import RETURN as RETURN
 from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.claims import form_of
-from ragseal.kernel.classes import AttestationClass, usual_table
-from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy, max_gain
 
 UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a policy says of scores and lists, in units of y."""
+
+    lo: int
+    hi: int
+    gain: int
+    ids: int  #: K
+    decoy_rate: int = 0  #: draws of a shard on average, times 2^16; 0 of a law with noise
+    shards: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +59,18 @@ class Budget:
         """That epsilon, or its delta, is spent on."""
         return self.planned.queries(self.n_max, self.k_max)
 
-    def draft(self, cls: AttestationClass, dimension: int, lo: int, hi: int, gain: int) -> Policy:
+    def draft(self, cls: AttestationClass, dimension: int, terms: Terms) -> Policy:
         """A policy of this budget as a class checks it, by numbers that its times and its estimate do not enter."""
         return Policy(
             class_name=cls.name,
             class_digest=class_digest(cls),
-            table_digest=usual_table(cls).digest(),
+            table_digest=cls.tables(terms.decoy_rate)[-1].digest(),
             dimension=dimension,
             claim=self.claim,
             hidden=self.hidden,
-            lo=lo,
-            hi=hi,
-            gain=gain,
+            lo=terms.lo,
+            hi=terms.hi,
+            gain=terms.gain,
             n_max=self.n_max,
             k_max=self.k_max,
             delta=str(self.delta),
@@ -71,6 +83,9 @@ class Budget:
             period_start=0,
             opens=0,
             closes=1,
+            shards=terms.shards,
+            ids=terms.ids,
+            decoy_rate=terms.decoy_rate,
         )
 
 
@@ -87,19 +102,34 @@ class Cost:
         return self.epsilon if self.delivered is None or math.isinf(self.epsilon) else self.delivered.returned
 
 
-def cost(cls: AttestationClass, lo: int, hi: int, gain: int, budget: Budget, prizes: int = 0) -> Cost:
-    """The cost of a policy with this score window, in units of y, and gain.
-
-    Args:
-        prizes: of the policy, under the lottery; 0: all that the class has.
+def cost(cls: AttestationClass, terms: Terms, budget: Budget) -> Cost:
+    """The cost of a policy with these terms.
 
     Raises:
         PolicyError: numbers out of range.
     """
-    wanted = Wanted(cls, lo, hi, gain, budget.n_max, budget.queries, budget.delta, budget.hidden, prizes)
+    wanted = Wanted(
+        cls=cls,
+        lo=terms.lo,
+        hi=terms.hi,
+        gain=terms.gain,
+        n_max=budget.n_max,
+        queries=budget.queries,
+        delta=budget.delta,
+        hidden=budget.hidden,
+        ids=terms.ids,
+        decoy_rate=terms.decoy_rate,
+        shards=terms.shards,
+    )
     return Cost(*budget.planned.cost(wanted))
 
 
 def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
     """The smallest gain whose shift is at least one table step: 1, or more where a noise class has coarse steps."""
     return cls.widest(0) // (hi - lo) + 1
+
+
+def most_gain(cls: AttestationClass, dimension: int, lo: int, hi: int) -> int:
+    """The largest gain that a class with noise compares of a score window; 0 if none."""
+    terms = Terms(lo, hi, least_gain(cls, lo, hi), cls.most_ids(1))
+    return max_gain(Budget(1, 1, Fraction(1, 2)).draft(cls, dimension, terms), cls)

@@ -35,9 +35,9 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
     Returns:
         claim, epsilon (over the period, "inf" where none follows), epsilon_account, comes_back (how often a document at
         the window's upper end and middle does), or keyword_comes_back; where scores have few levels, levels (of
-        :class:`ragseal.prover.planning.levels.Levels`); under the lottery prizes (mean, and crowded: the
-        share of queries in which fewer than ten results are left); and what the claim says of it, such as
-        attacker_guess of one account and of the coalition, or unseen, return and presence_odds.
+        :class:`ragseal.prover.planning.levels.Levels`); with decoys what they take of a list (decoys, of
+        :class:`ragseal.accounting.delivered_decoys.ByChance`); and what the claim says of it, such as attacker_guess of
+        one account and of the coalition, or unseen, return and presence_odds.
     """
     claim, account, epsilon = claim_of(policy), float(Fraction(policy.epsilon_account)), _epsilon(spent)
     return {
@@ -61,7 +61,7 @@ def _returned(policy: Policy, cls: AttestationClass) -> dict[str, Any]:
         counts = policy.hi, -(-policy.hi // 2)
         shares = [{"documents": n, "share": comes_back(cls, policy.factor(cls) * n)} for n in counts]
         return {"keyword_comes_back": shares}
-    cosines = [(y, round(y / SCORE_UNIT**2, 4)) for y in (policy.hi, (policy.lo + policy.hi) // 2)]
+    cosines = [(y, round(y / SCORE_UNIT**2, 4)) for y in planned_law(cls).shown_scores(policy.lo, policy.hi)]
     found: dict[str, Any] = {"comes_back": [{"cosine": cos, "share": at(policy, cls, y)} for y, cos in cosines]}
     found |= planned_law(cls).terms(policy)
     if (levels := few_levels(cls, policy.lo, policy.hi, policy.gain)) is not None:
@@ -76,16 +76,12 @@ def _returned_words(values: Mapping[str, Any], policy: Policy, cls: AttestationC
             f"a keyword of {most['documents']} or more documents is in {most['share']:.0%} of all answers, one of "
             f"{half['documents']} in {half['share']:.0%}, where no other keyword has a count"
         ]
-    hi, middle = values["comes_back"]
-    comes = (
-        f"a document at cosine {hi['cosine']:.3g} or above comes back in {hi['share']:.0%} of all queries, one at "
-        f"{middle['cosine']:.3g} in {middle['share']:.0%}, where nothing else scores above "
-        f"{policy.lo / SCORE_UNIT**2:.3g}"
-    )
+    law = planned_law(cls)
+    comes = law.comes_back_in_words([one["share"] for one in values["comes_back"]], policy.lo, policy.hi)
     out = [comes]
     if "levels" in values:
         out = [f"{comes}; {Levels(**values['levels']).in_words}"]
-    return [*out, *planned_law(cls).terms_in_words(values)]
+    return [*out, *law.terms_in_words(values)]
 
 
 def require(values: Mapping[str, Any], given: float | None, why: str | None = None) -> None:

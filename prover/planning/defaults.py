@@ -2,12 +2,14 @@
 """The policy that `ragseal-provider policy` prints: claim until-delivered, from public tables alone.
 
 The score range is the embedder's public one (:mod:`ragseal.prover.planning.public_score_ranges`), or [0, 1]; the gain
-is the largest whose return is at most RETURN, by the class's own noise table.  No corpus, query or tenant is looked at,
-so the choice tells nothing; a plan on a corpus finds a better one.  What it gives and costs stands in the file.
+is the largest whose return is at most RETURN, by the class's own noise table, and of decoys the return is RETURN.  No
+corpus, query or tenant is looked at, so the choice tells nothing; a plan on a corpus finds a better one.  What it gives
+and costs stands in the file.
 """
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,16 +19,16 @@ from ragseal.accounting.guess import presence_odds, times
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.policy import max_gain
 from ragseal.prover.commitment.policy_file import TEMPLATE
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, least_gain
-from ragseal.prover.planning.candidates import Window
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, most_gain
+from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.chance import at
 from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import WHOLE, PublicWindow
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)  #: the template's limits: small, for a first window
 BUDGET = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
+WIDTH = 118  #: of a comment
 USEFUL = 0.5  #: of all queries: where a document as good as answers are comes back less often, the file says so
 
 
@@ -35,52 +37,43 @@ class Default:
     """A policy to start from, and what it gives and costs."""
 
     cls: AttestationClass
-    window: Window
-    gain: int
+    chosen: Candidate
     public: PublicWindow | None
-    at_hi: float  #: how often a document at the window's upper end comes back, the coin included
-    at_middle: float
+    shares: tuple[float, ...]  #: how often a document at the law's shown scores comes back, the coin included
     delivered: Delivered
 
     @property
     def useful(self) -> bool:
         """Whether answers come back: at the upper end of a window that was chosen on public texts; of [0, 1], which
         nobody chose, in the middle, for no embedder puts answers at cosine 1."""
-        return (self.at_middle if self.public is None else self.at_hi) >= USEFUL
+        return self.shares[-1 if self.public is None else 0] >= USEFUL
 
 
-def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow | None) -> Default:
+def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow | None, shards: int = 1) -> Default:
     """The largest gain that can be compared and whose return is at most RETURN; the least of a class too coarse for it.
+    Of decoys those with that return, and ids for RESULTS results.
 
     Raises:
-        ConfigurationError: the class compares no score of this window, or bounds no return of it.
+        ConfigurationError: the class compares no score of this window, or has no room for such lists.
     """
     law = planned_law(cls)
-    window = law.window(Window.of(*(WHOLE if public is None else (public.lo, public.hi))))
-    least = least_gain(cls, window.lo, window.hi)
-    most = max_gain(BUDGET.draft(cls, dimension, window.lo, window.hi, least), cls)
-    if not most:
-        raise ConfigurationError(f"class {cls.name!r} compares no score of the window {window.cosines}")
-    gain = law.usual_gain(max(least, min(most, law.gain_of_return(window.lo, window.hi, RETURN, BUDGET))))
-    found = cost(cls, window.lo, window.hi, gain, BUDGET).delivered
+    window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
+    shape = Shape(cls, True, cls.most_ids(1) if cls.scaled else 0, shards=shards)
+    dial = law.dial(shape, window, BUDGET, lambda one: most_gain(cls, dimension, one.lo, one.hi))
+    if dial.least > dial.most:
+        raise ConfigurationError(f"class {cls.name!r} has no policy of the score window {window.cosines}")
+    chosen = dial.at(max(dial.least, min(dial.most, dial.of_return(RETURN))))
+    found = cost(cls, chosen.terms, BUDGET).delivered
     assert found is not None  # the claim has a return
-    policy = BUDGET.draft(cls, dimension, window.lo, window.hi, gain)
-    middle = (window.lo + window.hi) // 2
-    return Default(
-        cls=cls,
-        window=window,
-        gain=gain,
-        public=public,
-        at_hi=at(policy, cls, window.hi),
-        at_middle=at(policy, cls, middle),
-        delivered=found,
-    )
+    policy = BUDGET.draft(cls, dimension, chosen.terms)
+    shares = tuple(at(policy, cls, y) for y in law.shown_scores(policy.lo, policy.hi))
+    return Default(cls=cls, chosen=chosen, public=public, shares=shares, delivered=found)
 
 
 def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:
     """The file."""
     made = default_policy(cls, dimension, public)
-    lo, hi = made.window.cosines
+    lo, hi = made.chosen.window.cosines
     if public is None:
         whence = f"embedder {embedder} has no window chosen on public texts: [0, 1] needs no choice"
     else:
@@ -90,25 +83,23 @@ def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: Pu
         unseen=UNSEEN,
         lo=f"{lo:.2f}",
         hi=f"{hi:.2f}",
-        gain=made.gain,
+        gain=made.chosen.gain,
         n_max=N_MAX,
         k_max=K_MAX,
         delta=DELTA,
         about=_about(made, whence),
     )
-    return planned_law(cls).policy_text(text)
+    return planned_law(cls).policy_text(text, made.chosen)
 
 
 def _about(made: Default, whence: str) -> str:
     """What the policy gives and costs, as comments."""
-    lo, hi = made.window.cosines
-    middle, found = (lo + hi) / 2, made.delivered
+    law, window, found = planned_law(made.cls), made.chosen.window, made.delivered
     absent, _ = presence_odds(found.unseen)
     lines = [
         f"Score window: {whence}.",
-        f"As printed here, a document at cosine {hi:g} comes back in {made.at_hi:.0%} of all queries, one at "
-        f"{middle:g} in {made.at_middle:.0%},",
-        f"where nothing else scores above {lo:g}; {hidden_in_words(found.hidden_share)}.",
+        *textwrap.wrap(f"As printed here, {law.comes_back_in_words(made.shares, window.lo, window.hi)};", WIDTH),
+        f"{hidden_in_words(found.hidden_share)}.",
         f"What that costs: epsilon {upward(found.epsilon)}, which is unseen, against any accounts and queries.",
         f"From even odds they may become {absent:g} % sure that a document which they were not handed is absent, and",
         "learn nothing of its presence.  Windows of one period share their coins: unseen counts once for all of them.",

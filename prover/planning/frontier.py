@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.delivered import Delivered
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.policy import Policy, check_policy, max_gain
+from ragseal.kernel.policy import check_policy
 from ragseal.prover.commitment.policy_file import cosine_text
-from ragseal.prover.planning.budgets import Budget, Cost, cost, least_gain
+from ragseal.prover.planning.budgets import Budget, Cost, Terms, cost, most_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.laws import law_named, planned_law
 from ragseal.prover.planning.laws.interface import Dial
@@ -27,7 +26,7 @@ from ragseal.prover.planning.quality import Quality, Setting, noise_free
 from ragseal.prover.planning.workload import Workload
 from ragseal.runtime.progress import Progress, nothing
 
-_Law = tuple[str, int, int]  # what is drawn: law, capacity, and step bits or coarse bits
+_Law = tuple[str, int, int]  # what is drawn: law, capacity, and step bits or slots of a shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Point:
     def scale(self) -> float | None:
         """What one query can shift a score by, in units of the noise: sigma of the Gaussian, b of the geometric laws.
 
-        None under the lottery, which has none.
+        None of decoys, which have none.
         """
         return planned_law(self.cls).scale(self.candidate.gain, self.candidate.window)
 
@@ -73,9 +72,9 @@ class Point:
             "claim": budget.claim,
             "law": cls.law,
             "scale": None if scale is None else round(scale, 4),
-            "prizes": chosen.prizes or None,
+            **planned_law(cls).row(chosen),
             "window": list(chosen.window.cosines),
-            "K": cls.K,
+            "K": chosen.ids,
             "n_max": budget.n_max,
             "k_max": budget.k_max,
             "epsilon": self.epsilon,
@@ -93,7 +92,8 @@ class Point:
             "top1_se": round(q.top1_se, 4),
             "class": cls.name,
             "class_available": chosen.shape.available,
-            "gain": chosen.gain,
+            "shards": chosen.shape.shards,
+            "gain": chosen.gain if cls.scaled else None,
             "lo": chosen.window.lo,
             "hi": chosen.window.hi,
         }
@@ -102,11 +102,11 @@ class Point:
         """policy.toml of this point, for `commit`; ``version_every``: seconds between versions of a live index."""
         chosen, budget = self.candidate, self.budget
         coin = budget.planned.policy_lines(budget.unseen)
+        named = f'class = "{self.cls.name}"\n' if self.cls.scaled else ""  # of decoys it follows from the index
         return (
-            f'class = "{self.cls.name}"\nclaim = "{budget.claim}"\n{coin}'
-            f"lo = {cosine_text(chosen.window.lo)}\nhi = {cosine_text(chosen.window.hi)}\ngain = {chosen.gain}\n"
-            + (f"prizes = {chosen.prizes}\n" if chosen.prizes else "")
-            + f"n_max = {budget.n_max}\n"
+            f'{named}claim = "{budget.claim}"\n{coin}'
+            f"lo = {cosine_text(chosen.window.lo)}\n{planned_law(self.cls).policy_lines(chosen)}"
+            f"n_max = {budget.n_max}\n"
             f'k_max = {budget.k_max}\ndelta = "{budget.delta}"\nepsilon_account = "auto"\n'
             + (f'version_every = "{version_every}s"\n' if version_every else "")
         )
@@ -121,39 +121,29 @@ class Planner:
     draws: int
     seed: int = 1
     progress: Progress = nothing
-    _cost: dict[tuple[AttestationClass, int, int, Fraction, float | None, int], Cost] = field(default_factory=dict)
+    _cost: dict[tuple[AttestationClass, Terms, Budget], Cost] = field(default_factory=dict)
     _quality: dict[tuple[_Law, int, Setting], Quality] = field(default_factory=dict)
 
     # --- epsilon ---
 
     def cost(self, one: Candidate) -> Cost:
-        """:func:`ragseal.prover.planning.budgets.cost`, of shift, prizes, number of queries, delta and coin only."""
-        cls, window, budget = one.cls, one.window, one.budget
-        shift = cls.shift_of(one.gain * (window.hi - window.lo))
-        key = (cls, shift, budget.queries, budget.delta, budget.unseen, one.prizes)
+        """:func:`ragseal.prover.planning.budgets.cost`, of shift, lists, number of queries, delta and coin only."""
+        cls, terms = one.cls, one.terms
+        shift = cls.shift_of(terms.gain * (terms.hi - terms.lo))
+        key = (cls, replace(terms, lo=0, hi=shift, gain=1), one.budget)
         if key not in self._cost:
-            self._cost[key] = cost(cls, window.lo, window.hi, one.gain, budget, one.prizes)
+            self._cost[key] = cost(cls, terms, one.budget)
         return self._cost[key]
 
     def dial(self, shape: Shape, window: Window, budget: Budget) -> Dial:
         """The policies of a class, from the least bound to the largest that the class compares."""
-        return planned_law(shape.cls).dial(shape, window, budget, lambda one: self.most_gain(shape, one))
+        cls = shape.cls
+        return planned_law(cls).dial(shape, window, budget, lambda one: most_gain(cls, self.dimension, one.lo, one.hi))
 
     def dials(self, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Dial]:
         """Of every class and score window that has a policy, each once."""
         found = dict.fromkeys(self.dial(shape, window, budget) for shape in used for window in windows)
         return [dial for dial in found if dial.least <= dial.most]
-
-    def most_gain(self, shape: Shape, window: Window) -> int:
-        """The largest gain that the class compares; 0 if none."""
-        cls = shape.cls
-        least = least_gain(cls, window.lo, window.hi)
-        one = Candidate(shape, window, least, Budget(1, 1, Fraction(1, 2)), cls.most_prizes)
-        return max_gain(self._policy(one), cls)
-
-    def _policy(self, one: Candidate) -> Policy:
-        """As a class checks it, which does not depend on how many of its prizes there are."""
-        return one.budget.draft(one.cls, self.dimension, one.window.lo, one.window.hi, one.gain)
 
     # --- quality ---
 
@@ -164,8 +154,8 @@ class Planner:
         keys = []
         for one in wanted:
             cls, window = one.cls, one.window
-            law = cls.law, cls.N, planned_law(cls).bits
-            setting = Setting(window.lo, window.hi, one.gain, cls.K, one.budget.hidden, one.prizes)
+            law = cls.law, one.capacity, planned_law(cls).bits
+            setting = Setting(window.lo, window.hi, one.gain, one.ids, one.budget.hidden, one.decoy_rate)
             keys.append((law, seed, setting))
             if keys[-1] not in self._quality:
                 groups.setdefault(law, []).append(setting)
@@ -189,7 +179,8 @@ class Planner:
         for done, one in enumerate(wanted):
             found = self.cost(one)
             if math.isfinite(found.epsilon):
-                check_policy(self._policy(one), one.cls, class_digest(one.cls))
+                policy = one.budget.draft(one.cls, self.dimension, one.terms)
+                check_policy(policy, one.cls, class_digest(one.cls))
                 finite.append((one, found))
             self.progress("accounting", done + 1, len(wanted))
         measured = self.qualities([one for one, _ in finite], seed)

@@ -23,8 +23,8 @@ from ragseal.runtime.edges.filesystem import why
 _NIGHT = "#0d1117"  # the page's paper in a dark setting (ledger/web/face.css)
 NO_PLOT = "no plot: it needs matplotlib, run pip install 'ragseal[plot]'"
 COLUMNS = (
-    "claim", "law", "scale", "prizes", "window", "K", "n_max", "k_max", "epsilon", "unseen", "return", "hidden_share",
-    "ndcg10", "recall", "top1", "class", "gain",
+    "claim", "law", "scale", "decoys", "results_mean", "results_least", "window", "K", "n_max", "k_max", "epsilon",
+    "unseen", "return", "hidden_share", "ndcg10", "recall", "top1", "class", "gain",
 )  # fmt: skip
 
 #: Of the page: what a column is called.
@@ -33,7 +33,8 @@ HEADS = {
     "hidden_share": "documents hidden", "ndcg10": "nDCG@10", "recall": "recall", "top1": "first answer right",
     "law": "law", "K": "returned (K)", "window": "score window", "n_max": "questions per account",
     "k_max": "accounts together", "listed_by_chance": "ids shown by chance", "class": "circuit class", "gain": "gain",
-    "scale": "signal / noise", "prizes": "prizes",
+    "scale": "signal / noise", "decoys": "decoys an answer",
+    "results_mean": "places for results", "results_least": "of these nearly always",
 }  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def cell(row: Mapping[str, Any], name: str) -> str:
     if name in ("hidden_share", "listed_by_chance"):
         return f"{value:.1%}"
     if name == "window":
-        return f"[{value[0]:g}, {value[1]:g}]"
+        return f"[{value[0]:g}, {value[1]:g}]" if row["gain"] is not None else f"above {value[0]:g}"
     if name in ("ndcg10", "recall", "top1"):
         return f"{value:.3f} +- {row[name + '_se']:.3f}"
     if name == "class":
@@ -86,7 +87,8 @@ def draw(plan: Mapping[str, Any], dark: bool = False) -> bytes:
 
     lines: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in plan["frontier"]:
-        key = (row["claim"], row["law"], row["K"], *row["window"], row["n_max"], row["k_max"])
+        K = row["K"] if row["decoys"] is None else None  # which grows with decoys along a line
+        key = (row["claim"], row["law"], K, *row["window"], row["n_max"], row["k_max"])
         lines.setdefault(key, []).append(row)
     with plt.style.context(["dark_background", {"figure.facecolor": _NIGHT, "axes.facecolor": _NIGHT}] if dark else []):
         return _drawn(plan, lines)
@@ -97,13 +99,13 @@ def _drawn(plan: Mapping[str, Any], lines: Mapping[tuple[Any, ...], list[Mapping
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 5.5))
-    for (claim, law, K, lo, hi, n_max, k_max), rows in lines.items():
+    for (claim, law, K, _lo, _hi, n_max, k_max), rows in lines.items():
         how = planned(claim)
         rows.sort(key=how.traded)
         axes.errorbar(
             [how.traded(row) for row in rows], [row["ndcg10"] for row in rows], [row["ndcg10_se"] for row in rows],
             marker="o", markersize=3, capsize=2, linewidth=1, linestyle=how.line,
-            label=f"{law}, K={K}, [{lo:g}, {hi:g}], {how.label(n_max, k_max)}",
+            label=f"{law}, {'' if K is None else f'K={K}, '}{cell(rows[0], 'window')}, {how.label(n_max, k_max)}",
         )  # fmt: skip
     axes.axhline(plan["noise_free"]["ndcg10"], color="grey", linestyle=":")
     best = plan["recommended"] or plan["nearest"]

@@ -12,12 +12,13 @@ from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import DEFAULT, load_embedder
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.decoys.table import DECOYS
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.candidates import Window
+from ragseal.prover.planning.candidates import RESULTS, Sizes, Window
 from ragseal.prover.planning.frontier import Planner, Point
 from ragseal.prover.planning.laws import LAWS
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
@@ -26,13 +27,14 @@ from ragseal.prover.planning.shapes import left_out, ready, shapes
 from ragseal.prover.planning.workload import load_workload
 
 CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
-#: By law, in units of its scale.
+#: By law, in units of its scale; of decoys returns, in nats.
 SCALES = {
     GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
     GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
     ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
+    DECOYS: (4.0, 5.0, 6.0, 7.0, 8.0, 10.0),
 }
-QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), ONE_SIDED: (2.0, 6.0)}
+QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), ONE_SIDED: (2.0, 6.0), DECOYS: (5.0, 7.0)}
 MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
@@ -93,9 +95,10 @@ class Choices:
 
     laws: Sequence[str]
     budgets: Sequence[Budget]  #: of one claim or of both; the first is the one that the recommendation is for
-    returned: Sequence[int] = ()  #: K, with or without a class; none: those of the claim that have one
+    returned: Sequence[int] = ()  #: K, with or without a class; none: those that have one, of decoys by ``results``
     given: Sequence[str] = ()  #: score windows that were chosen elsewhere, such as 0.3:0.7
     scales: Mapping[str, Sequence[float]] = field(default_factory=lambda: SCALES)
+    results: int = RESULTS  #: places for results in a list with decoys, where no K is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ def make_plan(
     claims = list(dict.fromkeys(budget.claim for budget in budgets))
     used = {}
     for claim in claims:
-        found = shapes(classes, _laws(claim, laws), returned or planned(claim).returned, work.documents)
+        sizes = Sizes(returned, planned(claim).returned, choices.results)
+        found = shapes(classes, _laws(claim, laws), sizes, work.documents)
         used[claim] = found if returned else ready(found)
     planner = Planner(work, model.dimension, trial.draws, progress=progress)
     points, advices = [], {}
@@ -139,12 +143,12 @@ def make_plan(
         advices[claim] = advise(planner, target, used[claim], windows, own[0])
     advice = advices[claims[0]]
     good = efficient(points)
-    free = planner.noise_free(max(shape.cls.K for shape in used[claims[0]]))
+    free = planner.noise_free(max(shape.most for shape in used[claims[0]]))
     reasons = [*advice.reasons, *(_instead(claim, advices[claim]) for claim in claims[1:]), why]
     reasons += dict.fromkeys(one for claim in claims for one in left_out(classes, _laws(claim, laws), used[claim]))
     if not trial.public:
         reasons.append(
-            "law, K, gain and prizes were compared on this corpus: who publishes the policy that did best tells a "
+            "law, K, gain and return were compared on this corpus: who publishes the policy that did best tells a "
             f"little about it, up to which of {len(points)} won, and no epsilon covers that; plan on a public corpus "
             "like yours (--public) to tell nothing"
         )

@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What privacy costs in answers: nDCG@10, recall and the first answer under the real mechanism, sampled.  SPEC M, A.6.
 
-The mechanism is the served one: int8 scores, clipped to the window, times gain, in whole steps, plus noise of the
-class's integer table over every slot of the capacity, empty ones too; the K largest are released as a set.  Under the
-lottery a slot has coarse bits instead, which break ties or win a prize.  Slots that score at least a step above the
-window's lower end, under the lottery above it, have the flag: the client gets their texts, and
-ranks them with its own embedder.  Where the policy has a coin, a document that it hides is an empty slot in all
-queries of a draw.  Only the source of the uniforms differs: numpy's generator instead of Poseidon.
+The mechanism is the served one.  With noise: int8 scores, clipped to the window, times gain, in whole steps, plus
+noise of the class's integer table over every slot of the capacity, empty ones too; the K largest are released as a
+set.  With decoys: ids that are drawn, empty slots among them, and of all other slots above lo the best, as many as
+are missing to K.  Slots that score at least a step above the window's lower end, with decoys above lo, have the flag:
+the client gets their texts, and ranks them with its own embedder.  Where the policy has a coin, a document that it
+hides is an empty slot in all queries of a draw.  Only the source of the uniforms differs: numpy's generator instead
+of Poseidon.
 
-One draw of noise and coins serves every gain, window, K, number of prizes and coin of a law, so that differences
-between them are measured far more exactly than each of them.
+One draw of noise or decoys and of coins serves every gain, window, K, number of decoys and coin of a law, so that
+differences between them are measured far more exactly than each of them.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from ragseal.kernel.decoys.table import RATE_BITS
 from ragseal.kernel.noise import NoiseTable
 from ragseal.kernel.params import COIN_BITS
 from ragseal.prover.planning.workload import Workload
@@ -29,9 +31,12 @@ from ragseal.runtime.progress import Progress, nothing
 
 RANKS = 10  #: nDCG@10
 _COIN_STREAM = 1  # apart from the noise's generator of the same draw
+_DECOYS_STREAM = 2
+_AT_ONCE = 64  # points of a process
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Rows = Sequence[npt.NDArray[np.int64]]
 
 
 class TableSampler:
@@ -89,7 +94,7 @@ class Setting:
     gain: int
     K: int
     hidden: int = 0  #: the coin hides a document with probability hidden / 2^COIN_BITS
-    prizes: int = 0  #: of the 2^m coarse values, under the lottery
+    decoy_rate: int = 0  #: ids that a shard draws on average, times 2^RATE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +160,9 @@ class Measurement(ABC):
         self._judge = Judge(work)
 
     @abstractmethod
-    def drawn(self, draw: int) -> npt.NDArray[np.int32]:
-        """What the law draws for every query and slot of the capacity; the same for the same draw."""
-
-    @abstractmethod
-    def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
-        """v of every query and slot; a document that is ``hidden`` has no score."""
-
-    @abstractmethod
-    def silent(self, lo: int, gain: int) -> int:
-        """The largest score without a flag."""
+    def lists(self, draw: int, settings: Sequence[Setting]) -> Iterator[tuple[Setting, int, Mask, Rows]]:
+        """Every setting with the largest score without a flag, the documents that the coin hides, and for each query
+        the slots that are returned; empty slots, which have no text, may be left out.  The same for the same draw."""
 
     def hidden(self, draw: int, share: int) -> Mask:
         """Which documents the coin hides, for a share of 2^COIN_BITS; the larger the share, the more of the same."""
@@ -172,22 +170,13 @@ class Measurement(ABC):
         return np.asarray(rng.integers(0, 1 << COIN_BITS, size=self._work.documents) < share)
 
     def quality(self, settings: Sequence[Setting], progress: Progress = nothing) -> list[Quality]:
-        """Every setting under the same draws and coins; settings that differ in K only share the selection."""
+        """Every setting under the same draws and coins."""
         sums = {setting: np.zeros((3, self._work.queries)) for setting in settings}
-        groups: dict[Setting, list[Setting]] = {}
-        for setting in sums:
-            groups.setdefault(replace(setting, K=0), []).append(setting)
         for draw in range(self._draws):
-            drawn = self.drawn(draw)
-            for done, (common, alike) in enumerate(groups.items()):
-                hidden = self.hidden(draw, common.hidden)
-                found = largest_slots(self.values(drawn, common, hidden), max(setting.K for setting in alike))
-                silent = self.silent(common.lo, common.gain)
-                for setting in alike:
-                    for query in range(self._work.queries):
-                        score = self._judge.score(query, found[query, : setting.K], silent, hidden)
-                        sums[setting][:, query] += score
-                progress("measuring answers", draw * len(groups) + done + 1, self._draws * len(groups))
+            for done, (setting, silent, hidden, found) in enumerate(self.lists(draw, list(sums))):
+                for query, returned in enumerate(found):
+                    sums[setting][:, query] += self._judge.score(query, returned, silent, hidden)
+                progress("measuring answers", draw * len(sums) + done + 1, self._draws * len(sums))
         return [_summary(sums[setting] / self._draws) for setting in settings]
 
 
@@ -209,7 +198,20 @@ class NoiseMeasurement(Measurement):
         found: Integers = gain * clipped(self._work.scores, lo, hi).astype(np.int64)
         return found >> self._s << self._s
 
+    def lists(self, draw: int, settings: Sequence[Setting]) -> Iterator[tuple[Setting, int, Mask, Rows]]:
+        """Settings that differ in K only share the selection."""
+        groups: dict[Setting, list[Setting]] = {}
+        for setting in settings:
+            groups.setdefault(replace(setting, K=0), []).append(setting)
+        drawn = self.drawn(draw)
+        for common, alike in groups.items():
+            hidden = self.hidden(draw, common.hidden)
+            found = largest_slots(self.values(drawn, common, hidden), max(setting.K for setting in alike))
+            for setting in alike:
+                yield setting, self.silent(common.lo, common.gain), hidden, list(found[:, : setting.K])
+
     def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
+        """v of every query and slot; a document that is ``hidden`` has no score."""
         signal = self.signal(setting.lo, setting.hi, setting.gain)
         signal[:, hidden] = 0
         v = drawn.astype(np.int64)
@@ -221,31 +223,47 @@ class NoiseMeasurement(Measurement):
         return lo + -(-(1 << self._s) // gain) - 1
 
 
-class LotteryMeasurement(Measurement):
-    """Of the lottery, as :func:`ragseal.kernel.lottery_mechanism.lottery_value` has it for one slot."""
+class DecoysMeasurement(Measurement):
+    """Of decoys, as :func:`ragseal.kernel.decoys.law.select` has it; a draw that a table's cut leaves out may come."""
 
-    def __init__(self, work: Workload, m: int, capacity: int, draws: int, seed: int) -> None:
-        """``m``: coarse bits."""
+    def __init__(self, work: Workload, N: int, capacity: int, draws: int, seed: int) -> None:
+        """``N``: slots of a shard."""
         super().__init__(work, capacity, draws, seed)
-        self._m = m
+        self._ids, self._shards, self._N = 1 << (N - 1).bit_length(), capacity // N, N
+        self._order = np.argsort(-work.scores.astype(np.int64), axis=1, kind="stable")  # equal scores by id
 
-    def drawn(self, draw: int) -> npt.NDArray[np.int32]:
-        """u, coarse bits."""
-        rng = np.random.default_rng([self._seed, draw])
-        return rng.integers(0, 1 << self._m, size=(self._work.queries, self._capacity), dtype=np.int32)
+    def decoys(self, draw: int, query: int, decoy_rate: int) -> npt.NDArray[np.int64]:
+        """P of a query, ids of the whole index, increasing.
 
-    def values(self, drawn: npt.NDArray[np.int32], setting: Setting, hidden: Mask) -> Integers:
-        """H + 2^m + u of a prize, whatever the score; else the score in units of w, and u."""
-        scores = setting.gain * clipped(self._work.scores, setting.lo, setting.hi).astype(np.int64)
-        scores[:, hidden] = 0
-        v = drawn.astype(np.int64)
-        v[:, : self._work.documents] += scores
-        values = 1 << self._m
-        first = setting.gain * (setting.hi - setting.lo) + values
-        return np.where(drawn >= values - setting.prizes, first + drawn.astype(np.int64), v)
+        Draws are points of a Poisson process, whose time is a shard's draws on average: a larger rate has all draws of
+        a smaller one and more.  Void ids and those that were drawn already are left out.
+        """
+        rng, until, times = (
+            np.random.default_rng([self._seed, draw, _DECOYS_STREAM, query]),
+            decoy_rate / (1 << RATE_BITS),
+            0.0,
+        )
+        slots: list[npt.NDArray[np.int64]] = []
+        while times < until:
+            at = times + np.cumsum(rng.exponential(1 / self._shards, _AT_ONCE))
+            ids, shards = rng.integers(0, self._ids, _AT_ONCE), rng.integers(0, self._shards, _AT_ONCE)
+            real = (at <= until) & (ids < self._N)
+            slots.append(shards[real] * self._N + ids[real])
+            times = float(at[-1])
+        return np.unique(np.concatenate(slots)) if slots else np.zeros(0, dtype=np.int64)
 
-    def silent(self, lo: int, gain: int) -> int:
-        return lo
+    def lists(self, draw: int, settings: Sequence[Setting]) -> Iterator[tuple[Setting, int, Mask, Rows]]:
+        for setting in settings:
+            hidden, rows = self.hidden(draw, setting.hidden), []
+            for query in range(self._work.queries):
+                drawn = self.decoys(draw, query, setting.decoy_rate)
+                order = self._order[query]
+                others = ~hidden & (self._work.scores[query] > setting.lo)
+                documents = drawn[drawn < self._work.documents]
+                others[documents] = False
+                best = order[others[order]][: max(0, setting.K - len(drawn))]
+                rows.append(np.concatenate([documents, best]))
+            yield setting, setting.lo, hidden, rows
 
 
 def noise_free(work: Workload, K: int) -> Quality:

@@ -56,7 +56,7 @@ def advise(
 ) -> Advice:
     """The best policy for a target: the least epsilon (of until-delivered, return) for an nDCG@10, or the best answers
     within one."""
-    ceiling = planner.noise_free(max(shape.cls.K for shape in used)).ndcg10
+    ceiling = planner.noise_free(max(shape.most for shape in used)).ndcg10
     against = budget.planned.against(budget.n_max, budget.k_max, budget.delta)
     reasons = [f"without noise these embeddings reach nDCG@10 {ceiling:.3f}; {against}"]
     if target.limit(budget) is None and target.ndcg10 is None:
@@ -117,8 +117,8 @@ def _within(
     if not found:
         nearest = min(planner.least(used, windows, budget), key=lambda p: p.bound, default=None)
         reasons.append(
-            f"{name} {limit:g} CANNOT be met: even the least gain{_or_prizes(used)} exceeds it in every class and "
-            "window" + (f"; the nearest is {nearest.bound_in_words}: {describe(nearest)}" if nearest else "")
+            f"{name} {limit:g} CANNOT be met: even {_least_settings(used)} exceeds it in every class and window"
+            + (f"; the nearest is {nearest.bound_in_words}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))
     best = planner.again(found[0])
@@ -136,9 +136,9 @@ def _within(
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
 
 
-def _or_prizes(used: Sequence[Shape]) -> str:
-    """What stands beside the least gain, of the kinds of law that were compared."""
-    return "".join(dict.fromkeys(planned_law(one.cls).exhausted for one in used))
+def _least_settings(used: Sequence[Shape]) -> str:
+    """What has the least bound, of the kinds of law that were compared."""
+    return ", or ".join(dict.fromkeys(planned_law(one.cls).least_setting for one in used))
 
 
 def _other_kinds(used: Sequence[Shape], best: Point) -> list[str]:
@@ -210,7 +210,7 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
     if not point.candidate.shape.available:
         cls = point.cls
         reasons.append(
-            f"class {cls.name!r} (K = {cls.K}, R = {cls.R}) is not in circuits/{class_file(type(cls)).name}: add it "
+            f"class {cls.name!r} is not in circuits/{class_file(type(cls)).name}: add it "
             "there and make its keys first, or plan with the --returned of a class that exists"
         )
     return reasons
@@ -219,10 +219,9 @@ def _remeasured(point: Point, ceiling: float) -> list[str]:
 def describe(point: Point) -> str:
     """A policy in one line."""
     cls, chosen = point.cls, point.candidate
-    lo, hi = chosen.window.cosines
     coin = point.budget.planned.described(point.budget.unseen)
-    own = planned_law(cls).setting(chosen)
+    law = planned_law(cls)
     return (
-        f"{coin}class {cls.name} ({cls.law}, K = {cls.K}, client re-ranks), window [{lo:g}, {hi:g}], gain "
-        f"{chosen.gain} ({own})"
+        f"{coin}class {cls.name} ({cls.law}, K = {chosen.ids}, client re-ranks), window "
+        f"{law.window_in_words(chosen.window)}, {law.setting(chosen)}"
     )

@@ -8,31 +8,28 @@ from functools import lru_cache
 
 from ragseal.circuits.search import count_rows
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import ConfigurationError, PolicyError
-from ragseal.prover.planning.candidates import Shape
-from ragseal.prover.planning.laws import law_named, planned_law
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.prover.planning.candidates import Shape, Sizes
+from ragseal.prover.planning.laws import law_named
 
 
-def shapes(
-    classes: Iterable[AttestationClass], laws: Sequence[str], returned: Sequence[int], documents: int
-) -> list[Shape]:
-    """For every law and K the class that holds the documents in the fewest rows, which proves fastest; for a K that no
-    class has, what it would be.  A law whose classes are all too small is left out.
+def shapes(classes: Iterable[AttestationClass], laws: Sequence[str], sizes: Sizes, documents: int) -> list[Shape]:
+    """Of every law the classes that hold the documents in the fewest rows, which prove fastest.  A law whose classes
+    are all too small is left out.
 
     Args:
         laws: those that may be used.
 
     Raises:
-        ConfigurationError: the corpus fits no class.
+        ConfigurationError: the corpus fits no class, or no class returns as many ids.
     """
     known, found, largest = list(classes), [], 0
     for law in laws:
-        own = [cls for cls in known if cls.law == law]
-        largest = max([largest, *(cls.N for cls in own)])
-        roomy = sorted((cls for cls in own if documents <= cls.N), key=lambda cls: (_rows(cls), cls.N))
-        for K in returned if roomy else ():
-            like = next((cls for cls in roomy if cls.K == K), None)
-            found.append(Shape(_returning(roomy[0], K), False) if like is None else Shape(like, True))
+        kind, own = law_named(law), [cls for cls in known if cls.law == law]
+        largest = max([largest, *map(kind.capacity, own)])
+        roomy = [cls for cls in own if documents <= kind.capacity(cls)]
+        roomy.sort(key=lambda cls: (-(-documents // cls.N) * _rows(cls), cls.N))
+        found += kind.shapes(roomy, sizes, documents) if roomy else []
     if not found:
         which = f" with {law_named(laws[0]).in_words(laws[0])}" if len(laws) == 1 else ""
         raise ConfigurationError(
@@ -51,7 +48,7 @@ def left_out(classes: Iterable[AttestationClass], laws: Sequence[str], used: Seq
     """Why :func:`shapes` has no class of some laws, a sentence each."""
     known, there = list(classes), {shape.cls.law for shape in used}
     missing = [law for law in laws if law not in there]
-    most = {law: max((cls.N for cls in known if cls.law == law), default=0) for law in missing}
+    most = {law: max((law_named(law).capacity(cls) for cls in known if cls.law == law), default=0) for law in missing}
     return [
         f"{law_named(law).in_words(law)} is left out: its largest class holds {most[law]:,} documents; split the "
         "corpus into tenants to use it"
@@ -63,16 +60,3 @@ def left_out(classes: Iterable[AttestationClass], laws: Sequence[str], used: Seq
 def _rows(cls: AttestationClass) -> int:
     """Of the class's circuit: what a proof takes grows with them."""
     return count_rows(cls).rows
-
-
-def _returning(like: AttestationClass, K: int) -> AttestationClass:
-    """A class of the same slots that returns so many.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    name = f"{like.name}-k{K}"
-    try:
-        return planned_law(like).returning(name, K)
-    except PolicyError as error:
-        raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None

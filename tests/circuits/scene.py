@@ -9,7 +9,7 @@ from pathlib import Path
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete_noise
-from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
 from tests.circuits.r1cs import R1cs, read
@@ -23,7 +23,7 @@ CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
 
 
 @cache
-def compiled(cls: NoiseClass | LotteryClass) -> R1cs:
+def compiled(cls: AttestationClass) -> R1cs:
     built = build(cls, CACHE)
     return read(built.r1cs, built.sym)
 

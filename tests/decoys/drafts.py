@@ -16,13 +16,16 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from ragseal.circuits.build import compiled_circuit
-from ragseal.circuits.decoys import decoys_circuit
+from ragseal.circuits.circuit import circuit_of
 from ragseal.kernel import mechanism, statement
-from ragseal.kernel.decoys.decoys_class import TAG_LIST, DecoysClass
+from ragseal.kernel.classes import Asked
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.law import elements_of
-from ragseal.kernel.decoys.statement import DecoysLayout, DecoysStatement, list_commitment, slot_wires
+from ragseal.kernel.decoys.statement import DecoysLayout, list_commitment, slot_wires
 from ragseal.kernel.decoys.table import DrawTable, build_table
+from ragseal.kernel.params import TAG_LIST
 from ragseal.kernel.poseidon import poseidon
+from ragseal.kernel.proofs import Statement
 from ragseal.kernel.statement import Returned
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.rules import assert_only_rule
@@ -275,14 +278,16 @@ class Draft:
         x[0] += one.b[0] - self.beta**3 * one.b[0]  # b_0, for which no base is
         return [v % P for v in x], z if self.cls.chunks == 2 else []
 
-    def statement(self, h: int) -> DecoysStatement:
+    def clear(self, h: int) -> list[int]:
+        """The clear inputs of a shard's proof, challenges left out."""
         one = self.shards[h]
         made = list_commitment(self.cls, self.salt, self.returned(h), h)
         if one.packed is not None or one.length is not None:
             packed = one.packed or [x.packed for x in self.returned(h)]
             made = self.hashed(packed, sum(e.used for e in one.elements) if one.length is None else one.length)
         c_seed = statement.seed_commitment(self.seed)
-        return DecoysStatement(c_seed, self.beacon, self.ctx, self.lo, self.K, made, h, self.rows)
+        common = Statement(c_seed, self.beacon, self.ctx, Asked((self.lo, self.K), self.rows), ())
+        return common.clear(made, (h,))
 
     def hashed(self, packed: Sequence[int], length: int) -> int:
         """A commitment to what is no list; of classes whose lists are one hash."""
@@ -299,14 +304,14 @@ class Draft:
         one = self.shards[h]
         count = sum(e.used for e in one.elements) if one.length is None else one.length
         shared = [self.threshold, self.last, self.short, self.over, self.total]
-        clear = [*self.statement(h).clear(), self.alpha, self.beta]
-        public = [*clear, self.blind, *x, *z, *hints[len(z) :], count, *shared]
+        challenges = [self.alpha, self.beta]
+        public = [*self.clear(h), *challenges, self.blind, *x, *z, *hints[len(z) :], count, *shared]
         return {wire: value % P for wire, value in enumerate([*public, *self.seed, self.salt], 1)}
 
 
 @cache
 def compiled(cls: DecoysClass) -> R1cs:
-    path = compiled_circuit(decoys_circuit(cls), CACHE)
+    path = compiled_circuit(circuit_of(cls), CACHE)
     return read(path, path.with_suffix(".sym"))
 
 

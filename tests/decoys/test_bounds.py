@@ -20,12 +20,10 @@ from ragseal.kernel.decoys.bounds import (
     return_ratio,
     set_masses,
     size_law,
-    smallest_rate,
     smallest_room,
     visible_ratio,
 )
 from ragseal.kernel.decoys.table import DrawTable, build_table
-from ragseal.kernel.errors import PolicyError
 
 HIDDEN = 13
 UNIT = 1 << FIXED_BITS
@@ -95,37 +93,10 @@ def test_what_shards_draw_together_is_the_plain_sum(table: DrawTable, N: int) ->
         assert all(0 <= x - UNIT * y <= 16 * len(made) for x, y in zip(found, made, strict=True))  # of roundings
 
 
-@pytest.mark.parametrize(
-    ("N", "K", "R", "exponent"), [(64, 10, 3, 20), (300, 20, 4, 0), (300, 20, 4, 64), (1000, 12, 7, 0), (50, 50, 2, 64)]
-)
-def test_the_smallest_rate_is_that_of_a_bisection(N: int, K: int, R: int, exponent: int) -> None:
-    limit, budget = Fraction(math.exp(R)), Fraction(1, 1 << exponent) if exponent else Fraction(0)
-    L = (N - 1).bit_length()
-
-    def enough(rate: int) -> bool:
-        found = certified_ratio(build_table(L, rate), N, K, budget)
-        return found is not None and return_ratio(found, HIDDEN) <= limit
-
-    low, high = 0, (1 << L) << 16
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    assert smallest_rate(N, K, HIDDEN, limit, budget) == high
-
-
-@pytest.mark.parametrize("limit", [Fraction(1, 2), Fraction(1), Fraction(101, 100)])
-def test_a_return_that_no_rate_gives_is_refused(limit: Fraction) -> None:
-    with pytest.raises(PolicyError, match="no number of decoys"):
-        smallest_rate(16, 3, HIDDEN, limit)
-
-
 def test_large_indexes_take_no_time() -> None:
-    """A table of a million slots in six shards, from its return to its room: seconds, where it took minutes."""
+    """A table of a million slots in six shards, its ratio and its room: a second, where it took minutes."""
     N, K, shards = 180_000, 2598, 6
-    began = time.process_time()
-    rate = smallest_rate(N, K, HIDDEN, Fraction(math.exp(6)), Fraction(1, shards << 64))
-    took = time.process_time() - began
-    assert took < 10  # 1.0 s measured
+    rate = 40_474_872  # of return 6
     table = build_table(18, rate)
     set_masses.cache_clear()
     began = time.process_time()

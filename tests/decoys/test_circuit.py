@@ -11,13 +11,15 @@ import pytest
 
 from ragseal.circuits.build import _constants as poseidon_constants
 from ragseal.circuits.build import compile_main, compiled_circuit, find_compiler, header
-from ragseal.circuits.decoys import count_rows, decoys_circuit, sources
+from ragseal.circuits.circuit import circuit_of, decoys_sources
+from ragseal.circuits.search import count_rows
 from ragseal.kernel import mechanism
-from ragseal.kernel.decoys.decoys_class import TAG_DRAWS, TAG_LIST, DecoysClass
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.hints import assign
 from ragseal.kernel.decoys.law import select
 from ragseal.kernel.decoys.statement import CLEAR_NAMES, SHARED, DecoysLayout, list_commitment, pack_list
 from ragseal.kernel.errors import AttestationError, EncodingError, UnprovableError
+from ragseal.kernel.params import TAG_DRAWS, TAG_LIST
 from ragseal.kernel.statement import Returned
 from tests.circuits.determination import (
     DERIVED,
@@ -60,7 +62,7 @@ def mode(d: Draft) -> tuple[str, bool]:
 def test_public_signals_stand_in_layout_order(setting: Setting) -> None:
     cls, layout = setting.cls, DecoysLayout(setting.cls)
     names = [name.split("[")[0] for name in setting.r1cs.names[1:]]
-    assert setting.r1cs.public == layout.public == decoys_circuit(cls).public
+    assert setting.r1cs.public == layout.public == circuit_of(cls).public
     clear = [name for name in CLEAR_NAMES for _ in range(cls.draws + 1 if name == "table" else 1)]
     assert names[: layout.clear] == clear
     assert names[layout.blind_at] == "blind"
@@ -68,7 +70,7 @@ def test_public_signals_stand_in_layout_order(setting: Setting) -> None:
     for group in layout.groups:
         at = layout.hints_at + group.offset
         assert names[at : at + group.count] == [group.name] * group.count
-    assert names[layout.count_at] == "count"
+    assert names[layout.behind_at] == "count"
     assert tuple(names[layout.shared_at : layout.public]) == SHARED
     assert names[layout.public : layout.public + 3] == ["s_hi", "s_lo", "t_salt"]
 
@@ -129,7 +131,7 @@ def test_changing_any_public_input_is_rejected() -> None:
     names = [name.split("[")[0] for name in r1cs.names]
     # The table of draws enters where J is: its other rows are the policy's word.
     wires = [w for w in range(1, layout.clear - 1) if names[w] != "table"]
-    wires += [1 + layout.scores_at + rng.randrange(TINY.N), *range(1 + layout.count_at, 1 + layout.public)]
+    wires += [1 + layout.scores_at + rng.randrange(TINY.N), *range(1 + layout.behind_at, 1 + layout.public)]
     for group in layout.groups:
         used = sum(e.used for e in d.shards[1].elements)
         at = rng.randrange(used) if group.shape[0] == TINY.room else rng.randrange(group.count)
@@ -161,7 +163,7 @@ def test_long_lists_are_hashed_in_a_chain(tmp_path: Path, room: int) -> None:
         'pragma circom 2.1.6;\ninclude "returned.circom";\n'
         f"component main {{public [salt, count, shard, packed]}} = ListCommitment({room}, {cls.L});\n"
     )
-    files = [path for path in sources() if path.name in ("constants.circom", "poseidon.circom", "returned.circom")]
+    files = [path for path in decoys_sources() if path.name in ("constants.circom", "poseidon.circom", "returned.circom")]
     compile_main(main, tmp_path, find_compiler(), [*files, poseidon_constants()], "chain")
     r1cs = read(tmp_path / "chain.r1cs", tmp_path / "chain.sym")
     returned = [Returned(i, i % 3 == 0) for i in range(0, room, 2)]
@@ -171,7 +173,7 @@ def test_long_lists_are_hashed_in_a_chain(tmp_path: Path, room: int) -> None:
 
 
 def test_tags_are_the_circuit_s() -> None:
-    text = "".join(path.read_text() for path in sources())
+    text = "".join(path.read_text() for path in decoys_sources())
     assert f"function TAG_DRAWS() {{ return {TAG_DRAWS}; }}" in text
     assert f"function TAG_LIST() {{ return {TAG_LIST}; }}" in text
 
@@ -193,9 +195,18 @@ def test_too_little_room_is_refused_whatever_the_scores_are(shards: int, K: int)
     assert 5 < refused < 40
 
 
+def _check_formula(cls: DecoysClass) -> None:
+    rows = count_rows(cls)
+    assert (rows.constraints, rows.public) == header(compiled_circuit(circuit_of(cls), CACHE))
+
+
 def test_the_formula_is_the_compilers(setting: Setting) -> None:
-    rows = count_rows(setting.cls)
-    assert (rows.constraints, rows.public) == header(compiled_circuit(decoys_circuit(setting.cls), CACHE))
+    _check_formula(setting.cls)
+
+
+def test_ids_of_one_chunk_may_fill_several_blocks() -> None:
+    """The compiler divides by an empty array's size where components of one array differ (broken before)."""
+    _check_formula(DecoysClass("decoys-blocks", N=1024, draws=340, room=10, c=10, chunks=1))
 
 
 def test_slots_cost_a_row_or_two() -> None:
@@ -223,7 +234,7 @@ def test_every_input_but_the_blinder_is_used_and_every_row_solved(setting: Setti
 
 
 def test_nothing_but_quotients_is_assigned() -> None:
-    check_sources(path for path in sources() if path.parent.name == "decoys" or path.name == "decoys.circom")
+    check_sources(path for path in decoys_sources() if path.parent.name == "decoys" or path.name == "decoys.circom")
 
 
 def test_everything_is_determined_without_a_challenge(setting: Setting) -> None:

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from ragseal.kernel.decoys.bounds import set_masses, visible_ratio
-from ragseal.kernel.decoys.decoys_class import DecoysClass, check_scores, decoys_class_from_mapping
+from ragseal.kernel.decoys.decoys_class import DecoysClass, check_scores
 from ragseal.kernel.decoys.law import read_draws, select
 from ragseal.kernel.decoys.table import build_table
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
@@ -40,11 +40,11 @@ def test_a_class_that_contradicts_itself_is_refused(change: dict[str, int], why:
 
 
 def test_a_class_is_read_as_it_was_written() -> None:
-    assert decoys_class_from_mapping(TINY.to_mapping()) == TINY
+    assert DecoysClass.from_mapping(TINY.to_mapping()) == TINY
     with pytest.raises(PolicyError, match="unknown or missing"):
-        decoys_class_from_mapping({**TINY.to_mapping(), "K": 3})
+        DecoysClass.from_mapping({**TINY.to_mapping(), "K": 3})
     with pytest.raises(PolicyError, match="law must be"):
-        decoys_class_from_mapping({**TINY.to_mapping(), "law": "lottery"})
+        DecoysClass.from_mapping({**TINY.to_mapping(), "law": "raffle"})
 
 
 def test_scores_of_384_dimensions_take_16_bits() -> None:

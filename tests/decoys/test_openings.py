@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,14 @@ import pytest
 import ragseal_native as native
 from ragseal.backends.group import default_group
 from ragseal.circuits.build import compiled_circuit
-from ragseal.circuits.decoys import decoys_circuit
+from ragseal.circuits.circuit import circuit_of
+from ragseal.groth16.views import KeyView
 from ragseal.kernel import field, opening
-from ragseal.kernel.bn254 import POINT_BYTES
-from ragseal.kernel.decoys import openings
-from ragseal.kernel.decoys.hints import ShardAssignment, Shared
-from ragseal.kernel.decoys.openings import DecoysBases, ShardBlinders, ShardPoints, blinder_wire, weights_of
-from ragseal.kernel.decoys.statement import SHARED, DecoysLayout
+from ragseal.kernel.bn254 import POINT_BYTES, split_points
+from ragseal.kernel.committed import CommittedBases, Use
+from ragseal.kernel.decoys.decoys_class import DecoysClass
+from ragseal.kernel.decoys.hints import Shared
+from ragseal.kernel.decoys.stated import BEHIND, COUNTS, HINTS, LISTS, MEMBERS, DecoysStated, numbered
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.opening import Relation
 from ragseal.kernel.params import R
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.slow
 N = TINY.N
 GROUP = default_group()
 RNG = random.Random(3)
+C_M, C_IM, C_M2, C_B, C_B2, C_H, C_N = range(7)  #: commitments of a class with two chunks, in order
 
 
 def uniform() -> int:
@@ -44,29 +46,28 @@ class Key:
 
     setting: Setting
     proving: native.ProvingKey
-    bases: DecoysBases
+    view: KeyView
 
     @property
-    def verifying(self) -> native.VerifyingKey:
-        return self.proving.verifying_key()
+    def bases(self) -> CommittedBases:
+        return self.view.committed
+
+    @property
+    def slots(self) -> bytes:
+        """P_0 .. P_(N-1)."""
+        return self.view.scores.y
+
+    def over(self, bases: bytes, values: Sequence[int], blinder: int) -> bytes:
+        """A commitment over any bases and B."""
+        return GROUP.msm(bases + self.view.scores.b, field.pack([*(x % R for x in values), blinder]))
 
     @staticmethod
     def of(setting: Setting, folder: Path) -> Key:
         cls = setting.cls
-        path, circuit = folder / f"{cls.name}.zkey", decoys_circuit(cls)
-        native.setup(str(compiled_circuit(decoys_circuit(cls), CACHE)), str(path), circuit.kept)
+        path, circuit = folder / f"{cls.name}.zkey", circuit_of(cls)
+        native.setup(str(compiled_circuit(circuit, CACHE)), str(path), circuit.kept)
         proving = native.ProvingKey.load(str(path))
-        key, layout = proving.verifying_key(), DecoysLayout(cls)
-        bases = DecoysBases(
-            cls=cls,
-            slots=key.ic(1 + layout.scores_at, cls.N),
-            hints=key.ic(1 + layout.hints_at, layout.size),
-            count=key.ic(1 + layout.count_at, 1),
-            shared=key.ic(1 + layout.shared_at, len(SHARED)),
-            blinder=key.ic(1 + layout.blind_at, 1),
-            group=GROUP,
-        )
-        return Key(setting, proving, bases)
+        return Key(setting, proving, KeyView(cls, proving.verifying_key()))
 
 
 @dataclass
@@ -75,12 +76,12 @@ class Proven:
 
     key: Key
     draft: Draft
-    made: list[ShardAssignment]
-    shared: Shared
-    blinders: list[ShardBlinders]
+    witnesses: list[list[list[int]]]  #: of every shard and use
+    shared: list[int]
+    blinders: list[list[list[int]]]  #: of every shard and use, one a commitment
     rho_v: int
     rho_y: list[int]
-    points: list[ShardPoints]
+    points: list[list[bytes]]  #: of every shard
     c_v: bytes
     c_y: list[bytes]
 
@@ -90,55 +91,71 @@ class Proven:
         Raises:
             ProofError: it does not hold.
         """
-        d = self.draft
-        d.blind = blinder_wire(d.cls, self.rho_y[h], self.blinders[h], self.rho_v, d.beta)
+        d, view = self.draft, self.key.view
+        every = [self.rho_y[h], *chain.from_iterable(self.blinders[h]), self.rho_v]
+        d.blind = sum(scale * one for scale, one in zip(view.stated.scales(d.beta), every, strict=True)) % R
         inputs = d.inputs(h)
-        r1cs = native.R1cs.load(str(compiled_circuit(decoys_circuit(d.cls), CACHE)))
+        r1cs = native.R1cs.load(str(compiled_circuit(circuit_of(d.cls), CACHE)))
         witness = r1cs.solve(field.pack([inputs[w] for w in sorted(inputs)]))
         made = self.key.proving.prove(witness)
-        hidden = self.key.bases.hidden(self.c_y[h], self.points[h], self.c_v, d.beta)
-        clear = field.pack([*d.statement(h).clear(), d.alpha, d.beta])
-        try:
-            self.key.verifying.verify(made, clear, hidden)
-        except ValueError as error:
-            raise ProofError(str(error)) from None
+        view.verify([*d.clear(h), d.alpha, d.beta], self.c_y[h], b"".join(self.points[h]) + self.c_v, made)
+
+    def witness(self, use: str, h: int = 0) -> list[int]:
+        """What a shard's commitments of one use open to, blinders behind it."""
+        at = [one.name for one in self.key.bases.own].index(use)
+        return [*self.witnesses[h][at], *self.blinders[h][at]]
+
+    def listed(self, shared: Sequence[int] | None = None) -> list[int]:
+        """What C_v opens to, and the blinder of the sum of all C_n."""
+        return [*(shared or self.shared), self.rho_v, sum(own[-1][0] for own in self.blinders)]
 
 
-def assignment(d: Draft, h: int) -> ShardAssignment:
+def opened_by(d: Draft, h: int) -> list[list[int]]:
+    """What a shard's commitments open to, by use."""
     one = d.shards[h]
-    count = sum(e.used for e in one.elements)
-    return ShardAssignment(tuple(one.members), tuple(one.b[1:]), tuple(d.hints(h)), count)
+    return [list(one.members), list(one.b[1:]), list(d.hints(h)), [sum(e.used for e in one.elements)]]
 
 
 def commit(key: Key, d: Draft) -> Proven:
-    bases, two = key.bases, d.cls.chunks == 2
-    made = [assignment(d, h) for h in range(len(d.shards))]
-    shared = Shared(d.threshold, d.last, d.short, d.over, d.total)
-    blinders = [
-        ShardBlinders(tuple(uniform() for _ in range(2 + two)), (uniform(), uniform()), uniform(), uniform())
-        for _ in made
+    bases = key.bases
+    witnesses = [opened_by(d, h) for h in range(len(d.shards))]
+    shared = Shared(d.threshold, d.last, d.short, d.over, d.total).values()
+    blinders = [[[uniform() for _ in use.over] for use in bases.own] for _ in witnesses]
+    rho_v, rho_y = uniform(), [uniform() for _ in witnesses]
+    points = [
+        split_points(bases.commit(GROUP, [field.pack([x % R for x in one]) for one in opened], own))
+        for opened, own in zip(witnesses, blinders, strict=True)
     ]
-    rho_v, rho_y = uniform(), [uniform() for _ in made]
     return Proven(
-        key=key, draft=d, made=made, shared=shared, blinders=blinders, rho_v=rho_v, rho_y=rho_y,
-        points=[bases.commit(one, own) for one, own in zip(made, blinders, strict=True)],
-        c_v=bases.commit_shared(shared, rho_v),
-        c_y=[
-            GROUP.msm(bases.slots + bases.blinder, field.pack([*one.y, rho]))
-            for one, rho in zip(d.shards, rho_y, strict=True)
-        ],
+        key=key, draft=d, witnesses=witnesses, shared=shared, blinders=blinders, rho_v=rho_v, rho_y=rho_y,
+        points=[list(own) for own in points],
+        c_v=bases.commit_shared(GROUP, [x % R for x in shared], rho_v),
+        c_y=[key.over(key.slots, one.y, rho) for one, rho in zip(d.shards, rho_y, strict=True)],
     )  # fmt: skip
 
 
-def shown(relations: tuple[Relation, ...], use: str, witnesses: Sequence[Sequence[int]]) -> None:
+def due(proven: Sequence[Proven]) -> dict[str, tuple[Use, list[Relation]]]:
+    """The openings of a batch of records, by name."""
+    records = [[tuple(own) for own in one.points] for one in proven]
+    found = proven[0].key.bases.relations(records, [one.c_v for one in proven])
+    return {use.name: (use, relations) for use, relations in found}
+
+
+def shown(use: str, relations: Sequence[Relation], size: int, witnesses: Sequence[Sequence[int]]) -> None:
     """Open commitments with these witnesses; ProofError unless the relations hold."""
     context = b"".join(point for relation in relations for point in relation.commitments)
     weights = opening.powers(opening.batching_challenge(use, context), len(witnesses))
     packed = [field.pack([x % R for x in one]) for one in witnesses]
     witness = GROUP.combine(packed, weights)
-    nonces = field.pack(uniform() for _ in witnesses[0])
+    nonces = field.pack(uniform() for _ in range(size))
     proof = opening.prove_opening(GROUP, use, context, relations, witness, nonces)
-    opening.verify_opening(GROUP, use, context, relations, len(witnesses[0]), proof)
+    opening.verify_opening(GROUP, use, context, relations, size, proof)
+
+
+def opened(proven: Sequence[Proven], name: str, witnesses: Sequence[Sequence[int]]) -> None:
+    """One opening of a batch; ProofError if it does not hold."""
+    use, relations = due(proven)[name]
+    shown(use.name, relations, use.size, witnesses)
 
 
 @pytest.fixture(scope="module", params=[TINY, FULL], ids=lambda cls: cls.name)
@@ -158,34 +175,26 @@ def honest(key: Key, number: int = 1) -> Proven:
 
 def test_an_honest_record_is_proven_and_opened(key: Key) -> None:
     made = [honest(key, number) for number in (1, 2)]
-    bases = key.bases
     for one in made:
         for h in range(len(one.draft.shards)):
             one.proof(h)
-    points = [p for one in made for p in one.points]
-    own = [(a, b) for one in made for a, b in zip(one.made, one.blinders, strict=True)]
-    shown(bases.members_of([p.members for p in points]), openings.MEMBERS, [[*a.members, *b.members] for a, b in own])
-    shown(bases.behind_of([p.behind for p in points]), openings.BEHIND, [[*a.behind, *b.behind] for a, b in own])
-    shown(bases.hints_of([p.hints for p in points]), openings.HINTS, [[*a.hints, b.hints] for a, b in own])
-    shown(bases.counts_of([p.count for p in points]), openings.COUNTS, [[a.count, b.count] for a, b in own])
-    shown(
-        bases.lists_of([one.c_v for one in made], [[p.count for p in one.points] for one in made]),
-        openings.LISTS,
-        [[*one.shared.values(), one.rho_v, sum(b.count for b in one.blinders)] for one in made],
-    )
+    assert [*due(made)] == [MEMBERS, BEHIND, HINTS, COUNTS, LISTS]
+    for use in (MEMBERS, BEHIND, HINTS, COUNTS):
+        opened(made, use, [one.witness(use, h) for one in made for h in range(len(one.points))])
+    opened(made, LISTS, [one.listed() for one in made])
 
 
 def test_every_commitment_is_in_the_proof(tiny: Key) -> None:
     one = honest(tiny)
     one.proof(0)
-    other = honest(tiny, 2)
-    kept = one.points[0]
-    for change in (
-        {"hints": other.points[0].hints}, {"count": other.points[0].count}, {"behind": other.points[0].behind},
-        {"members": other.points[0].members}, {"members": (kept.members[1], kept.members[0], kept.members[2])},
-        {"behind": kept.behind[::-1]},
-    ):  # fmt: skip
-        one.points[0] = dataclasses.replace(kept, **change)  # type: ignore[arg-type]
+    other, kept = honest(tiny, 2), list(one.points[0])
+    for at in range(len(kept)):
+        one.points[0] = [*kept[:at], other.points[0][at], *kept[at + 1 :]]
+        with pytest.raises(ProofError):
+            one.proof(0)
+    for a, b in ((C_M, C_IM), (C_IM, C_M2), (C_B, C_B2)):  # C_h and C_n add up the same; openings tell them apart
+        one.points[0] = list(kept)
+        one.points[0][a], one.points[0][b] = kept[b], kept[a]
         with pytest.raises(ProofError):
             one.proof(0)
     one.points[0] = kept
@@ -196,17 +205,19 @@ def test_every_commitment_is_in_the_proof(tiny: Key) -> None:
             one.proof(0)
         setattr(one, name, before)
     one.proof(0)
-    one.points[0] = dataclasses.replace(kept, members=kept.members[:2])
-    with pytest.raises(ProofError, match="commitments to the returned slots"):
+    one.points[0] = [*kept[:C_M2], *kept[C_B:]]
+    with pytest.raises(ProofError, match="8 commitments are expected, not 7"):
         one.proof(0)
-    with pytest.raises(ProofError, match="commitments to the returned slots"):
-        tiny.bases.members_of([kept.members[:2]])
+    with pytest.raises(ProofError, match="has 7 commitments each; there are 6"):
+        tiny.bases.split(b"".join(one.points[0]), 1)
 
 
-def test_scaled_points_are_multiples(tiny: Key) -> None:
+def test_numbered_points_are_multiples(tiny: Key) -> None:
+    made = numbered(GROUP, tiny.slots)
+    assert len(made) == POINT_BYTES * (N - 1)
     for i in (1, 2, 3, N - 1):
-        point = tiny.bases.slots[POINT_BYTES * i :][:POINT_BYTES]
-        assert tiny.bases.scaled[POINT_BYTES * (i - 1) :][:POINT_BYTES] == GROUP.msm(point, field.to_bytes(i))
+        point = tiny.slots[POINT_BYTES * i :][:POINT_BYTES]
+        assert made[POINT_BYTES * (i - 1) :][:POINT_BYTES] == GROUP.msm(point, field.to_bytes(i))
 
 
 # --- what the circuit accepts, and an opening refuses -----------------------------------------------------------------
@@ -230,13 +241,12 @@ def test_b_that_begins_at_one_withholds_results(tiny: Key) -> None:
     assert tiny.setting.accepts(d)
     # The wires are those of C_b with b_0 over P_0, C_b' with b_1 .. b_N: no witness opens both.
     made = commit(tiny, d)
-    rho, second = made.blinders[0].behind
-    c_b = GROUP.msm(tiny.bases.slots + tiny.bases.blinder, field.pack([*one.b[:N], rho]))
-    c_next = GROUP.msm(tiny.bases.slots + tiny.bases.blinder, field.pack([*one.b[1:], second]))
-    made.points[0] = dataclasses.replace(made.points[0], behind=(c_b, c_next))
+    rho, second = made.blinders[0][1]
+    made.points[0][C_B] = tiny.over(tiny.slots, one.b[:N], rho)
+    made.points[0][C_B2] = tiny.over(tiny.slots, one.b[1:], second)
     made.proof(0)  # the circuit itself has nothing against it
     with pytest.raises(ProofError, match="behind opening"):
-        shown(tiny.bases.behind_of([(c_b, c_next)]), openings.BEHIND, [[*one.b[1:], rho, second]])
+        opened([made], BEHIND, [[*one.b[1:], rho, second]])
 
 
 def test_a_slot_poses_as_another_where_second_multiples_are_free(tiny: Key) -> None:
@@ -257,82 +267,79 @@ def test_a_slot_poses_as_another_where_second_multiples_are_free(tiny: Key) -> N
     assert tiny.setting.accepts(d)
     assert 20 in [r.slot for r in d.returned(0)]
     made = commit(tiny, d)
-    blinders = made.blinders[0].members
-    points = tiny.bases.slots[POINT_BYTES:] + tiny.bases.blinder
-    forged = GROUP.msm(points, field.pack([*one.seconds[1:], blinders[1]]))
-    kept = made.points[0].members
-    made.points[0] = dataclasses.replace(made.points[0], members=(kept[0], forged, kept[2]))
+    blinders = made.blinders[0][0]
+    forged = tiny.over(tiny.slots[POINT_BYTES:], one.seconds[1:], blinders[1])
+    kept = made.points[0][C_M]
+    made.points[0][C_IM] = forged
     made.proof(0)
     with pytest.raises(ProofError, match="members opening"):
-        shown(tiny.bases.members_of([made.points[0].members]), openings.MEMBERS, [[*one.members, *blinders]])
+        opened([made], MEMBERS, [[*one.members, *blinders]])
     # The merged one: psi hashes both points, and still k_i = (m_i + psi s_i) / (1 + psi i) opens their sum.
-    psi = opening.batching_challenge("merged", kept[0] + forged)
-    merged = GROUP.msm(kept[0] + forged, field.pack([1, psi]))
-    bases = GROUP.msm(b"".join([tiny.bases.slots[:POINT_BYTES]]), field.to_bytes(1))
-    bases += b"".join(
-        GROUP.msm(tiny.bases.slots[POINT_BYTES * i :][:POINT_BYTES], field.to_bytes((1 + psi * i) % R))
-        for i in range(1, N)
+    psi = opening.batching_challenge("merged", kept + forged)
+    merged = GROUP.msm(kept + forged, field.pack([1, psi]))
+    bases = tiny.slots[:POINT_BYTES] + b"".join(
+        GROUP.msm(tiny.slots[POINT_BYTES * i :][:POINT_BYTES], field.to_bytes((1 + psi * i) % R)) for i in range(1, N)
     )
     witness = [
         (m + psi * s) * pow(1 + psi * i, -1, R) % R
         for i, (m, s) in enumerate(zip(one.members, one.seconds, strict=True))
     ]
-    relation = Relation(bases + tiny.bases.blinder, ((0, N + 1),), (merged,))
-    shown((relation,), "merged", [[*witness, blinders[0] + psi * blinders[1]]])
+    relation = Relation(bases + tiny.view.scores.b, ((0, N + 1),), (merged,))
+    shown("merged", [relation], N + 1, [[*witness, blinders[0] + psi * blinders[1]]])
 
 
 def test_members_of_the_high_chunks_are_those_of_the_slots(tiny: Key) -> None:
     """C_m'' to other slots than C_m would let a slot that is not returned have any high chunk."""
     one = honest(tiny)
-    members, blinders = list(one.made[0].members), one.blinders[0].members
+    members, blinders = list(one.witnesses[0][0]), one.blinders[0][0]
     members[0] = 1 - members[0]
-    points = one.points[0].members
-    forged = GROUP.msm(tiny.bases.high + tiny.bases.blinder, field.pack([*members, blinders[2]]))
-    relations = tiny.bases.members_of([(points[0], points[1], forged)])
-    for said in (one.made[0].members, members):
+    high = tiny.view.bases(tiny.view.layout.hints_at, N)
+    one.points[0][C_M2] = tiny.over(high, members, blinders[2])
+    for said in (one.witnesses[0][0], members):
         with pytest.raises(ProofError, match="members opening"):
-            shown(relations, openings.MEMBERS, [[*said, *blinders]])
+            opened([one], MEMBERS, [[*said, *blinders]])
 
 
-@pytest.mark.parametrize("use", [openings.HINTS, openings.COUNTS, openings.LISTS])
+@pytest.mark.parametrize("use", [HINTS, COUNTS, LISTS])
 def test_a_component_outside_its_bases_is_refused(tiny: Key, use: str) -> None:
     """C_h, C_n or C_v with a part along a slot's point would change its score."""
     one = honest(tiny)
-    bases, own = tiny.bases, one.blinders
-    stray = bases.slots[:POINT_BYTES]
-
-    def more(point: bytes) -> bytes:
-        return GROUP.msm(point + stray, field.pack([1, 1]))
-
-    if use == openings.HINTS:
-        relations, witness = bases.hints_of([more(one.points[0].hints)]), [*one.made[0].hints, own[0].hints]
-    elif use == openings.COUNTS:
-        relations, witness = bases.counts_of([more(one.points[0].count)]), [one.made[0].count, own[0].count]
+    stray = tiny.slots[:POINT_BYTES]
+    if use == LISTS:
+        one.c_v = GROUP.msm(one.c_v + stray, field.pack([1, 1]))
     else:
-        counts = [[p.count for p in one.points]]
-        relations = bases.lists_of([more(one.c_v)], counts)
-        witness = [*one.shared.values(), one.rho_v, sum(b.count for b in own)]
+        at = C_H if use == HINTS else C_N
+        one.points[0][at] = GROUP.msm(one.points[0][at] + stray, field.pack([1, 1]))
     with pytest.raises(ProofError, match=f"{use} opening"):
-        shown(relations, use, [witness])
+        opened([one], use, [one.listed() if use == LISTS else one.witness(use)])
 
 
 def test_a_list_s_length_is_the_sum_of_its_shards(tiny: Key) -> None:
     """One id less in C_v than the shards return."""
     one = honest(tiny)
-    shared = dataclasses.replace(one.shared, total=one.shared.total - 1)
-    c_v, counts = tiny.bases.commit_shared(shared, one.rho_v), [[p.count for p in one.points]]
-    blinder = sum(b.count for b in one.blinders)
-    for total in (one.shared.total, shared.total):
+    shared = [*one.shared[:-1], one.shared[-1] - 1]
+    one.c_v = tiny.bases.commit_shared(GROUP, shared, one.rho_v)
+    for said in (one.shared, shared):
         with pytest.raises(ProofError, match="lists opening"):
-            shown(
-                tiny.bases.lists_of([c_v], counts), openings.LISTS, [[*shared.values()[:4], total, one.rho_v, blinder]]
-            )
+            opened([one], LISTS, [one.listed(said)])
+    other = honest(tiny)
+    other.points = other.points[:1]
     with pytest.raises(ProofError, match="as many shards"):
-        tiny.bases.lists_of([c_v, c_v], [*counts, counts[0][:1]])
+        due([one, other])
 
 
-def test_weights_are_the_wires(tiny: Key) -> None:
-    """C_y is taken away, and beta's powers are as in slot_wires."""
-    beta = 7
-    assert weights_of(TINY, beta) == ((beta + (beta**4 << TINY.c), beta**2, beta**4), (1 - beta**3 + R, beta**3))
-    assert weights_of(FULL, beta)[0] == (beta, beta**2)
+@pytest.mark.parametrize("cls", [TINY, FULL], ids=lambda cls: cls.name)
+def test_scales_are_the_wires(cls: DecoysClass) -> None:
+    """The verifier's combination opens to x and z, as slot_wires has them: C_y is taken away, beta's powers as there."""
+    beta, stated, two = 7, DecoysStated(cls), cls.chunks == 2
+    scales, rng = stated.scales(beta), random.Random(1)
+    y, m, b, hi = ([rng.randrange(R) for _ in range(cls.N)] for _ in range(4))
+    h = [*(hi if two else []), 5]
+    found = list(field.unpack(stated.wires(y, [field.pack(one) for one in (m, b, h, [9])], beta)))
+    before = [0, *b[:-1]]
+    parts = zip(y, m, [i * one for i, one in enumerate(m)], *([[0] * cls.N] if two else []), before, b, strict=True)
+    assert found[: cls.N] == [sum(a * s for a, s in zip(one, scales, strict=False)) % R for one in parts]
+    if two:
+        assert found[cls.N : 2 * cls.N] == [(x + scales[3] * one) % R for x, one in zip(hi, m, strict=True)]
+    assert found[-2:] == [5, 9]
+    assert scales[-3:] == (1, 1, 1)

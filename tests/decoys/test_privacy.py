@@ -22,7 +22,6 @@ from ragseal.kernel.decoys.bounds import (
     return_ratio,
     set_masses,
     size_law,
-    smallest_rate,
     smallest_room,
     visible_ratio,
 )
@@ -369,17 +368,6 @@ def test_a_poisson_table_gives_one_over_p0(N: int, L: int, K: int, R: int, draws
     assert smallest_room(table, N, K) == max(K, room)
     limit = Fraction(1, 1 << 64)
     assert 1 - sum(size_law(table, N, room)) <= limit < 1 - sum(size_law(table, N, room - 1))
-
-
-def test_the_smallest_rate_has_the_return_and_none_below() -> None:
-    for N, K, R in ((60, 8, 3), (5184, 42, 6)):
-        limit = Fraction(math.exp(R))
-        rate = smallest_rate(N, K, 13, limit)
-        L = (N - 1).bit_length()
-        found = [visible_ratio(build_table(L, one), N, K) for one in (rate, rate - 1)]
-        assert return_ratio(found[0] or Fraction(0), 13) <= limit < return_ratio(found[1] or limit * 2, 13)
-    with pytest.raises(PolicyError, match="no number of decoys"):
-        smallest_rate(60, 8, 0, Fraction(1))
 
 
 def test_a_long_list_of_few_decoys_has_a_return_for_a_delta() -> None:

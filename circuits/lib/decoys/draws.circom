@@ -15,8 +15,8 @@ function TAG_DRAWS() { return 9; }
 // An id is in [0, 2^L) exactly: its nl chunks are looked up, and a narrow highest one scaled up as well.
 //
 // count: outputs used (16, fewer in the last block).
-// low: of each id its lower chunks. rest: of each output its filler chunks, then the lower chunks of its top, then those of
-// what the top leaves.
+// low: of each output the lower chunks of its ids, then its filler chunks, then the lower chunks of its top, then those of what
+// the top leaves. In one array: the compiler divides by an empty one's size where blocks differ.
 // first1, first2, first3: first S-boxes of the key and of the shard's number (shared), and of the block's (a constant).
 template DrawBlock(count, per, L, c, fill, tc) {
     var nl = (L + c - 1) \ c;
@@ -26,8 +26,7 @@ template DrawBlock(count, per, L, c, fill, tc) {
     signal input first2;
     signal input first3;
     signal input value[count][per];
-    signal input low[count][per * (nl - 1)];
-    signal input rest[count][fill + 2 * (tc - 1)];
+    signal input low[count][per * (nl - 1) + fill + 2 * (tc - 1)];
     signal output range;
 
     var C[17 * 8 + POSEIDON_PARTIAL(17)] = POSEIDON_C(17);
@@ -40,6 +39,8 @@ template DrawBlock(count, per, L, c, fill, tc) {
         else { core.first[j] <== C[j] ** 5; }
     }
 
+    var filler = per * (nl - 1);
+    var tops = filler + fill;
     var position = per * L + fill * c;
     var limit = ((-1) >> position) - 1;
     var ofId = nl;
@@ -51,13 +52,13 @@ template DrawBlock(count, per, L, c, fill, tc) {
         var above = 0;
         for (var j = 0; j < 17; j++) { above += M[j][e + 1] * core.last[j]; }
         for (var v = 0; v < per; v++) { above -= value[e][v] * 2 ** (L * v); }
-        for (var j = 0; j < fill; j++) { above -= rest[e][j] * 2 ** (per * L + c * j); }
+        for (var j = 0; j < fill; j++) { above -= low[e][filler + j] * 2 ** (per * L + c * j); }
         above = above * (1 / 2 ** position);
         var high = above;
         var gap = limit - above;
         for (var j = 0; j < tc - 1; j++) {
-            high -= rest[e][fill + j] * 2 ** (c * j);
-            gap -= rest[e][fill + tc - 1 + j] * 2 ** (c * j);
+            high -= low[e][tops + j] * 2 ** (c * j);
+            gap -= low[e][tops + tc - 1 + j] * 2 ** (c * j);
         }
         high = high * (1 / 2 ** (c * (tc - 1)));
         gap = gap * (1 / 2 ** (c * (tc - 1)));
@@ -74,9 +75,9 @@ template DrawBlock(count, per, L, c, fill, tc) {
                     if (at == nl) { x = x * 2 ** narrow; }
                 }
             }
-            else if (k < per * ofId + fill + tc - 1) { x = rest[e][k - per * ofId]; }
+            else if (k < per * ofId + fill + tc - 1) { x = low[e][filler + k - per * ofId]; }
             else if (k == per * ofId + fill + tc - 1) { x = high; }
-            else if (k < each - 1) { x = rest[e][k - per * ofId - 1]; }
+            else if (k < each - 1) { x = low[e][filler + k - per * ofId - 1]; }
             else { x = gap; }
             f[e][k] <-- 1 / (alpha - x);
             f[e][k] * (alpha - x) === 1;

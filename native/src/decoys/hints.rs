@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The committed hints of a shard's proof, in the order of `kernel/decoys/statement.py`; `kernel/decoys/hints.py` is the
-//! reference.
+//! What a shard's proof opens, in the order of `kernel/decoys/statement.py`; `kernel/decoys/hints.py` is the reference.
 
 use super::{Decoys, Selection};
 use crate::constants::MODULUS_BITS;
@@ -9,7 +8,18 @@ use crate::ensure;
 use crate::error::Result;
 use crate::ranges::{signed, Ranges};
 use ark_bn254::Fr;
-use ark_ff::{Field, PrimeField};
+use ark_ff::{AdditiveGroup, Field, PrimeField, Zero};
+
+/// The openings of one shard's commitments.
+pub struct Assignment {
+    /// m_0, ..., m_(N-1).
+    pub members: Vec<Fr>,
+    /// b_1, ..., b_N.
+    pub behind: Vec<Fr>,
+    pub hints: Vec<Fr>,
+    /// Ids that the shard returns.
+    pub count: usize,
+}
 
 /// The arrays of hints of elements, one value or row an element each.
 #[derive(Default)]
@@ -28,10 +38,11 @@ struct Elements {
 }
 
 impl Decoys {
-    /// The hint vector of one shard, whose scores are the `shard`-th N of `y`.
-    pub fn hints(&self, chosen: &Selection, y: &[i64], shard: usize) -> Result<Vec<Fr>> {
+    /// The openings of one shard, whose scores are the `shard`-th N of `y`.
+    pub fn assign(&self, chosen: &Selection, y: &[i32], shard: usize) -> Result<Assignment> {
         ensure!(shard < chosen.draws.len(), "there is no shard {shard}");
         let (n, base) = (self.n, shard * self.n);
+        let (threshold, last) = self.threshold(chosen, y);
         let y = &y[base..base + n];
         let own: Vec<(usize, bool)> = chosen
             .returned
@@ -39,13 +50,9 @@ impl Decoys {
             .filter(|&&(id, _)| (base..base + n).contains(&id))
             .map(|&(id, flag)| (id - base, flag))
             .collect();
-        let past = chosen.threshold_slot < base;
-        let entry = chosen.threshold + i64::from(past);
-        let step = if chosen.steps && !past {
-            chosen.threshold_slot - base
-        } else {
-            n
-        };
+        let past = last < base;
+        let entry = threshold + i64::from(past);
+        let step = if chosen.last.is_some() && !past { last - base } else { n };
         let behind = |i: usize| i64::from(i > step);
         let mut ranges = Ranges::new(self.c);
         let mut h: Vec<Fr> = Vec::new();
@@ -58,14 +65,14 @@ impl Decoys {
                 h.extend((self.chunks == 2).then(|| Fr::from(0u64)));
                 continue;
             }
-            let distance = i128::from(entry - 1 + behind(i) - y[i]);
+            let distance = i128::from(entry - 1 + behind(i) - i64::from(y[i]));
             ranges.low(distance, self.chunks, &mut Vec::new())?;
             if self.chunks == 2 {
                 h.push(Fr::from((distance >> self.c) as u64));
             }
         }
         self.draw_hints(chosen, shard, &mut ranges, &mut h)?;
-        let made = self.elements(chosen, shard, &own, y, (entry, &behind), &mut ranges)?;
+        let made = self.elements(chosen, (shard, &own), y, (entry, &behind), &mut ranges)?;
         h.extend(&made.used);
         h.extend(&made.id);
         h.extend(&made.id_low);
@@ -82,18 +89,58 @@ impl Decoys {
         h.extend(&made.win_low);
         h.extend(&made.flag_low);
         let mut low = Vec::new();
-        let ahead = chosen.threshold_slot as i128 - base as i128;
+        let ahead = last as i128 - base as i128;
         h.push(Fr::from(past));
         let whole = self.whole_bits().div_ceil(self.c);
         ranges.low(if past { -1 - ahead } else { ahead }, whole, &mut low)?;
-        ranges.low(i128::from(chosen.threshold - chosen.lo - 1), self.chunks, &mut low)?;
+        ranges.low(i128::from(threshold - i64::from(chosen.lo) - 1), self.chunks, &mut low)?;
         let total = chosen.returned.len() as i128 - chosen.k as i128;
         let most = usize::BITS as usize - (self.most * self.room).leading_zeros() as usize;
         let ends = i128::from(chosen.over) - i128::from(chosen.short);
         ranges.low(ends * total, most.div_ceil(self.c), &mut low)?;
         h.extend(&low);
         h.extend(ranges.seen.iter().map(|&count| Fr::from(count)));
-        Ok(h)
+        Ok(Assignment {
+            members: inside.into_iter().map(Fr::from).collect(),
+            behind: (1..=n).map(|i| Fr::from(behind(i) as u64)).collect(),
+            hints: h,
+            count: own.len(),
+        })
+    }
+
+    /// Wires x and z of a shard with these scores, from what its commitments open to: `slot_wires` of the reference.
+    pub fn wires(&self, y: &[i32], opened: [&[Fr]; 3], beta: Fr) -> Result<[Vec<Fr>; 2]> {
+        let [members, behind, hints] = opened;
+        let high = self.n * (self.chunks - 1);
+        ensure!(
+            y.len() == self.n && members.len() == self.n && behind.len() == self.n && hints.len() >= high,
+            "a shard has {} slots",
+            self.n
+        );
+        let (square, fourth) = (beta.square(), beta.square().square());
+        let scale = match high {
+            0 => beta,
+            _ => beta + fourth * Fr::from(1u64 << self.c),
+        };
+        let (cube, mut before) = (square * beta, Fr::ZERO);
+        let mut x = Vec::with_capacity(self.n);
+        for (i, (&m, &after)) in members.iter().zip(behind).enumerate() {
+            let own = if m.is_zero() {
+                m
+            } else {
+                m * (scale + square * Fr::from(i as u64))
+            };
+            let step = if after == before {
+                before
+            } else {
+                before + cube * (after - before)
+            };
+            x.push(own + step - signed(y[i].into()));
+            before = after;
+        }
+        let z = hints[..high].iter().zip(members);
+        let z = z.map(|(&hi, &m)| if m.is_zero() { hi } else { hi + fourth * m });
+        Ok([x, z.collect()])
     }
 
     /// Groups from `value` to `voidLow`.
@@ -143,14 +190,13 @@ impl Decoys {
     fn elements(
         &self,
         chosen: &Selection,
-        shard: usize,
-        own: &[(usize, bool)],
-        y: &[i64],
+        (shard, own): (usize, &[(usize, bool)]),
+        y: &[i32],
         (entry, behind): (i64, &dyn Fn(usize) -> i64),
         ranges: &mut Ranges,
     ) -> Result<Elements> {
         let mut out = Elements::default();
-        let drawn = &chosen.draws[shard].slots;
+        let (drawn, lo) = (&chosen.draws[shard].slots, i64::from(chosen.lo));
         let (mut before, mut previous) = (0i64, None);
         for k in 0..self.room {
             let (slot, flag, used) = match own.get(k) {
@@ -162,9 +208,9 @@ impl Decoys {
                 _ => 0,
             };
             let (score, after) = if used {
-                (y[slot], behind(slot + 1))
+                (i64::from(y[slot]), behind(slot + 1))
             } else {
-                (chosen.lo, before)
+                (lo, before)
             };
             let distance = entry - 1 + before - score;
             if let Some(last) = previous {
@@ -176,7 +222,7 @@ impl Decoys {
             }
             let win = if used && hits == 0 { -1 - distance } else { 0 };
             ranges.low(win.into(), self.chunks, &mut out.win_low)?;
-            let (above, below) = (score - chosen.lo - 1, chosen.lo - score);
+            let (above, below) = (score - lo - 1, lo - score);
             ranges.low(if flag { above } else { below }.into(), self.chunks, &mut out.flag_low)?;
             out.used.push(Fr::from(used));
             out.id.push(Fr::from(slot as u64));

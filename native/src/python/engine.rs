@@ -5,9 +5,9 @@ use crate::curve::G1;
 use crate::encoding as enc;
 use crate::ensure;
 use crate::error::{detached, Error, Result};
-use crate::lottery;
 use crate::noise;
 use crate::scores;
+use ark_bn254::Fr;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -32,28 +32,31 @@ fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> R
     Ok(found)
 }
 
-/// Ids of the winners, and their flags.
-type Winners = (Vec<usize>, Vec<bool>);
-
-/// What [`scores::respond`] found.
-fn response(py: Python<'_>, ((ids, flags), w, c_y): (Winners, Vec<i64>, Vec<G1>)) -> PyResult<Bound<'_, PyDict>> {
+/// T with flags and scores, and C_y, as [`scores::respond`] found them.
+pub(super) fn response(
+    py: Python<'_>,
+    (returned, c_y): (Vec<(usize, bool, i64)>, Vec<G1>),
+) -> PyResult<Bound<'_, PyDict>> {
     let out = PyDict::new(py);
-    out.set_item("scores", ids.iter().map(|&slot| w[slot]).collect::<Vec<_>>())?;
-    out.set_item("ids", ids)?;
-    out.set_item("flags", flags)?;
+    out.set_item("ids", returned.iter().map(|one| one.0).collect::<Vec<_>>())?;
+    out.set_item("flags", returned.iter().map(|one| one.1).collect::<Vec<_>>())?;
+    out.set_item("scores", returned.iter().map(|one| one.2).collect::<Vec<_>>())?;
     let c_y: Vec<u8> = c_y.iter().flat_map(enc::g1_bytes).collect();
     out.set_item("c_y", PyBytes::new(py, &c_y))?;
     Ok(out)
 }
 
+pub(super) fn committers(columns: &[Py<Committer>]) -> Vec<&scores::Committer> {
+    columns.iter().map(|one| &one.get().0).collect()
+}
+
+pub(super) fn scalars(packed: &[Vec<u8>]) -> Result<Vec<Fr>> {
+    packed.iter().map(|one| enc::scalar(one)).collect()
+}
+
 /// The mechanism with noise of one class: noise by rank, one threshold for all shards, and the committed hints of each.
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct NoiseEngine(noise::Noise);
-
-/// T of an answer.
-fn winners(found: noise::Answer) -> Winners {
-    found.returned.into_iter().unzip()
-}
 
 #[pymethods]
 impl NoiseEngine {
@@ -72,7 +75,7 @@ impl NoiseEngine {
         let out = PyDict::new(py);
         out.set_item("v", found.threshold)?;
         out.set_item("i_star", found.threshold_slot)?;
-        let (ids, flags) = winners(found);
+        let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
         out.set_item("ids", ids)?;
         out.set_item("flags", flags)?;
         Ok(out)
@@ -91,12 +94,20 @@ impl NoiseEngine {
         steps: i64,
         rhos: Vec<Vec<u8>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let columns: Vec<&scores::Committer> = columns.iter().map(|one| &one.get().0).collect();
+        let (key, columns, rhos) = (enc::scalar(key)?, committers(&columns), scalars(&rhos)?);
         let found = detached(py, || {
-            let key = enc::scalar(key)?;
-            let rhos = rhos.iter().map(|rho| enc::scalar(rho)).collect::<Result<Vec<_>>>()?;
-            let select = |w: &[i64]| self.0.select(key, w, steps).map(winners);
-            scores::respond(&index.0, &columns, e, line, &rhos, select)
+            scores::respond(
+                &index.0,
+                &columns,
+                e,
+                &rhos,
+                || (),
+                |(), y| {
+                    let w = scores::shifted(y, line)?;
+                    let returned = self.0.select(key, &w, steps)?.returned;
+                    Ok(returned.into_iter().map(|(id, flag)| (id, flag, w[id])).collect())
+                },
+            )
         })?;
         response(py, found)
     }
@@ -128,55 +139,6 @@ impl NoiseEngine {
     }
 }
 
-/// The lottery of one class: exact scores, prizes first, and the committed hints.
-#[pyclass(frozen, module = "ragseal_native")]
-pub struct LotteryEngine(lottery::Lottery);
-
-#[pymethods]
-impl LotteryEngine {
-    #[new]
-    fn new(params: HashMap<String, usize>, grid: usize) -> PyResult<Self> {
-        let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "prizes"])?;
-        Ok(LotteryEngine(lottery::Lottery::new(shape, grid)?))
-    }
-
-    /// The K winners (increasing), their flags, v*, i* and theta.
-    fn answer<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        w: &[u8],
-        width: i64,
-        prizes: usize,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let chosen = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, width, prizes))?;
-        let out = PyDict::new(py);
-        out.set_item("ids", chosen.ids)?;
-        out.set_item("flags", chosen.flags)?;
-        out.set_item("v", chosen.threshold)?;
-        out.set_item("i_star", chosen.threshold_slot)?;
-        out.set_item("theta", chosen.theta)?;
-        Ok(out)
-    }
-
-    /// The hint vector, packed.
-    fn hints<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        w: &[u8],
-        width: i64,
-        prizes: usize,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let packed = detached(py, || {
-            let w = integers(w)?;
-            let chosen = self.0.select(enc::scalar(key)?, &w, width, prizes)?;
-            Ok(enc::scalars_bytes(&self.0.hints(&chosen, &w)?))
-        })?;
-        Ok(PyBytes::new(py, &packed))
-    }
-}
-
 /// A buffer of Python's.
 struct Shared(PyBuffer<u8>);
 
@@ -193,7 +155,7 @@ impl scores::Entries for Shared {
 
 /// A row-major int8 matrix whose products with a vector are exact.
 #[pyclass(frozen, module = "ragseal_native")]
-pub struct ScoreMatrix(scores::ScoreMatrix);
+pub struct ScoreMatrix(pub(super) scores::ScoreMatrix);
 
 #[pymethods]
 impl ScoreMatrix {
@@ -238,6 +200,5 @@ impl Committer {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ScoreMatrix>()?;
     m.add_class::<Committer>()?;
-    m.add_class::<LotteryEngine>()?;
     m.add_class::<NoiseEngine>()
 }

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.lottery_class import LotteryClass
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.noise_class import NoiseClass
+from ragseal.prover.planning.laws.decoys import DecoysPlan
 from ragseal.prover.planning.laws.interface import PlannedLaw
-from ragseal.prover.planning.laws.lottery import LotteryPlan
 from ragseal.prover.planning.laws.noise import NoisePlan
 
 #: By the class's kind, in the order in which a plan names them.
-LAWS: dict[str, type[PlannedLaw]] = {NoiseClass.kind: NoisePlan, LotteryClass.kind: LotteryPlan}
+LAWS: dict[str, type[PlannedLaw]] = {NoiseClass.kind: NoisePlan, DecoysClass.kind: DecoysPlan}
 PLANNED_LAWS = tuple(law for kind in LAWS.values() for law in kind.laws)  #: names of those that a plan compares
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import Policy
 from ragseal.prover.planning.budgets import Budget
-from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.candidates import COSINE_ONE, Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.quality import Measurement
 from ragseal.prover.planning.workload import Workload
 
@@ -53,7 +53,7 @@ class PlannedLaw(ABC):
     laws: ClassVar[tuple[str, ...]]
     noun: ClassVar[str]  #: its kind, for people
     unbounded: ClassVar[str]  #: what of it bounds no list, for people
-    exhausted: ClassVar[str] = ""  #: what beside the least gain is the least of it, for people
+    least_setting: ClassVar[str]  #: what its least bound has, for people
 
     cls: AttestationClass
 
@@ -64,12 +64,21 @@ class PlannedLaw(ABC):
 
     # --- classes ---
 
+    @staticmethod
     @abstractmethod
-    def returning(self, name: str, K: int) -> AttestationClass:
-        """A class of the same slots that returns so many.
+    def capacity(cls: AttestationClass) -> int:
+        """Documents of an index that a plan compares, at most."""
+
+    @staticmethod
+    @abstractmethod
+    def shapes(classes: Sequence[AttestationClass], sizes: Sizes, documents: int) -> list[Shape]:
+        """What a plan compares of the classes of one law.
+
+        Args:
+            classes: those that an index of so many documents may be of, the fewest rows first; one at least.
 
         Raises:
-            PolicyError: there is none.
+            ConfigurationError: no class can return so many.
         """
 
     # --- what it trades ---
@@ -77,22 +86,6 @@ class PlannedLaw(ABC):
     @abstractmethod
     def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> Dial:
         """The policies of the class.  ``most_gain``: the largest gain that the class compares in a window."""
-
-    @abstractmethod
-    def gain_of_return(self, lo: int, hi: int, target: float, budget: Budget) -> int:
-        """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
-
-    def window(self, window: Window) -> Window:
-        """The score window that a policy uses where one was chosen on public texts."""
-        return window
-
-    def usual_gain(self, most: int) -> int:
-        """What a policy to start from takes of the largest gain that does."""
-        return most
-
-    def compared(self, gain: int, reach: int) -> int:
-        """As much of a gain as the class compares of scores whose distances are at most ``reach``, in units of y."""
-        return gain
 
     # --- answers ---
 
@@ -107,8 +100,12 @@ class PlannedLaw(ABC):
         """The served mechanism, sampled.  ``bits``: as :attr:`bits`."""
 
     @abstractmethod
-    def comes_back(self, signal: int, prizes: int) -> float:
-        """As :func:`ragseal.prover.planning.chance.comes_back`."""
+    def comes_back(self, policy: Policy, y: int) -> float:
+        """How often a document that scores ``y`` comes back where no other scores above lo, without the coin."""
+
+    @abstractmethod
+    def shown_scores(self, lo: int, hi: int) -> tuple[int, ...]:
+        """Scores of a document of which a policy says how often it comes back, the largest first."""
 
     # --- what is said ---
 
@@ -116,13 +113,30 @@ class PlannedLaw(ABC):
         """What one query can shift a score by, in units of the noise; None without noise."""
         return None
 
+    def window_in_words(self, window: Window) -> str:
+        """Which scores count."""
+        lo, hi = window.cosines
+        return f"[{lo:g}, {hi:g}]"
+
     @abstractmethod
     def setting(self, chosen: Candidate) -> str:
         """What the dial is set to, for people."""
 
+    def row(self, chosen: Candidate) -> dict[str, Any]:
+        """What `plan --json` says of a policy besides."""
+        return {"decoys": None, "results_mean": None, "results_least": None}
+
     def about(self, chosen: Candidate) -> list[str]:
         """What is said of a recommended policy before the claim's numbers."""
         return []
+
+    def comes_back_in_words(self, shares: Sequence[float], lo: int, hi: int) -> str:
+        """How often documents at :meth:`shown_scores` come back."""
+        cosines = [y / COSINE_ONE for y in self.shown_scores(lo, hi)]
+        return (
+            f"a document at cosine {cosines[0]:.3g} or above comes back in {shares[0]:.0%} of all queries, one at "
+            f"{cosines[1]:.3g} in {shares[1]:.0%}, where nothing else scores above {lo / COSINE_ONE:.3g}"
+        )
 
     def terms(self, policy: Policy) -> dict[str, Any]:
         """What `commit --json` says of a policy besides."""
@@ -132,6 +146,10 @@ class PlannedLaw(ABC):
         """The same for people, out of all terms of the policy."""
         return []
 
-    def policy_text(self, text: str) -> str:
+    @abstractmethod
+    def policy_lines(self, chosen: Candidate) -> str:
+        """Of a policy file, what only this law has."""
+
+    def policy_text(self, text: str, chosen: Candidate) -> str:
         """The template of a policy file as it is under this law."""
         return text

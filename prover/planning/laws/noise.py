@@ -13,11 +13,15 @@ import numpy as np
 from ragseal.accounting.delivered import largest_shift
 from ragseal.circuits.search import complete_noise
 from ragseal.kernel import noise
+from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import scale_of
-from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_class import NoiseClass, with_noise
+from ragseal.kernel.policy import Policy
+from ragseal.prover.commitment.policy_file import cosine_text
 from ragseal.prover.planning.binomial import Vector, at_most
 from ragseal.prover.planning.budgets import Budget, least_gain
-from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.candidates import Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.laws.interface import Dial, PlannedLaw
 from ragseal.prover.planning.quality import NoiseMeasurement
 from ragseal.prover.planning.workload import Workload
@@ -32,7 +36,7 @@ class GainDial(Dial):
     law: NoisePlan
 
     def at(self, turned: int) -> Candidate:
-        return Candidate(self.shape, self.window, turned, self.budget)
+        return Candidate(self.shape, self.window, turned, self.budget, self.law.cls.K)
 
     def place_of(self, candidate: Candidate) -> int:
         return candidate.gain
@@ -41,7 +45,7 @@ class GainDial(Dial):
         return min(self.most, self.law.gain_of_return(self.window.lo, self.window.hi, target, self.budget))
 
     def places(self, scales: Mapping[str, Sequence[float]]) -> list[int]:
-        cls = self.shape.cls
+        cls = self.law.cls
         unit = (scale_of(cls.law) << cls.step_bits) / (self.window.hi - self.window.lo)
         return sorted({max(self.least, round(scale * unit)) for scale in scales[cls.law]})
 
@@ -53,6 +57,7 @@ class NoisePlan(PlannedLaw):
     laws: ClassVar[tuple[str, ...]] = NoiseClass.laws
     noun: ClassVar[str] = "law with noise"
     unbounded: ClassVar[str] = "one-sided noise"
+    least_setting: ClassVar[str] = "the least gain"
 
     cls: NoiseClass
 
@@ -61,14 +66,26 @@ class NoisePlan(PlannedLaw):
         """Such as "one-sided-16 noise"."""
         return f"{law} noise"
 
-    def returning(self, name: str, K: int) -> NoiseClass:
-        cls = self.cls
-        return complete_noise(name, cls.law, cls.N, K, cls.m, cls.q, cls.c, cls.S)
+    @staticmethod
+    def capacity(cls: AttestationClass) -> int:
+        """Of one shard."""
+        return cls.N
+
+    @staticmethod
+    def shapes(classes: Sequence[AttestationClass], sizes: Sizes, documents: int) -> list[Shape]:
+        """For every K the class of the fewest rows; for a K that no class has, what it would be."""
+        known = [with_noise(cls) for cls in classes]
+        found = []
+        for K in sizes.returned or sizes.usual:
+            like = next((cls for cls in known if cls.K == K), None)
+            found.append(Shape(like or _returning(known[0], K), like is not None, K))
+        return found
 
     def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> GainDial:
         return GainDial(shape, window, budget, least_gain(self.cls, window.lo, window.hi), most_gain(window), self)
 
     def gain_of_return(self, lo: int, hi: int, target: float, budget: Budget) -> int:
+        """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
         shift = largest_shift(
             self.cls, self.cls.table, target=min(target, _BEYOND), chunks=1, queries=budget.queries, delta=budget.delta
         )
@@ -83,7 +100,15 @@ class NoisePlan(PlannedLaw):
     def measurement(work: Workload, law: str, bits: int, capacity: int, draws: int, seed: int) -> NoiseMeasurement:
         return NoiseMeasurement(work, noise.build_table(law), bits, capacity, draws, seed)
 
-    def comes_back(self, signal: int, prizes: int) -> float:
+    def comes_back(self, policy: Policy, y: int) -> float:
+        return self.of_signal(policy.gain * (min(max(y, policy.lo), policy.hi) - policy.lo))
+
+    def of_signal(self, signal: int) -> float:
+        """Probability that one of N noisy scores is among the K largest; the others are noise alone.
+
+        Args:
+            signal: gain * (y - lo) of the one.
+        """
         cls = self.cls
         mass, above = _law(cls.law)
         cut = len(mass) // 2
@@ -91,12 +116,31 @@ class NoisePlan(PlannedLaw):
         larger = np.interp(own, np.arange(-cut, cut + 2), above, right=0.0)  # P(another slot's noise is above it)
         return float(np.clip(mass @ at_most(cls.K - 1, cls.N - 1, larger), 0.0, 1.0))
 
+    def shown_scores(self, lo: int, hi: int) -> tuple[int, ...]:
+        """Of the window's upper end and middle."""
+        return hi, (lo + hi) // 2
+
     def scale(self, gain: int, window: Window) -> float:
         """In sigmas of the Gaussian, in b of the geometric laws."""
         return gain * (window.hi - window.lo) / (scale_of(self.cls.law) << self.cls.step_bits)
 
     def setting(self, chosen: Candidate) -> str:
-        return f"scale {self.scale(chosen.gain, chosen.window):.3g}"
+        return f"gain {chosen.gain} (scale {self.scale(chosen.gain, chosen.window):.3g})"
+
+    def policy_lines(self, chosen: Candidate) -> str:
+        return f"hi = {cosine_text(chosen.window.hi)}\ngain = {chosen.gain}\n"
+
+
+def _returning(like: NoiseClass, K: int) -> NoiseClass:
+    """A class of the same slots that returns so many.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    try:
+        return complete_noise(f"{like.name}-k{K}", like.law, like.N, K, like.m, like.q, like.c, like.S)
+    except PolicyError as error:
+        raise ConfigurationError(f"no class of {like.N} slots can return {K}: {error}") from None
 
 
 @lru_cache(maxsize=4)
