@@ -51,7 +51,11 @@ export interface DecoysClass extends Sizes {
 export type AttestationClass = NoiseClass | DecoysClass;
 
 export const CLASSES: { readonly [name: string]: AttestationClass } = {
-  "decoys-tiny": { kind: "decoys", slots: 60, shards: 3, clear: 30, hints: 660, behind: 1, inputs: 757, classDigest: "563c0f8178cbf89831169321ed22195846713e57a8c0191eedeed9e9b18db763", draws: 20, room: 24, chunkBits: 8, chunks: 2 },
+  "decoys-128k": { kind: "decoys", slots: 131072, shards: 64, clear: 1226, hints: 88254, behind: 1, inputs: 220559, classDigest: "fabbfe8aef12d60192c3395c76a66982cff95c0c28dfd0f6580fb4a09a8a0190", draws: 1216, room: 2048, chunkBits: 16, chunks: 1 },
+  "decoys-16k": { kind: "decoys", slots: 16384, shards: 64, clear: 490, hints: 23855, behind: 1, inputs: 40736, classDigest: "996ec747901edcd87ff5cee029feaf168d1861418bf685f26edab167dc2caacc", draws: 480, room: 480, chunkBits: 8, chunks: 2 },
+  "decoys-4k": { kind: "decoys", slots: 4096, shards: 64, clear: 202, hints: 7228, behind: 1, inputs: 11533, classDigest: "81db1b5d12e18507c2a8ef2ebc46ce9690334152d8b338dd681c95819e8e60a1", draws: 192, room: 192, chunkBits: 8, chunks: 2 },
+  "decoys-64k": { kind: "decoys", slots: 65536, shards: 64, clear: 1546, hints: 81392, behind: 1, inputs: 148481, classDigest: "a77da0d2874626f3c7004a003fb6263ff93856b409e1acf6d0f229c3d5256c5b", draws: 1536, room: 1536, chunkBits: 16, chunks: 1 },
+  "decoys-tiny": { kind: "decoys", slots: 60, shards: 3, clear: 30, hints: 660, behind: 1, inputs: 757, classDigest: "c4c0d1c18e529614362a7cf5d5c5faaa7f0ebb8db699230612d671bfafba6176", draws: 20, room: 24, chunkBits: 8, chunks: 2 },
   "noise-large-gaussian-50": { kind: "noise", slots: 33856, shards: 60, clear: 9, hints: 161394, behind: 33856, inputs: 229118, classDigest: "d7c6b8df4077340fd228b51c55894691777ff6c38055a821ee1214bc3fee7988", ids: 50, stepBits: 12, tableDigest: "f2a4734c7369d96c082ae52b804f229b883153ad644c57542495a6d500ead7d1" },
   "noise-large-one-50": { kind: "noise", slots: 33856, shards: 60, clear: 9, hints: 161065, behind: 33856, inputs: 228789, classDigest: "8229b9bc1f105e7e1642b4864fb3fdc26b6c58ad77f26529d66236981f77c42d", ids: 50, stepBits: 12, tableDigest: "5bed4a0dba9d1f524341b5404911b07de0234e90e39fd3bc60cbca51bf82ad47" },
   "noise-mini-one-10": { kind: "noise", slots: 3174, shards: 60, clear: 9, hints: 20780, behind: 3174, inputs: 27140, classDigest: "cfdf455d976442efd6ec45882360ec24e0cc88aacd370470b9b5635b8b30f624", ids: 10, stepBits: 11, tableDigest: "5bed4a0dba9d1f524341b5404911b07de0234e90e39fd3bc60cbca51bf82ad47" },
