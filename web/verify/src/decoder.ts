@@ -6,7 +6,8 @@ import { checkRules } from "./rules.js";
 import { checkPublicKey } from "./signature.js";
 import { R } from "./transcript.js";
 
-const VERSION = 1;
+/** Of the protocol. */
+export const VERSION = 1;
 const SMALL = 6;
 
 class Cursor {
