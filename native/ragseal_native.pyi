@@ -163,7 +163,7 @@ class NoiseEngine:
         threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
         """
 
-@final
+@type_check_only
 class DecoysSelection(TypedDict):
     ids: list[int]
     flags: list[bool]
