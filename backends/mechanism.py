@@ -177,6 +177,7 @@ class NativeDecoysEngine(ReferenceDecoysEngine):
         self._of = lru_cache(maxsize=4)(self._made)
 
     def _made(self, table: tuple[int, ...]) -> native.DecoysEngine:
+        table_of_rows(self._cls.L, table)  # refuses what is none
         sizes = {name: getattr(self._cls, name) for name in ("N", "draws", "room", "c", "chunks", "S")}
         return native.DecoysEngine(sizes, [row.to_bytes(16, "big") for row in table])
 
