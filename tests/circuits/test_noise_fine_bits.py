@@ -26,13 +26,17 @@ def tiny(request: pytest.FixtureRequest) -> NoiseSetting:
 
 
 def test_a_coarse_element_above_the_modulus(tiny: NoiseSetting) -> None:
-    """The integer o + r has the same residue and other bits."""
+    """The integer o + r has the same residue and other bits; its top is in range, and leaves less than 0."""
 
-    def forge(d: NoiseDraft) -> list[str]:
-        d.coarse_elements[0] += P
+    def forge(d: NoiseDraft) -> list[str] | None:
+        most = 1 << (d.cls.coarse_top_position + d.cls.c * d.cls.coarse_top)
+        at = next((at for at, element in enumerate(d.coarse_elements) if element + P < most), None)
+        if at is None:
+            return None
+        d.coarse_elements[at] += P
         d.read_elements()
         finish(d)
-        return [rf"block\[0\]\.f\[0\]\[{d.cls.coarse_filler + 2 * d.cls.coarse_top - 1}\]"]
+        return [rf"block\[{at // 16}\]\.f\[{at % 16}\]\[{d.cls.coarse_filler + 2 * d.cls.coarse_top - 1}\]"]
 
     check(tiny, forge)
 
@@ -199,4 +203,4 @@ def test_the_last_winners_slot_beyond_its_bits(tiny: NoiseSetting) -> None:
     d = next(requests(tiny))
     d.threshold += 1
     d.threshold_slot += 1 << d.cls.L
-    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"lastWinner\.f\[1\]"))
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"lastWinner\.f\[2\]"))
