@@ -171,6 +171,25 @@ def test_noise_raised(tiny: NoiseSetting) -> None:
     check(tiny, forge)
 
 
+def test_noise_lowered(tiny: NoiseSetting) -> None:
+    """A row of the table further down: its distance to the row's upper limit is below 0, and a winner loses."""
+
+    def forge(d: NoiseDraft) -> list[str] | None:
+        p = next((p for p in d.places if p.win and not p.sign and p.z > 0), None)
+        if p is None:
+            return None
+        others = sorted((d.score(q) for q in d.places if q is not p), reverse=True)
+        p.z -= d.score(p) - others[d.cls.K - 1] + 1
+        table = d.cls.table
+        if p.z < 0:
+            return None
+        p.before, p.upto = table.cdf(p.z - 1), table.cdf(p.z)
+        d.settle()
+        return of_place(d, rf"noise\.f\[{2 * d.cls.uniform_chunks - 1}\]", p) if d.threshold >= d.entry else None
+
+    check(tiny, forge)
+
+
 def test_noise_scaled(tiny: NoiseSetting) -> None:
     def forge(d: NoiseDraft) -> list[str] | None:
         p = max(losers(d), key=lambda p: (1 - 2 * p.sign) * p.z)
