@@ -32,12 +32,13 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost
-from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.candidates import Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.laws import planned_law
+from ragseal.prover.planning.laws.noise import NoisePlan
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
 from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, embed, load_workload
@@ -45,7 +46,7 @@ from ragseal.prover.planning.workload import Workload, embed, load_workload
 CACHE = ROOT / "var" / "embeddings"
 DELTA = Fraction(1, 10**6)
 N_MAX, K_MAX = 25, 2  #: of claim every-list
-RETURNED = (10, 16, 32, 50, 128)  #: K
+RETURNED = Sizes((10, 16, 32, 50, 128))  #: K
 HIGHER = (0.35, 0.55)  #: cosines of a second score window, for queries with good answers
 LOWS = (0.25, 0.3, 0.35, 0.4, 0.45)  #: of score windows that the public one is held against, in cosines
 HIGHS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
@@ -87,7 +88,8 @@ def own_queries() -> dict[str, list[str]]:
 def gain_at(shape: Shape, window: Window, target: float, unseen: float | None) -> tuple[int, Budget]:
     """The largest gain whose return is at most the target, and whom the claim is made to."""
     coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
-    return planned_law(shape.cls).gain_of_return(window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
+    law = NoisePlan(with_noise(shape.cls))
+    return law.gain_of_return(window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
 
 
 def measure(
@@ -104,10 +106,10 @@ def measure(
                 gain, budget = gain_at(shape, window, target, unseen)
                 if gain:
                     wanted.append((shape, window, gain, budget, target))
-    settings = [Candidate(shape, window, gain, budget) for shape, window, gain, budget, _ in wanted]
+    settings = [Candidate(shape, window, gain, budget, shape.ids) for shape, window, gain, budget, _ in wanted]
     planners = [Planner(work, 384, draws, progress=moved) for work in works]
     found = [planner.qualities(settings) for planner in planners]
-    free = {K: [planner.noise_free(K) for planner in planners] for K in {shape.cls.K for shape in used}}
+    free = {K: [planner.noise_free(K) for planner in planners] for K in {shape.ids for shape in used}}
     weights = np.array([work.queries for work in works]) / sum(work.queries for work in works)
 
     def mean(name: str, qualities: Sequence[Any]) -> float:
@@ -117,11 +119,11 @@ def measure(
         return float(math.sqrt(sum((w * getattr(q, name)) ** 2 for w, q in zip(weights, qualities, strict=True))))
 
     rows = []
-    for (shape, window, gain, budget, target), *qualities in zip(wanted, *found, strict=True):
-        cls, without = shape.cls, mean("ndcg10", free[shape.cls.K])
-        made = cost(cls, window.lo, window.hi, gain, budget)
+    for (shape, window, gain, budget, target), one, *qualities in zip(wanted, settings, *found, strict=True):
+        cls, without = shape.cls, mean("ndcg10", free[shape.ids])
+        made = cost(cls, one.terms, budget)
         rows.append({
-            "corpus": what, "claim": budget.claim, "law": cls.law, "N": cls.N, "K": cls.K,
+            "corpus": what, "claim": budget.claim, "law": cls.law, "N": cls.N, "K": shape.ids,
             "window": list(window.cosines), "gain": gain, "unseen": budget.unseen, "return": target,
             "epsilon": made.epsilon if math.isfinite(made.epsilon) else "inf", "hidden": budget.hidden,
             "ndcg10": mean("ndcg10", qualities), "ndcg10_se": error("ndcg10_se", qualities),
@@ -187,7 +189,7 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bo
             works = demo_works(queries, model, CACHE, moved)
             used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
-            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != GAUSSIAN]
+            ten = [shape for shape in used if shape.ids == 10 and shape.cls.law != GAUSSIAN]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)

@@ -12,20 +12,19 @@ import numpy as np
 import pytest
 
 from bench import claims, modules
+from bench.classes import smallest_with_noise
 from bench.experiment import RESULTS
 from bench.questions import QUESTIONS
-from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import TENANTS, demo_queries
 from ragseal.demo.policy import MINILM
-from ragseal.demo.scenario import smallest_class
 from ragseal.kernel.noise import scale_of
-from ragseal.prover.planning.budgets import UNSEEN, Budget, cost
+from ragseal.prover.planning.budgets import UNSEEN, Budget, Terms, cost
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.workload import Workload
 from tests.classes import TINY
 
-SHAPE = Shape(TINY, True)
+SHAPE = Shape(TINY, True, TINY.K)
 WINDOW = Window(0, 2000)
 
 
@@ -40,12 +39,13 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
     with_coin, without = claims.measure("what", works, [SHAPE], [WINDOW], costs, 2, lambda *_: None)
     gain = SHAPE.cls.widest(6 * scale_of(SHAPE.cls.law)) // 2000
     assert with_coin["gain"] == without["gain"] == gain
+    terms = Terms(0, 2000, gain, TINY.K, 0, 1)
     budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
-    assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon == pytest.approx(math.log(2))
-    assert without["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, replace(budget, unseen=None)).epsilon > 20
+    assert with_coin["epsilon"] == cost(TINY, terms, budget).epsilon == pytest.approx(math.log(2))
+    assert without["epsilon"] == cost(TINY, terms, replace(budget, unseen=None)).epsilon > 20
     assert (budget.hidden, with_coin["hidden"], without["hidden"]) == (128, 128, 0)
     for row, whose in ((with_coin, budget), (without, replace(budget, unseen=None))):
-        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose)])[0] for one in works]
+        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose, TINY.K)])[0] for one in works]
         assert row["top1"] == pytest.approx((20 * found[0].top1 + 60 * found[1].top1) / 80)
         assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without noise
         assert 0 < row["top1_se"] < 0.1
@@ -88,7 +88,7 @@ def test_the_questions_are_not_the_demos() -> None:
 def test_the_demos_window_and_return_give_first_answers_that_a_person_finds_good() -> None:
     """Four of five first answers are those without noise and coin: of its own queries, by the published measurement."""
     rows = json.loads((RESULTS / "claims.json").read_text())["points"]
-    cls = load_classes()[smallest_class(1000)]
+    cls = smallest_with_noise(1000)
     (found,) = [
         row for row in rows
         if (row["corpus"], row["law"], row["N"], row["K"]) == ("demo", cls.law, cls.N, cls.K)
