@@ -107,9 +107,7 @@ class Described:
         raise SystemExit(f"layout: {ast.unparse(node)} is no sum, product or quotient that a circuit can have")
 
 
-CIRCUITS = (
-    Described("noise", noise_statement.TABLE, NoiseClass),
-)
+CIRCUITS = (Described("noise", noise_statement.TABLE, NoiseClass),)
 
 
 def terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:

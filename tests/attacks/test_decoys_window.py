@@ -91,7 +91,12 @@ def test_a_component_outside_of_the_span_of_c_v() -> None:
 
 
 #: the commitment that holds another value than one beside it, and the bases that it is over
-APART = {"C_im": (1, stated.MEMBERS), "C_m''": (2, stated.MEMBERS), "C_b": (3, stated.BEHIND), "C_b'": (4, stated.BEHIND)}
+APART = {
+    "C_im": (1, stated.MEMBERS),
+    "C_m''": (2, stated.MEMBERS),
+    "C_b": (3, stated.BEHIND),
+    "C_b'": (4, stated.BEHIND),
+}
 
 
 @pytest.mark.parametrize("name", APART)

@@ -55,4 +55,4 @@ def test_enough_levels_have_nothing_to_say() -> None:
     assert few_levels(CLS, LO, HI, 11) is None
     assert "level" not in said(CLS, 11)
     assert few_levels(replace(CLS, law="geometric-16"), LO, HI, 1) is not None
-    assert few_levels(CLASSES["lottery-tiny"], LO, HI, 1) is None
+    assert few_levels(CLASSES["decoys-tiny"], LO, HI, 1) is None

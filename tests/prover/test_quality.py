@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 import scipy  # whose `stats` is loaded where a test uses it: it takes a second
 
-from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_mechanism import select_lottery
+from ragseal.kernel.decoys.bounds import drawn_probability
+from ragseal.kernel.decoys.decoys_class import DecoysClass
+from ragseal.kernel.decoys.law import select
+from ragseal.kernel.decoys.table import RATE_BITS
+from ragseal.kernel.decoys.table import build_table as build_draws
 from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import clipped as clipped_steps
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.prover.planning.quality import (
+    DecoysMeasurement,
     Judge,
-    LotteryMeasurement,
     NoiseMeasurement,
     Setting,
     TableSampler,
@@ -134,53 +136,89 @@ def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
 
 
-@pytest.mark.parametrize("gain", [1, 3, 129])
-@pytest.mark.parametrize("prizes", [1, 3])
-def test_the_selection_of_the_lottery_is_the_mechanisms(gain: int, prizes: int) -> None:
-    """What is measured with a generator's bits, fed the mechanism's own: the same slots and flags, of the engine too.
+DECOYS = load_classes()["decoys-tiny"]
+assert isinstance(DECOYS, DecoysClass)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("K", [1, 6, 20])
+def test_the_selection_with_decoys_is_the_mechanisms(shards: int, K: int) -> None:
+    """What is measured with a generator's draws, fed the mechanism's own: the same texts come back.
 
     Documents that the coin hides are empty slots in what the provider answers from.
     """
-    cls, rng = load_classes()["lottery-tiny"], np.random.default_rng(gain + prizes)
-    assert isinstance(cls, LotteryClass)
-    engine, lo, hi, at_the_end = open_engine(cls), 4000, 9000, 0
-    for trial in range(20):
-        y = rng.integers(0, 16129, (1, 60)).astype(np.int32)
-        y[0, ::2], y[0, 1::6] = lo, lo + 1  # on both sides of a flag
-        hidden = rng.integers(0, 4, 60) == 0
-        w = np.full(cls.N, -gain * lo, dtype=np.int64)
-        w[:60] = np.where(hidden, -gain * lo, gain * (y[0].astype(np.int64) - lo))
-        key = mechanism.noise_key((1, trial), 2, 3)
-        made = select_lottery(cls, key, w.tolist(), gain * (hi - lo), prizes)
-        measure = LotteryMeasurement(Workload("test", 60, y, ({0: 1},)), cls.m, cls.N, 1, 1)
-        bits = np.array([made.coarse], dtype=np.int32)
-        v = measure.values(bits, Setting(lo, hi, gain, cls.K, 1, prizes), hidden)
-        assert sorted(largest_slots(v, cls.K)[0].tolist()) == list(made.ids)
-        assert engine.answer(key, w, gain * (hi - lo), prizes) == made.returned
-        flagged = {one.slot for one in made.returned if one.flag}
-        assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain) and not hidden[i]}
-        at_the_end += sum(i < 60 and not hidden[i] and y[0, i] == lo for i in made.ids)
-    assert at_the_end > 0
+    rng, lo, modes = np.random.default_rng(10 * K + shards), 4000, set()
+    rate, capacity = 1 << RATE_BITS, shards * DECOYS.N
+    for trial in range(30):
+        documents = capacity - 7
+        y = rng.integers(0, 16129, (1, documents)).astype(np.int32)
+        y[0, ::2], y[0, 1::6] = lo, lo + 1  # on both sides of a flag, and equal to others
+        if trial % 3 == 0:
+            y[0, trial:] = lo - 1  # few match
+        hidden = rng.integers(0, 4, documents) == 0
+        served = np.zeros(capacity, dtype=np.int64)
+        served[:documents] = np.where(hidden, 0, y[0])
+        scores = served.reshape(shards, DECOYS.N).tolist()
+        made = select(DECOYS, DECOYS.table(rate), mechanism.noise_key((1, trial), 2, 3), scores, lo, K)
+        drawn = [shard * DECOYS.N + slot for shard, own in enumerate(made.drawn) for slot in own]
+        measure = DecoysMeasurement(Workload("test", documents, y, ({0: 1},)), DECOYS.N, capacity, 1, 1)
+        measure.decoys = lambda *_, drawn=drawn: np.array(drawn, dtype=np.int64)  # type: ignore[method-assign,misc]
+        measure.hidden = lambda *_, hidden=hidden: hidden  # type: ignore[method-assign,misc]
+        ((_, silent, _, (row,)),) = measure.lists(0, [Setting(lo, lo + 1, 1, K, 1, rate)])
+        shown = {i for i in row.tolist() if y[0, i] > silent and not hidden[i]}
+        flagged = {h * DECOYS.N + one.slot for h, own in enumerate(made.returned) for one in own if one.flag}
+        assert shown == flagged
+        assert len(set(row.tolist())) == len(row)
+        modes.add("short" if made.short else "over" if made.over else "full")
+    assert len(modes) > 1
 
 
-def test_coarse_bits_are_uniform_and_the_same_for_the_same_draw() -> None:
-    measure = LotteryMeasurement(work_of([[100] * 20] * 300, [{0: 1}] * 300), 8, 200, 2, 3)
-    drawn = measure.drawn(0)
-    assert (drawn == measure.drawn(0)).all()
-    assert (drawn != measure.drawn(1)).any()
-    counts = np.bincount(drawn.reshape(-1), minlength=256)
+@pytest.mark.parametrize(("N", "shards"), [(64, 1), (50, 1), (50, 3)])
+def test_each_slot_is_drawn_on_its_own_as_often_as_the_table_says(N: int, shards: int) -> None:
+    """Void and repeated ids left out: a binomial number of all slots, none more often than another."""
+    rate, work = 9 << RATE_BITS, work_of([[100] * 20] * 40, [{0: 1}] * 40)
+    measure = DecoysMeasurement(work, N, shards * N, 50, 3)
+    found = [measure.decoys(draw, query, rate) for draw in range(50) for query in range(40)]
+    p0 = float(drawn_probability(build_draws((N - 1).bit_length(), rate), N))
+    slots = shards * N
+    counts = np.bincount(np.concatenate(found), minlength=slots)
+    assert len(counts) == slots
+    assert counts.sum() / 2000 == pytest.approx(slots * p0, rel=0.02)
     assert scipy.stats.chisquare(counts).pvalue > 1e-4
-    assert len(counts) == 256
+    sizes = np.array([len(one) for one in found])
+    assert sizes.var() == pytest.approx(slots * p0 * (1 - p0), rel=0.15)
 
 
-def test_fewer_prizes_leave_more_to_scores_under_the_same_draw() -> None:
-    """Settings that differ in prizes share their draws, and none is taken for another."""
-    work = work_of([[5000 - i for i in range(40)]] * 100, [{q % 3: 1} for q in range(100)])
-    measure = LotteryMeasurement(work, 8, 126, 10, 5)
-    settings = [Setting(0, 5000, 100, 3, 0, prizes) for prizes in (1, 3, 30)]
-    one, three, many = measure.quality(settings)
-    assert one.recall > three.recall > many.recall
-    assert [measure.quality([setting])[0] for setting in settings] == [one, three, many]
+def test_a_larger_rate_draws_all_of_a_smaller_one_and_the_same_for_the_same_draw() -> None:
+    measure = DecoysMeasurement(work_of([[100] * 20] * 2, [{0: 1}] * 2), 300, 300, 1, 3)
+    few, many = (measure.decoys(0, 1, rate << RATE_BITS).tolist() for rate in (30, 200))
+    assert set(few) < set(many)
+    assert few == measure.decoys(0, 1, 30 << RATE_BITS).tolist()
+    assert few != measure.decoys(0, 0, 30 << RATE_BITS).tolist()
+    assert few != measure.decoys(1, 1, 30 << RATE_BITS).tolist()
+    assert measure.decoys(0, 1, 0).tolist() == []
+
+
+def test_fewer_decoys_leave_more_to_scores_under_the_same_draw() -> None:
+    """Settings that differ in decoys share their draws, and none is taken for another."""
+    work = work_of([[5000 - i for i in range(40)]] * 100, [{q % 6: 1} for q in range(100)])
+    measure = DecoysMeasurement(work, 126, 126, 10, 5)
+    settings = [Setting(0, 1, 1, 6, 0, rate << RATE_BITS) for rate in (1, 4, 12)]
+    one, some, many = measure.quality(settings)
+    assert one.recall > some.recall > many.recall
+    assert [measure.quality([setting])[0] for setting in settings] == [one, some, many]
+
+
+def test_a_document_that_the_coin_hides_takes_no_place_and_shows_no_text_where_it_is_drawn() -> None:
+    work = work_of([[5000 - i for i in range(40)]] * 200, [{q % 10: 1} for q in range(200)])
+    measure = DecoysMeasurement(work, 126, 126, 10, 5)
+    seen, coined = measure.quality([Setting(0, 1, 1, 20, hidden, 1 << RATE_BITS) for hidden in (0, 64)])
+    assert seen.recall == 1
+    taken = np.mean([[measure.hidden(draw, 64)[q % 10] for q in range(200)] for draw in range(10)])
+    assert coined.recall == pytest.approx(1 - taken), "twenty places are enough for those that are there"
+    few = [Setting(0, 1, 1, 6, hidden, 1 << RATE_BITS) for hidden in (0, 64)]
+    seen, coined = measure.quality(few)
+    assert coined.recall > seen.recall * (1 - taken) + 0.05, "what the coin takes from some goes to the others"
 
 
 def test_a_text_of_a_noise_class_takes_a_whole_step() -> None:
