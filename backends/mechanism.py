@@ -218,8 +218,11 @@ class NativeDecoysEngine:
 
 def hidden_wires(cls: AttestationClass, w: Sequence[int], witnesses: Sequence[bytes], beta: int) -> bytes:
     """As :meth:`ragseal.kernel.stated.Stated.wires`, which is the reference."""
-    if not available() or not isinstance(cls, DecoysClass):
-        return stated_of(cls).wires(w, witnesses, beta)
+    fast = WIRES.get(cls.kind) if available() else None
+    return fast(cls, w, witnesses, beta) if fast else stated_of(cls).wires(w, witnesses, beta)
+
+
+def _decoys_wires(cls: DecoysClass, w: Sequence[int], witnesses: Sequence[bytes], beta: int) -> bytes:
     members, behind, hints, count = witnesses
     chunks, scores, packed = (cls.c, cls.chunks), buffer_of(np.array(w, dtype=np.int64)), field.to_bytes(beta)
     x, z = done(lambda: native.decoys_wires(chunks, scores, members, behind, hints, packed))
@@ -268,6 +271,9 @@ ENGINES: dict[str, tuple[Callable[[Any], Engine], Callable[[Any], Engine]]] = {
     NoiseClass.kind: (NativeNoiseEngine, ReferenceNoiseEngine),
     DecoysClass.kind: (NativeDecoysEngine, ReferenceDecoysEngine),
 }
+
+#: By kind of law, where the native module is faster than the kernel.
+WIRES: dict[str, Callable[[Any, Sequence[int], Sequence[bytes], int], bytes]] = {DecoysClass.kind: _decoys_wires}
 
 
 def open_engine(cls: AttestationClass) -> Engine:
