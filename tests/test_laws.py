@@ -510,8 +510,8 @@ def test_a_plan_compares_it_with_every_other_kind() -> None:
 def test_what_a_provider_reads_of_it_is_its_own() -> None:
     policy = of_a_toy()
     spent = {
-        "epsilon": 1.5, "unseen": 1.5, "return": 2.0, "chance": 0.0, "listed_by_chance": 0.0, "listed_once": 0.05, "hidden_share": 0.2,
-        "bounds_reading": False, "coin_periods": 1,
+        "epsilon": 1.5, "unseen": 1.5, "return": 2.0, "chance": 0.0, "listed_by_chance": 0.0, "listed_once": 0.05,
+        "hidden_share": 0.2, "bounds_reading": False, "coin_periods": 1,
     }  # fmt: skip
     found = terms(policy, TOY, spent)
     assert found["toys"] == 5
