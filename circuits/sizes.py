@@ -10,7 +10,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 
-SIZES = ("decoys-4k", "decoys-16k", "decoys-64k", "decoys-180k")  #: from the cheapest proof to the dearest
+SIZES = ("decoys-4k", "decoys-16k", "decoys-64k", "decoys-128k")  #: from the cheapest proof to the dearest
 USUAL = SIZES[0]  #: of a provider that says nothing of its documents
 HEAD_ROOM = Fraction(5, 4)  #: slots for each document that there is
 
