@@ -23,6 +23,7 @@ from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.statement import Returned
+from ragseal.kernel.statements import stated_of
 
 T = TypeVar("T")
 
@@ -169,21 +170,60 @@ class ReferenceDecoysEngine:
         return select(self._cls, table, key, scores, lo, K), table, scores
 
 
-class NativeDecoysEngine(ReferenceDecoysEngine):
+class NativeDecoysEngine:
     """The native module's; :mod:`ragseal.kernel.decoys.law` is the reference."""
 
     def __init__(self, cls: DecoysClass) -> None:
-        super().__init__(cls)
+        self._cls = cls
         self._of = lru_cache(maxsize=4)(self._made)
 
     def _made(self, table: tuple[int, ...]) -> native.DecoysEngine:
+        table_of_rows(self._cls.L, table)  # refuses what is none
         sizes = {name: getattr(self._cls, name) for name in ("N", "draws", "room", "c", "chunks", "S")}
         return native.DecoysEngine(sizes, [row.to_bytes(16, "big") for row in table])
 
     def answer(self, key: int, w: Scores, asked: Asked) -> tuple[Returned, ...]:
+        return winners(self._answer(key, w, asked))
+
+    def respond(
+        self,
+        key: int,
+        rows: native.ScoreMatrix,
+        columns: Sequence[native.Committer],
+        embedding: bytes,
+        line: ScoreLine,
+        rhos: Sequence[int],
+    ) -> native.Response:
+        """As :func:`ragseal.backends.response.respond`."""
+        engine, draws_key, blinders = self._of(line.asked.table), field.to_bytes(key), map(field.to_bytes, rhos)
+        lo, ids = line.asked.inputs
+        return done(lambda: engine.respond(draws_key, rows, list(columns), embedding, lo, ids, list(blinders)))
+
+    def hidden(self, key: int, w: Scores, asked: Asked) -> Hidden:
+        found, engine = self._answer(key, w, asked), self._of(asked.table)
+        packed, scores = field.to_bytes(key), buffer_of(w)
+
+        def witnesses(shard: int) -> tuple[bytes, ...]:
+            *one, count = done(lambda: engine.assignment(packed, scores, *asked.inputs, shard))
+            return (*one, field.pack([count]))
+
+        ends = int(found["short"]), int(found["over"]), len(found["ids"])
+        return Hidden(w.size // self._cls.N, witnesses, (found["v"], found["i_star"], *ends))
+
+    def _answer(self, key: int, w: Scores, asked: Asked) -> native.DecoysSelection:
         check_asked(self._cls, key, w, asked)
         engine = self._of(asked.table)
-        return winners(done(lambda: engine.answer(field.to_bytes(key), buffer_of(w), *asked.inputs)))
+        return done(lambda: engine.answer(field.to_bytes(key), buffer_of(w), *asked.inputs))
+
+
+def hidden_wires(cls: AttestationClass, w: Sequence[int], witnesses: Sequence[bytes], beta: int) -> bytes:
+    """As :meth:`ragseal.kernel.stated.Stated.wires`, which is the reference."""
+    if not available() or not isinstance(cls, DecoysClass):
+        return stated_of(cls).wires(w, witnesses, beta)
+    members, behind, hints, count = witnesses
+    chunks, scores, packed = (cls.c, cls.chunks), buffer_of(np.array(w, dtype=np.int64)), field.to_bytes(beta)
+    x, z = done(lambda: native.decoys_wires(chunks, scores, members, behind, hints, packed))
+    return b"".join((x, z, memoryview(hints)[len(z) :], count))
 
 
 @dataclass(frozen=True, slots=True)

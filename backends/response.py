@@ -13,8 +13,7 @@ import numpy as np
 
 from ragseal.backends.asked import ScoreLine
 from ragseal.backends.group import NativeGroup
-from ragseal.backends.mechanism import Engine, NativeNoiseEngine, winners
-from ragseal.backends.native import native
+from ragseal.backends.mechanism import Engine, NativeDecoysEngine, NativeNoiseEngine, winners
 from ragseal.backends.scores import NativeScores, ScoreMatrix, commit_shards, committer
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
@@ -65,7 +64,8 @@ def respond(
         UnprovableError: a named completeness failure.
     """
     rows, columns, bases = index.rows, index.columns, index.bases
-    if isinstance(rows, NativeScores) and isinstance(group, NativeGroup) and isinstance(engine, NativeNoiseEngine):
+    whole = isinstance(engine, NativeNoiseEngine | NativeDecoysEngine)
+    if whole and isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
         committers = [committer(one, bases.b) for one in columns]
         found = engine.respond(key, rows.rows, committers, embedding, line, rhos)
         return Response(winners(found), tuple(found["scores"]), found["c_y"])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragseal.backends.mechanism import hidden_wires
 from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
@@ -23,7 +24,6 @@ from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
 from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
 from ragseal.kernel.statement import canonical_limit
-from ragseal.kernel.statements import stated_of
 from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
 from ragseal.kernel.thinning import ThinningClass
 
@@ -78,7 +78,7 @@ def assign_attestation(
         shared: what C_v opens to.
         secret: limbs of the seed, and the salt of the record's lists.
     """
-    hidden = stated_of(cls).wires(w, witnesses, clear[-1]) + field.pack(shared)
+    hidden = hidden_wires(cls, w, witnesses, clear[-1]) + field.pack(shared)
     return Assignment(clear, blind, hidden, *secret)
 
 

@@ -214,9 +214,14 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A u8 count from 1 on and that many points of 64 bytes, as one string of bytes."""
+    """A count from 1 on and that many points of 64 bytes, as one string of bytes."""
 
     limit: int
+
+    @property
+    def width(self) -> int:
+        """Bytes of the count: as many as the limit needs."""
+        return -(-self.limit.bit_length() // 8)
 
     def write(self, value: Any, out: bytearray) -> None:
         if not isinstance(value, bytes) or len(value) % POINT.size:
@@ -224,10 +229,10 @@ class Points:
         count = len(value) // POINT.size
         if not 1 <= count <= self.limit:
             raise EncodingError(f"{count} points, where 1 to {self.limit} can stand")
-        out += bytes([count]) + value
+        out += count.to_bytes(self.width, "big") + value
 
     def read(self, reader: Reader) -> bytes:
-        count = reader.take(1)[0]
+        count = int.from_bytes(reader.take(self.width), "big")
         if not 1 <= count <= self.limit:
             raise EncodingError(f"{count} points announced, where 1 to {self.limit} can stand")
         return reader.take(count * POINT.size)

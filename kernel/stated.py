@@ -24,6 +24,7 @@ class Stated(ABC):
     """What the circuit of one class states."""
 
     wide_hints: ClassVar[frozenset[str]] = frozenset()  #: groups of hints beyond 31 bits
+    wide_scores: ClassVar[bool] = False  #: so are the inputs of slots
 
     @property
     @abstractmethod

@@ -206,8 +206,13 @@ class DecoysEngine:
         kernel/decoys/statement.py has the order of hints.
         """
 
-    def wires(self, y: bytes, members: bytes, behind: bytes, hints: bytes, beta: bytes) -> tuple[bytes, bytes]:
-        """The circuit's x and z of one shard, packed, from its own scores and what assignment gives; z may be empty."""
+def decoys_wires(
+    chunks: tuple[int, int], y: bytes, members: bytes, behind: bytes, hints: bytes, beta: bytes
+) -> tuple[bytes, bytes]:
+    """x and z of a shard's circuit, packed, from its own scores y and what DecoysEngine.assignment gives.
+
+    chunks: c, and chunks of a distance; z is empty if that is one.
+    """
 
 @final
 class VerifyingKey:

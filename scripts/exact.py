@@ -55,7 +55,7 @@ def _fault(node: ast.AST) -> str:
 def main() -> None:
     folder = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "kernel"
     found = []
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         found += [f"{path}:{line}: {why}" for line, why in sorted(faults(path.read_text()))]
     sys.exit("\n".join(found) or None)
 

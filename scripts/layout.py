@@ -26,8 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from constants import NAMES as CONSTANTS  # noqa: E402
 from constants import value  # noqa: E402
 
-from ragseal.kernel import lottery_statement, noise_statement  # noqa: E402
-from ragseal.kernel.lottery_class import LotteryClass  # noqa: E402
+from ragseal.kernel import noise_statement  # noqa: E402
 from ragseal.kernel.noise_class import NoiseClass  # noqa: E402
 from ragseal.kernel.statement import Input, InputTable, Size  # noqa: E402
 
@@ -108,10 +107,7 @@ class Described:
         raise SystemExit(f"layout: {ast.unparse(node)} is no sum, product or quotient that a circuit can have")
 
 
-CIRCUITS = (
-    Described("noise", noise_statement.TABLE, NoiseClass),
-    Described("lottery", lottery_statement.TABLE, LotteryClass),
-)
+CIRCUITS = (Described("noise", noise_statement.TABLE, NoiseClass),)
 
 
 def terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:

@@ -81,7 +81,7 @@ def chosen() -> list[Check]:
     else:
         print("skip TypeScript, the page's bundle: npm's packages are not there (npm ci in web/verify)", flush=True)
     if shutil.which("circomspect"):  # cargo install circomspect
-        sources = [f"circuits/{noun}.circom" for noun in ("attestation", "noise", "lottery")]
+        sources = [f"circuits/{noun}.circom" for noun in ("noise", "decoys")]
         checks.append(("circomspect", ["circomspect", "--level", "error", *sources], ROOT))
     return checks
 

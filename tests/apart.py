@@ -80,7 +80,7 @@ def _field(codec: Any, value: Any) -> bytes:
         return be(value)
     if kind == "Points":
         assert len(value) % 64 == 0
-        return bytes([len(value) // 64]) + value
+        return (len(value) // 64).to_bytes(1 if codec.limit < 256 else 2, "big") + value
     if kind == "Many":
         return len(value).to_bytes(4, "big") + b"".join(_field(codec.item, one) for one in value)
     assert kind == "Nested", f"a codec that this test does not know: {kind}"

@@ -158,13 +158,14 @@ class DecoysClass(AttestationClass):
         most = self.most_ids(shards)
         if not 1 <= ids <= most:
             raise PolicyError(
-                f"a list of class {self.name!r} over {shards} shards has 1 to {most} ids, not {ids}: the nearest is ids "
-                f"= {min(max(ids, 1), most)}"
+                f"a list of class {self.name!r} over {shards} shards has 1 to {most} ids, not {ids}: the nearest is "
+                f"ids = {min(max(ids, 1), most)}"
             )
         due = smallest_room(self.table(decoy_rate), self.N, ids, shards)
         if due > self.room:
+            mean = decoy_rate / (1 << RATE_BITS)  # exact: for people
             raise PolicyError(
-                f"{ids} ids with {decoy_rate / (1 << RATE_BITS):.4g} draws of a shard on average need room for {due} ids "
+                f"{ids} ids with {mean:.4g} draws of a shard on average need room for {due} ids "
                 f"a shard, class {self.name!r} has room for {self.room}: take fewer ids, fewer decoys or a larger class"
             )
 
@@ -178,8 +179,9 @@ class DecoysClass(AttestationClass):
             PolicyError: no draws, or more than the class has room for.
         """
         if not 0 < decoy_rate <= self.draws << RATE_BITS:  # before anything is computed from it: a log may hold any
+            mean = decoy_rate / (1 << RATE_BITS)  # exact: for people
             raise PolicyError(
-                f"{decoy_rate / (1 << RATE_BITS):.4g} draws of a shard on average are out of range: class {self.name!r} "
+                f"{mean:.4g} draws of a shard on average are out of range: class {self.name!r} "
                 f"has room for {self.draws}"
             )
         table = build_table(self.L, decoy_rate)
@@ -198,10 +200,10 @@ class DecoysClass(AttestationClass):
         if len(asked.inputs) != 2 or len(asked.table) != self.draws + 1:
             raise AttestationError(f"class {self.name!r} is asked for lo, K and a table of {self.draws + 1} entries")
         lo, ids = asked.inputs
-        if lo < 0 or not 1 <= ids <= self.most_ids(shards):
+        if not 0 <= lo < self.reach or not 1 <= ids <= self.most_ids(shards):
             raise AttestationError(
-                f"lo = {lo} and K = {ids} are out of range: class {self.name!r} takes lo of 0 at least and 1 to "
-                f"{self.most_ids(shards)} ids"
+                f"lo = {lo} and K = {ids} are out of range: class {self.name!r} takes lo of 0 to "
+                f"{self.reach - 1} and 1 to {self.most_ids(shards)} ids"
             )
 
     @property
@@ -239,7 +241,7 @@ class DecoysClass(AttestationClass):
         return (shard,)
 
     def overflow_bound_holds(self) -> bool:
-        """Room is checked with a policy's table (docs/proofs/decoys.md, section 4): the class has no bound of its own."""
+        """Room is checked with a policy's table (docs/proofs/decoys.md, section 4): a class has no bound of its own."""
         return True
 
     def overflow_without(self, chunks: int) -> Fraction:

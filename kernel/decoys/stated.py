@@ -28,7 +28,7 @@ from ragseal.kernel import field
 from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES, Group
 from ragseal.kernel.committed import CommittedBases, Over, Use
 from ragseal.kernel.decoys.decoys_class import DecoysClass
-from ragseal.kernel.decoys.statement import SHARED, DecoysLayout, list_commitment, slot_wires
+from ragseal.kernel.decoys.statement import HIGH, SHARED, DecoysLayout, list_commitment, slot_wires
 from ragseal.kernel.params import R
 from ragseal.kernel.poseidon import poseidon
 from ragseal.kernel.stated import Points, Poseidon, Stated
@@ -42,6 +42,9 @@ class DecoysStated(Stated):
     """Of a class of decoys."""
 
     cls: DecoysClass
+
+    wide_hints = frozenset({HIGH, "inverse"})  # z, and an inverse in the field
+    wide_scores = True  # x has powers of beta
 
     @cached_property
     def layout(self) -> DecoysLayout:

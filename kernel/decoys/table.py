@@ -84,7 +84,7 @@ class DrawTable:
 
     def evidence(self) -> dict[str, object]:
         """What an auditor's report says of it."""
-        mean = sum(j * mass for j, mass in enumerate(self.masses)) / (1 << self.bits)
+        mean = sum(j * mass for j, mass in enumerate(self.masses)) / (1 << self.bits)  # exact: for people
         return {"law": self.law, "draws_mean": round(mean, 3), "draws_most": self.draws, "table_digest": self.digest()}
 
 

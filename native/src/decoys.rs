@@ -17,7 +17,7 @@ use ark_bn254::Fr;
 use ark_ff::BigInt;
 use rayon::prelude::*;
 
-pub use hints::Assignment;
+pub use hints::{wires, Assignment};
 
 /// Poseidon domain of blocks of draws, added at 2^32 to their number.
 const TAG_DRAWS: u64 = 9;

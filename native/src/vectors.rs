@@ -4,6 +4,7 @@
 //! An output must come out as it stands there, and a failure must be refused.
 
 use crate::curve::{Pt, G1};
+use crate::decoys::Decoys;
 use crate::encoding as enc;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
@@ -276,7 +277,52 @@ fn select_noise(input: &Value) -> Result<Value> {
     }))
 }
 
+/// Decimal text, or a JSON number.
+fn wide_number(value: &Value) -> u128 {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.parse().expect("a number of 128 bits")
+}
+
+/// F(0) .. F(draws), from the table of the rate, which is another case's.
+fn rows(input: &Value, draws: usize) -> Result<Vec<u128>> {
+    let rate = &input["decoy_rate"];
+    let tables = noun("draw-tables");
+    let found = tables
+        .values()
+        .find(|one| one["input"]["decoy_rate"] == *rate && one["input"]["id_bits"] == 6)
+        .expect("a table");
+    let mut rows: Vec<u128> = found["expected"]["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(wide_number)
+        .collect();
+    if rows.len() > draws + 1 {
+        return Err(Error("more draws than the class has".into()));
+    }
+    rows.resize(draws + 1, 1 << small(&found["expected"]["bits"]));
+    Ok(rows)
+}
+
+fn select_decoys(input: &Value) -> Result<Value> {
+    let shape = ["N", "draws", "room", "c", "chunks", "S"].map(|name| small(&input["class"][name]));
+    let shards = input["y"].as_array().expect("shards");
+    let w = shards.iter().flat_map(|one| scores(&json!({"w": one})));
+    let y: Vec<i32> = w.map(|x| i32::try_from(x).expect("a score")).collect();
+    let engine = Decoys::new(shape, rows(input, shape[1])?)?;
+    let draws = engine.draw(element(&input["key"]), shards.len())?;
+    let lo = input["lo"].as_i64().expect("lo");
+    let found = engine.select(draws, &y, lo, small(&input["ids"]))?;
+    let (threshold, threshold_slot) = engine.threshold(&found, &y);
+    let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
+    Ok(json!({
+        "threshold": threshold, "threshold_slot": threshold_slot, "ids": ids, "flags": flags, "short": found.short,
+        "over": found.over,
+    }))
+}
+
 #[test]
 fn answers_of_the_mechanism() {
+    assert_eq!(run(&["select"], "select-decoys", select_decoys), (9, 6));
     assert_eq!(run(&["select"], "select-noise", select_noise), (18, 6));
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inputs of an assignment as they travel: scores and hints in four bytes each, the others in 32.
+"""The inputs of an assignment as they travel: hints in four bytes each, scores too where they are small, all else in 32.
 
 Of class noise-small-one-50 that is 0.42 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
 alone (SPEC B.12.10), so that lengths tell nothing of scores: compression would, or a width chosen by the value.
@@ -36,7 +36,7 @@ def narrow_runs(circuit: str) -> tuple[slice, ...]:
         return ()
     stated = stated_of(cls)
     layout = stated.layout
-    runs, start = list[slice](), layout.scores_at
+    runs, start = list[slice](), layout.hints_at if stated.wide_scores else layout.scores_at
     for group in layout.groups:
         at = layout.hints_at + group.offset
         if group.name in stated.wide_hints:

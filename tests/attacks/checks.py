@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +33,7 @@ from ragseal.kernel import (
 )
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import proofs as batches
+from ragseal.kernel.decoys import stated as decoys_stated
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
@@ -77,17 +77,24 @@ from tests.simulator import World, account
 _verify_opening = batches.verify_opening
 
 
-def _all_but(use: str) -> Check:
-    """Every opening of what proofs commit to but those of one use."""
+def all_but(*uses: str) -> Check:
+    """Every opening of a batch but those of these uses."""
 
     def verify(group: Any, asked: str, *rest: Any) -> None:
-        if asked != use:
+        if asked not in uses:
             _verify_opening(group, asked, *rest)
 
     return Check(batches, "verify_opening", verify)
 
 
-HINTS, THRESHOLDS = _all_but(noise_stated.HINTS), _all_but(noise_stated.THRESHOLDS)
+OPENED = {
+    use: all_but(use)
+    for use in (
+        noise_stated.HINTS, noise_stated.THRESHOLDS, decoys_stated.MEMBERS, decoys_stated.BEHIND, decoys_stated.COUNTS,
+        decoys_stated.LISTS,
+    )
+}  # fmt: skip
+HINTS, THRESHOLDS = OPENED[noise_stated.HINTS], OPENED[noise_stated.THRESHOLDS]
 OPENINGS = Check(batches, "verify_committed")
 LINK = Check(batches, "verify_link")
 RECORD_SHARDS = Guard(records, "_placed", "it commits to scores of")
@@ -325,8 +332,7 @@ CHECKS: dict[str, Removable] = {
     "estimate: links of the records": LINKS_OF_THE_RECORDS,
     "estimate: coalition within k_max": COALITION,
     "estimate: no link between components": LINKS_BETWEEN_COMPONENTS,
-    "hint opening": HINTS,
-    "opening of all C_v": THRESHOLDS,
+    **{f"opening of {use}": check for use, check in OPENED.items()},
     "openings of all that proofs commit to": OPENINGS,
     "link opening": LINK,
     "column opening": COLUMNS,

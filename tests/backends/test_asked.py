@@ -10,15 +10,19 @@ import pytest
 
 from ragseal.backends.asked import SCORE_LIMIT, check_asked, int8_entries
 from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.classes import Asked
+from ragseal.kernel.decoys.table import RATE_BITS
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError
 from ragseal.kernel.params import MAX_SHARDS, R
 
 CLASSES: dict[str, Any] = dict(load_classes())
-NOISE, LOTTERY = (CLASSES[name] for name in ("noise-tiny-one", "lottery-tiny"))
+NOISE, DECOYS = (CLASSES[name] for name in ("noise-tiny-one", "decoys-tiny"))
+TABLE = DECOYS.table(1 << RATE_BITS).rows(DECOYS.draws)
 
 
-def ask(cls: Any, key: int = 1, w: Any = None, hmax: int = 100, prizes: int = 1) -> None:
-    check_asked(cls, key, np.zeros(cls.N, dtype=np.int64) if w is None else w, hmax, prizes)
+def ask(cls: Any, key: int = 1, w: Any = None, asked: Asked | None = None) -> None:
+    usual = Asked((100,)) if cls is NOISE else Asked((100, 3), TABLE)
+    check_asked(cls, key, np.zeros(cls.N, dtype=np.int64) if w is None else w, asked or usual)
 
 
 def scores(cls: Any, last: int, shards: int = 1) -> Any:
@@ -47,33 +51,33 @@ def test_scores_are_of_whole_shards(less: int) -> None:
     for count in (0, MAX_SHARDS + 1):
         with pytest.raises(AttestationError, match="of 1 to 64 shards of"):
             ask(NOISE, w=np.zeros(NOISE.N * count, dtype=np.int64))
-    with pytest.raises(AttestationError, match="for a capacity of"):
-        ask(LOTTERY, w=scores(LOTTERY, 5, 2))
+    ask(DECOYS, w=scores(DECOYS, 5, 3))
+    with pytest.raises(AttestationError, match="of 1 to 3 shards of"):
+        ask(DECOYS, w=scores(DECOYS, 5, 4))
 
 
-@pytest.mark.parametrize(
-    ("cls", "least", "most"),
-    [
-        (NOISE, 0, 1 << NOISE.c),
-        (LOTTERY, 1, (1 << 2 * LOTTERY.c) - (2 << LOTTERY.m)),
-    ],
-    ids=["noise", "lottery"],
-)
-def test_h_is_what_the_class_s_comparisons_hold(cls: Any, least: int, most: int) -> None:
-    for hmax in (least, most):
-        ask(cls, hmax=hmax)
-    for hmax in (least - 1, most + 1):
-        with pytest.raises(AttestationError, match=f"H is out of range: {hmax}, where .* holds {least} to {most}"):
-            ask(cls, hmax=hmax)
+def test_h_is_what_the_class_s_comparisons_hold() -> None:
+    most = 1 << NOISE.c
+    for hmax in (0, most):
+        ask(NOISE, asked=Asked((hmax,)))
+    for hmax in (-1, most + 1):
+        with pytest.raises(AttestationError, match=f"H is out of range: {hmax}, where .* holds 0 to {most}"):
+            ask(NOISE, asked=Asked((hmax,)))
+    with pytest.raises(AttestationError, match="H is out of range"):
+        ask(NOISE, asked=Asked((1, 1)))
 
 
-def test_a_lottery_has_a_prize_and_no_more_than_its_class_takes() -> None:
-    for prizes in (1, LOTTERY.prizes):
-        ask(LOTTERY, prizes=prizes)
-    for prizes in (0, LOTTERY.prizes + 1):
-        with pytest.raises(AttestationError, match=f"{prizes} prizes in"):
-            ask(LOTTERY, prizes=prizes)
-    ask(NOISE, prizes=0)  # who has none asks for none
+def test_decoys_are_asked_for_lo_for_k_and_for_their_table() -> None:
+    """K of an index of more shards may be larger."""
+    for lo, K in ((0, 1), (DECOYS.reach - 1, DECOYS.room)):
+        ask(DECOYS, asked=Asked((lo, K), TABLE))
+    ask(DECOYS, w=scores(DECOYS, 5, 3), asked=Asked((0, 3 * DECOYS.room), TABLE))
+    for lo, K in ((-1, 1), (DECOYS.reach, 1), (0, 0), (0, DECOYS.room + 1)):
+        with pytest.raises(AttestationError, match=f"lo = {lo} and K = {K} are out of range"):
+            ask(DECOYS, asked=Asked((lo, K), TABLE))
+    for wrong in (Asked((1, 1)), Asked((1, 1), TABLE[1:]), Asked((1,), TABLE)):
+        with pytest.raises(AttestationError, match="a table of 21 entries"):
+            ask(DECOYS, asked=wrong)
 
 
 def test_a_key_is_of_the_field_and_scores_are_integers() -> None:
@@ -84,7 +88,7 @@ def test_a_key_is_of_the_field_and_scores_are_integers() -> None:
         with pytest.raises(AttestationError):
             ask(NOISE, w=wrong)
     with pytest.raises(AttestationError):
-        ask(LOTTERY, w=np.zeros((1, LOTTERY.N), dtype=np.int64))
+        ask(DECOYS, w=np.zeros(DECOYS.N - 1, dtype=np.int64))
 
 
 @pytest.mark.parametrize("bad", [[1.0, 1.0], [True, False], [-129, 1], [1, 128], [1], [1, 1, 1], [[1, 1]], ["1", "1"]])

@@ -11,6 +11,7 @@ import pytest
 
 from ragseal.backends import mechanism
 from ragseal.backends.native import available
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.errors import AttestationError, UnprovableError
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import NOISE_LAWS, R
@@ -36,11 +37,11 @@ def test_a_noise_class_has_the_same_answers_and_hints(law: str, shards: int, sha
             w[:] = -3000
         elif trial == 1:
             w = w % (100 << cls.c)
-        key = rng.randrange(R)
-        assert native.answer(key, w, steps) == reference.answer(key, w, steps)
-        fast, slow = native.shard_hints(key, w, steps), reference.shard_hints(key, w, steps)
+        key, asked = rng.randrange(R), Asked((steps,))
+        assert native.answer(key, w, asked) == reference.answer(key, w, asked)
+        fast, slow = native.hidden(key, w, asked), reference.hidden(key, w, asked)
         assert len(fast) == shards
-        assert (list(fast), fast.threshold) == (list(slow), slow.threshold)
+        assert (list(fast), fast.shared) == (list(slow), slow.shared)
 
 
 def test_refusals_of_a_noise_class() -> None:
@@ -49,13 +50,13 @@ def test_refusals_of_a_noise_class() -> None:
     crowded, refused = mechanism.NativeNoiseEngine(noisy(NOISE_LAWS[0], K=4, R=6)), 0
     for key in range(60):
         try:
-            crowded.answer(key, w, 1)
+            crowded.answer(key, w, Asked((1,)))
         except UnprovableError:
             refused += 1
     assert refused
     with pytest.raises(AttestationError, match="of 1 to 2 shards of 120 slots"):
-        native.answer(1, w[1:], 1)
+        native.answer(1, w[1:], Asked((1,)))
     with pytest.raises(AttestationError, match="policy overflow"):
-        native.shard_hints(1, w - (5000 << 11), 60)[0]
+        native.hidden(1, w - (5000 << 11), Asked((60,)))[0]
     with pytest.raises(AttestationError, match="out of range"):
-        native.answer(1, w + (1 << 41), 60)
+        native.answer(1, w + (1 << 41), Asked((60,)))

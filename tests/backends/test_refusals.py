@@ -19,6 +19,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.groth16 import fast_pairing, pairing
 from ragseal.kernel import poseidon as reference_poseidon
 from ragseal.kernel.bn254 import IDENTITY, PurePythonGroup
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import P, R
@@ -117,7 +118,7 @@ def test_poseidon_refuses_alike(count: int) -> None:
 ENGINES: dict[str, tuple[Any, Any, int]] = {
     "noise-tiny-gaussian": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
     "noise-tiny-one": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
-    "lottery-tiny": (mechanism.NativeLotteryEngine, mechanism.ReferenceLotteryEngine, 1),
+    "decoys-tiny": (mechanism.NativeDecoysEngine, mechanism.ReferenceDecoysEngine, 2),
     "noise-tiny-two": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 2),
 }
 
@@ -135,17 +136,32 @@ def test_engines_refuse_alike(name: str) -> None:
         "-2^40": np.where(good == 3, -(1 << 40), good), "2^64 - 1": np.full(len(good), 2**64 - 1, dtype=np.uint64),
         "65 shards": np.zeros(65 * cls.N, dtype=np.int64),
     }  # fmt: skip
-    limit = 1 << 2 * getattr(cls, "c", 1)
-    widths = {"90": 90, "0": 0, "-1": -1, "1": 1, "2^63": 1 << 63, "2^200": 1 << 200, "-2^63": -(1 << 63)}
-    widths |= {f"2^2c - {less}": limit - less for less in (0, 1, (2 << cls.m) - 1)}
-    prizes = {"one": 1, "none": 0, "-1": -1, "2^64": 1 << 64, "too many": getattr(cls, "prizes", 0) + 1}
-    for engines in ((fast(cls).answer, slow(cls).answer), tuple(_hints(one(cls)) for one in (fast, slow))):
-        met = agree(*engines, INTEGERS, w, widths, prizes, apart=True)
+    limit = 1 << cls.step_bits
+    asked = {"no number": (), "three": (1, 1, 1)}
+    sizes = {"90": 90, "0": 0, "-1": -1, "1": 1, "2^63": 1 << 63, "2^200": 1 << 200, "-2^63": -(1 << 63)}
+    sizes |= {"2^c": limit, "2^c + 1": limit + 1, "room": 48, "room + 1": 49}
+    if cls.scaled:
+        asked |= {name: (size,) for name, size in sizes.items()}
+    else:
+        asked |= {f"lo {name}": (size, 3) for name, size in sizes.items()}
+        asked |= {f"K {name}": (7, size) for name, size in sizes.items()}
+    table = cls.asked(0, 0, 1, 1 << 16).table if not cls.scaled else ()
+    asks: dict[str, Any] = {name: Asked(inputs, table) for name, inputs in asked.items()}
+    if table:
+        wrong = {"short": table[1:], "none": (), "falling": table[::-1], "2^128": (*table[:-1], 1 << 128)}
+        wrong |= {"-1": (-1, *table[1:]), "another width": (*table[:-1], table[-1] << 1)}
+        asks |= {f"table {name}": Asked((7, 3), one) for name, one in wrong.items()}
+    for engines in ((fast(cls).answer, slow(cls).answer), tuple(_hidden(one(cls)) for one in (fast, slow))):
+        met = agree(*engines, INTEGERS, w, asks, apart=True)
         assert {"", "EncodingError", "AttestationError"} <= met
 
 
-def _hints(engine: mechanism.Engine) -> Call:
-    return lambda *arguments: list(engine.shard_hints(*arguments))
+def _hidden(engine: mechanism.Engine) -> Call:
+    def call(*arguments: Any) -> Any:
+        found = engine.hidden(*arguments)
+        return list(found), found.shared
+
+    return call
 
 
 EMBEDDINGS: dict[str, Any] = {

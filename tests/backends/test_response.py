@@ -15,13 +15,14 @@ from ragseal.backends.response import CommittedIndex, Response, ScoreLine, respo
 from ragseal.backends.scores import NativeScores, NumpyScores
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.bn254 import PurePythonGroup
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.errors import AttestationError
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from tests.classes import ONE_SIDED
 
-D = 16
+D, ASKED = 16, Asked((90,))
 CLASSES = load_classes()
 
 
@@ -42,7 +43,7 @@ def test_one_native_call_is_the_kernel_step_by_step(name: str, shards: int) -> N
     matrix, b = np.concatenate([rows[: cls.N] for rows, *_ in parts]), parts[0][2]
     columns = [own for _, own, _ in parts]
     e = np.random.default_rng(1).integers(-128, 128, D, dtype=np.int8).tobytes()
-    line, answered = ScoreLine(1000, 1 << 12, 90), []
+    line, answered = ScoreLine(1000, 1 << 12, ASKED), []
     rhos = [R - 2 - at for at in range(shards)]
     for key in (1, 7, R - 1):
         both: list[Response] = []
@@ -65,13 +66,13 @@ def test_refusals_have_their_names() -> None:
     native_parts = NativeGroup(), NativeNoiseEngine(cls)
     index = CommittedIndex(NativeScores(matrix), [columns], ScoreBases(b"", b))
     with pytest.raises(AttestationError, match="15 entries of e, 16 expected"):
-        respond(*native_parts, index, ScoreLine(0, 1, 90), 5, bytes(15), [1])
+        respond(*native_parts, index, ScoreLine(0, 1, ASKED), 5, bytes(15), [1])
     with pytest.raises(AttestationError, match="a score is out of range"):
-        respond(*native_parts, index, ScoreLine(-1, 1 << 62, 90), 5, bytes([127]) * D, [1])
+        respond(*native_parts, index, ScoreLine(-1, 1 << 62, ASKED), 5, bytes([127]) * D, [1])
     short = replace(index, rows=NativeScores(matrix[1:]))
     with pytest.raises(AttestationError, match="are no shards of"):
-        respond(*native_parts, short, ScoreLine(0, 1, 90), 5, bytes(D), [1])
+        respond(*native_parts, short, ScoreLine(0, 1, ASKED), 5, bytes(D), [1])
     with pytest.raises(AttestationError, match="2 blinders for 1 shards"):
-        respond(*native_parts, index, ScoreLine(0, 1, 90), 5, bytes(D), [1, 2])
+        respond(*native_parts, index, ScoreLine(0, 1, ASKED), 5, bytes(D), [1, 2])
     with pytest.raises(native.NativeError):
         native.Committer(columns[1:], b)

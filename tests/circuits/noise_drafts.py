@@ -21,6 +21,7 @@ from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE
+from ragseal.kernel.statements import stated_of
 from tests.circuits.r1cs import P, R1cs
 
 
@@ -292,7 +293,7 @@ class NoiseDraft:
 
     def inputs(self, h: Sequence[int] | None = None) -> dict[int, int]:
         """Values of the circuit's input wires: public, then s_hi, s_lo, t_salt; ``h`` instead of the draft's hints."""
-        t = statement.places_commitment(self.cls, self.salt, self.t())
+        (t,) = stated_of(self.cls).lists(self.salt, self.t(), self.shards)
         clear = [statement.seed_commitment(self.seed), self.beacon, self.ctx, self.steps, t, self.shard, self.shards]
         clear += [self.alpha, self.beta]
         threshold = [self.threshold, self.base + self.threshold_slot]

@@ -7,13 +7,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.kernel import field, statement
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import NoiseSelection, select_noise
 from ragseal.kernel.noise_statement import NoiseLayout
+from ragseal.kernel.proofs import Statement
+from ragseal.kernel.record_proofs import statements_of
+from ragseal.kernel.statements import stated_of
 from tests.classes import TINY
 
 STEPS = 128
@@ -36,19 +40,26 @@ class NoiseRecord:
     w: list[list[int]]
     selection: NoiseSelection
 
-    def assignment(self, shard: int, alpha: int, beta: int) -> Assignment:
+    def assignment(self, shard: int, alpha: int, beta: int, blind: int = 5) -> Assignment:
         """The honest inputs of one shard, under challenges that stand for a verifier's."""
-        chosen, t_commit = self.selection, statement.places_commitment(self.cls, self.salt, self.selection.returned)
-        sizes = shard, len(self.w)
-        return Assignment(
-            clear=(statement.seed_commitment(self.seed), self.beacon, self.ctx, STEPS, t_commit, *sizes, alpha, beta),
-            w=tuple(self.w[shard]),
-            h=field.pack(noise_hints(self.cls, chosen, shard, self.w[shard], STEPS)),
-            blind=5,
-            seed=self.seed,
-            t_salt=self.salt,
-            threshold=(chosen.threshold, chosen.threshold_slot),
-        )
+        clear = (*statements_of(self.cls, self.common, len(self.w))[shard], alpha, beta)
+        secret = self.seed, self.salt
+        return assign_attestation(self.cls, clear, self.w[shard], [self.hints(shard)], self.threshold, blind, secret)
+
+    @property
+    def common(self) -> Statement:
+        """What the proofs of all shards state."""
+        lists = stated_of(self.cls).lists(self.salt, self.selection.returned, len(self.w))
+        return Statement(statement.seed_commitment(self.seed), self.beacon, self.ctx, Asked((STEPS,)), lists)
+
+    @property
+    def threshold(self) -> tuple[int, int]:
+        """What C_v opens to."""
+        return self.selection.threshold, self.selection.threshold_slot
+
+    def hints(self, shard: int) -> bytes:
+        """What C_h of a shard opens to."""
+        return field.pack(noise_hints(self.cls, self.selection, shard, self.w[shard], STEPS))
 
 
 def noise_record(number: int, shards: int = 3, digits: Sequence[Sequence[int]] | None = None) -> NoiseRecord:
@@ -65,15 +76,17 @@ def noise_record(number: int, shards: int = 3, digits: Sequence[Sequence[int]] |
 def edited(one: Assignment, **groups: Sequence[int]) -> Assignment:
     """The same inputs with some arrays of hints replaced, and the range table's multiplicities left as they are."""
     layout = NoiseLayout(TINY)
-    h = list(field.unpack(one.h))
+    hidden = list(field.unpack(one.hidden))
     for name, values in groups.items():
         group = layout.by_name[name]
         assert len(values) == group.count, name
-        h[group.offset : group.offset + group.count] = values
-    return replace(one, h=field.pack(h))
+        at = TINY.N + group.offset
+        hidden[at : at + group.count] = values
+    return replace(one, hidden=field.pack(hidden))
 
 
 def group_of(one: Assignment, name: str) -> list[int]:
     """One array of hints."""
     group = NoiseLayout(TINY).by_name[name]
-    return list(field.unpack(one.h))[group.offset : group.offset + group.count]
+    at = TINY.N + group.offset
+    return list(field.unpack(one.hidden))[at : at + group.count]

@@ -15,10 +15,10 @@ from ragseal.circuits.circuit import circuit_of, load_classes, noise_sources
 from ragseal.circuits.search import complete_noise, count_rows, fill_noise
 from ragseal.kernel import field
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.hint_opening import packed_bounds
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
+from ragseal.kernel.noise_stated import packed_bounds
 from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD, NoiseLayout
 from ragseal.kernel.params import NOISE_LAWS, R
 from tests.circuits.determination import (
@@ -66,7 +66,7 @@ def test_public_signals_stand_in_layout_order(setting: NoiseSetting) -> None:
     for group in layout.groups:
         at = layout.hints_at + group.offset
         assert names[at : at + group.count] == [group.name] * group.count
-    assert names[layout.scaled_at : layout.shared_at] == ["scaledBound"] * setting.cls.N
+    assert names[layout.behind_at : layout.shared_at] == ["scaledBound"] * setting.cls.N
     assert tuple(names[layout.shared_at : layout.public]) == THRESHOLD
     assert names[layout.public : layout.public + 3] == ["s_hi", "s_lo", "t_salt"]
 
@@ -113,7 +113,7 @@ def test_changing_any_public_input_is_rejected(tiny: NoiseSetting) -> None:
     layout = NoiseLayout(d.cls)
     wires = [*range(1, 1 + layout.clear - 2)]  # alpha and beta may be anything
     wires += [1 + layout.hints_at + g.offset + rng.randrange(g.count) for g in layout.groups]
-    wires += [1 + layout.scaled_at + rng.randrange(d.cls.N), 1 + layout.shared_at, 2 + layout.shared_at]
+    wires += [1 + layout.behind_at + rng.randrange(d.cls.N), 1 + layout.shared_at, 2 + layout.shared_at]
     for w in wires:
         forged = {**inputs, w: inputs[w] + 1}
         if r1cs.names[w] == "shards" and d.shards == 1:

@@ -129,7 +129,7 @@ def test_a_negative_id_stands_for_a_winner(tiny: Setting, record: NoiseRecord) -
 
 
 def commitment_to(L: int, salt: int, packed: list[int]) -> int:
-    """As places_commitment, of whatever T has."""
+    """A record's commitment to T, of whatever T has."""
     assert len(packed) * (L + 1) <= 248
     total = sum(x << ((L + 1) * j) for j, x in enumerate(packed)) % R
     return poseidon(TAG_PLACES, salt, total)

@@ -94,7 +94,7 @@ const list = (item, limit) => (cursor) => {
   return out;
 };
 const points = (limit) => (cursor) => {
-  const count = cursor.number(1);
+  const count = cursor.number(limit < 256 ? 1 : 2);
   if (count < 1n || count > BigInt(limit)) refuse("another number of points");
   return hex(cursor.take(64 * Number(count)));
 };
@@ -299,7 +299,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32, u32, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash],
   account: [name, name, publicKey, hash],
@@ -347,13 +347,13 @@ const MESSAGES = {
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   "answer-ask": [hash, name, u32, hash],
-  record: [hash, u64, message("signed-request"), points(SHARDS), element, u64, u8],
+  record: [hash, u64, message("signed-request"), points(SHARDS), list(element, SHARDS), u64, u8],
   "metadata-pair": [characters(1, 64), metadataValue],
   metadata: [list(message("metadata-pair"), 16)],
   "slot-text": [characters(1, 512), text(1048576), message("metadata")],
   "text-opening": [message("slot-text"), fixed(32), list(hash, 32)],
   "slot-opening": [u32, flag, list(message("text-opening"), 1)],
-  openings: [element, list(message("slot-opening"), 1024), text(65536)],
+  openings: [element, list(message("slot-opening"), 8192), text(65536)],
   "receipt-body": [hash, hash, hash, u64, u64, hash, hash, blob(65536)],
   receipt: [message("receipt-body"), signature, list(hash, 64)],
   "sealed-answer": [message("record"), blob(67108864 + 48), message("receipt")],
@@ -367,9 +367,9 @@ const MESSAGES = {
   refusal: [hash, text(2000), signature],
   // proofs and openings: at most four relations, folded in halves from 2^24 entries down to eight
   "folded-opening": [list(point, 4), list(point, 2 * 4 * 21), list(element, 8 * 4)],
-  "proof-entry": [u64, hash, points(2 * SHARDS), blob(PROOF * SHARDS), list(point, 1)],
+  "proof-entry": [u64, hash, points(7 * SHARDS), blob(PROOF * SHARDS), point],
   "link-opening": [name, opening, u32],
-  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 65536), opening, list(opening, 1)],
+  "proof-batch": [hash, list(message("proof-entry"), 65536), list(message("link-opening"), 65536), list(opening, 5)],
   // phase C
   "squared-norm": [point, point, point, blob(32 * (DIMENSIONS + 1)), element],
   "tenant-links": [name, u32, hash, flag, blob(8 * LINKS)],

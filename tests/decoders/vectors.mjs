@@ -396,15 +396,31 @@ const OPERATIONS = {
   "poseidon-permutation": ({ state }) => ({ state: hex(Buffer.concat(permuted(elements(state)).map(scalar))) }),
   "seed-commitment": ({ seed }) => ({ c_seed: poseidon(1n, ...limbs(seed)) }),
   "noise-key": ({ seed, beacon, ctx }) => ({ key: poseidon(2n, ...limbs(seed), BigInt(beacon), BigInt(ctx)) }),
-  "places-commitment": ({ class: cls, salt, ids, flags }) => {
-    const width = BigInt(((cls.S ?? 1) * cls.N - 1).toString(2).length) + 1n;
-    const per = Number(248n / width);
-    const t = ids.map((id, k) => 2n * BigInt(id) + (flags[k] ? 1n : 0n));
-    const packed = [];
-    for (let at = 0; at < t.length; at += per) {
-      packed.push(t.slice(at, at + per).reduce((sum, x, j) => sum + (x << (width * BigInt(j))), 0n));
+  "list-commitments": ({ class: cls, salt, shards, ids, flags }) => {
+    const bits = (slots) => BigInt((slots - 1).toString(2).length);
+    const pack = (t, width) => {
+      const [per, packed] = [Number(248n / width), []];
+      for (let at = 0; at < t.length; at += per) {
+        packed.push(t.slice(at, at + per).reduce((sum, x, j) => sum + (x << (width * BigInt(j))), 0n));
+      }
+      return packed;
+    };
+    const t = ids.map((id, k) => ({ id, flag: flags[k] ? 1n : 0n }));
+    if (cls.law !== "decoys") {
+      const packed = pack(t.map(({ id, flag }) => 2n * BigInt(id) + flag), bits((cls.S ?? 1) * cls.N) + 1n);
+      return { t_commits: [poseidon(5n, BigInt(salt), ...packed)] };
     }
-    return { packed, t_commit: poseidon(5n, BigInt(salt), ...packed) };
+    const commitments = Array.from({ length: shards }, (_, shard) => {
+      const own = t.filter(({ id }) => Math.floor(id / cls.N) === shard);
+      if (own.length > cls.room) refuse("more ids than there is room for");
+      const values = own.map(({ id, flag }) => 2n * BigInt(id % cls.N) + flag);
+      const packed = pack([...values, ...Array(cls.room - own.length).fill(0n)], bits(cls.N) + 1n);
+      const length = BigInt(own.length) + (BigInt(shard) << 32n);
+      let state = poseidon(10n, BigInt(salt), length, ...packed.splice(0, 13));
+      while (packed.length) state = poseidon(10n, state, ...packed.splice(0, 14));
+      return state;
+    });
+    return { t_commits: commitments };
   },
   "beacon-commitment": ({ owner, nonce }) => ({ commitment: hex(hash("beacon-nonce", ascii(owner), bytes(nonce))) }),
   beacon: ({ manifest, openings }) => {
@@ -435,39 +451,42 @@ const OPERATIONS = {
     return { ctx: element("ctx", bytes(request)) };
   },
   "alpha-beta": (given) => {
-    const [key, record, cW, cH] = ["key_digest", "record_digest", "c_w", "c_h"].map((name) => bytes(given[name]));
-    const list = [key, record, clear(given.clear), cW, cH];
+    const names = ["key_digest", "record_digest", "c_w", "committed"];
+    const [key, record, cW, committed] = names.map((name) => bytes(given[name]));
+    const list = [key, record, clear(given.clear), cW, committed];
     return { alpha: element("alpha", ...list), beta: element("beta", ...list) };
   },
   "columns-chi": ({ key_digest: key, columns }) => {
     const context = hash("columns-context", bytes(key), bytes(columns));
     return { context: hex(context), chi: wide("opening/columns/chi", context) };
   },
-  "batch-chi": ({ key_digest: key, manifest, items, tenant, index_digest: index }) => {
+  "batch-chi": ({ key_digest: key, manifest, items, tenant, uses, index_digest: index }) => {
     const list = items.flatMap((item) => {
-      const [, , { fields: [request] }, cY] = decodeWhole("record", bytes(item.record)).fields;
-      const own = [request.fields[7], cY, item.c_w, item.c_h, item.c_v.join(""), item.proof].map(bytes);
-      return [hash("record", bytes(item.record)), clear(item.clear), ...own];
+      const [, , { fields: [request] }, cY, lists] = decodeWhole("record", bytes(item.record)).fields;
+      const own = [request.fields[7], cY, item.c_w, item.committed, item.c_v, item.proof].map(bytes);
+      return [hash("record", bytes(item.record)), clear([...item.clear, ...lists]), ...own];
     });
     const context = hash("batch", bytes(key), bytes(manifest), ...list);
     const link = hash("link", context, ascii(tenant), bytes(index));
     return {
-      context: hex(context), chi: wide("opening/hints/chi", context),
-      thresholds_chi: wide("opening/thresholds/chi", context), link_context: hex(link),
+      context: hex(context), chi: uses.map((use) => wide(`opening/${use}/chi`, context)), link_context: hex(link),
       link_chi: wide("opening/link/chi", link), psi: wide("opening/link/shards", link),
     };
   },
-  "proof-equations": ({ class: cls, key_digest: key, record, clear: common, c_w: scores, entry }) => {
-    const [, , points, proofs, threshold] = decodeWhole("proof-entry", bytes(entry)).fields;
+  "proof-equations": ({ class: cls, key_digest: key, record, clear: asked, table, c_w: scores, entry }) => {
+    const [, , points, proofs, shared] = decodeWhole("proof-entry", bytes(entry)).fields;
+    const lists = decodeWhole("record", bytes(record)).fields[4];
     const shards = scores.length / 128;
-    const width = 128 * ("s" in cls ? 1 : 2); // C_h, and C_1 of a class with bounds apart
+    const decoys = cls.law === "decoys";
+    const width = 128 * (decoys ? 5 + cls.chunks : 2); // C_m, C_im, C_m'', C_b, C_b', C_h, C_n; C_h and C_1
     if (shards > (cls.S ?? 1)) refuse("more shards than the class is for");
     if (points.length !== width * shards || proofs.length !== 512 * shards) refuse("not all shards, each once");
-    if (threshold.length !== ("S" in cls ? 1 : 0)) refuse("a threshold where the class has one, and nowhere else");
+    if (lists.length !== (decoys ? shards : 1)) refuse("another number of lists");
     const part = (text, size, at) => text.slice(size * at, size * (at + 1));
     const equations = Array.from({ length: shards }, (_, shard) => {
-      const own = [...common, ...("S" in cls ? [shard, shards] : [])];
-      const [cW, committed] = [part(scores, 128, shard), part(points, width, shard) + threshold.join("")];
+      const behind = decoys ? [lists[shard], shard, ...table] : [lists[0], shard, shards];
+      const own = [...asked, ...behind];
+      const [cW, committed] = [part(scores, 128, shard), part(points, width, shard) + shared];
       const list = [bytes(key), hash("record", bytes(record)), clear(own), bytes(cW), bytes(committed)];
       const whole = [...own, element("alpha", ...list), element("beta", ...list)];
       return { clear: whole, c_w: cW, committed, proof: part(proofs, 512, shard) };

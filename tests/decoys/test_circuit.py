@@ -163,7 +163,9 @@ def test_long_lists_are_hashed_in_a_chain(tmp_path: Path, room: int) -> None:
         'pragma circom 2.1.6;\ninclude "returned.circom";\n'
         f"component main {{public [salt, count, shard, packed]}} = ListCommitment({room}, {cls.L});\n"
     )
-    files = [path for path in decoys_sources() if path.name in ("constants.circom", "poseidon.circom", "returned.circom")]
+    files = [
+        path for path in decoys_sources() if path.name in ("constants.circom", "poseidon.circom", "returned.circom")
+    ]
     compile_main(main, tmp_path, find_compiler(), [*files, poseidon_constants()], "chain")
     r1cs = read(tmp_path / "chain.r1cs", tmp_path / "chain.sym")
     returned = [Returned(i, i % 3 == 0) for i in range(0, room, 2)]

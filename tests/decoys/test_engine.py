@@ -32,6 +32,10 @@ def packed(y: list[list[int]]) -> bytes:
     return np.array([x for own in y for x in own], dtype="<i8").tobytes()
 
 
+def wires(cls: DecoysClass, y: list[int], opened: tuple[bytes, bytes, bytes], beta: int) -> tuple[bytes, bytes]:
+    return native.decoys_wires((cls.c, cls.chunks), packed([y]), *opened, field.to_bytes(beta))
+
+
 @pytest.mark.parametrize("cls", [TINY, FULL, WIDE], ids=lambda cls: cls.name)
 def test_answers_and_openings_equal_the_reference(cls: DecoysClass) -> None:
     """Lists that are short, exact and longer than K; no draws, many; ties; shards."""
@@ -56,7 +60,7 @@ def test_answers_and_openings_equal_the_reference(cls: DecoysClass) -> None:
             assert opened == (field.pack(one.members), field.pack(one.behind), field.pack(one.hints), one.count)
             beta, high = rng.randrange(1, R), one.hints[: cls.N * (cls.chunks - 1)]
             x, z = slot_wires(cls, y[h], (one.members, one.behind, high), beta)
-            assert fast.wires(packed(y[h : h + 1]), *opened[:3], field.to_bytes(beta)) == (field.pack(x), field.pack(z))
+            assert wires(cls, y[h], opened[:3], beta) == (field.pack(x), field.pack(z))
         seen.add((chosen.short, chosen.over, bool(chosen.results)))
     assert {(True, False, True), (False, True, False), (False, False, True)} <= seen
 
@@ -148,9 +152,9 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(native.NativeError, match="no shard 1"):
         fast.assignment(key, packed([[0] * 60]), LO, 3, 1)
     opened = fast.assignment(key, packed([[0] * 60]), LO, 3, 0)
-    for given_y, members in ((packed([[0] * 59]), opened[0]), (packed([[0] * 60]), opened[0][32:])):
-        with pytest.raises(native.NativeError, match="60 slots"):
-            fast.wires(given_y, members, opened[1], opened[2], key)
+    for given_y, members in (([0] * 59, opened[0]), ([0] * 60, opened[0][32:])):
+        with pytest.raises(native.NativeError, match="as many slots"):
+            wires(TINY, given_y, (members, *opened[1:3]), 1)
     for change, given, why in (
         ({"N": 1}, rows, "shape"),
         ({"c": 19}, rows, "widths"),

@@ -192,7 +192,7 @@ def test_every_commitment_is_in_the_proof(tiny: Key) -> None:
         one.points[0] = [*kept[:at], other.points[0][at], *kept[at + 1 :]]
         with pytest.raises(ProofError):
             one.proof(0)
-    for a, b in ((C_M, C_IM), (C_IM, C_M2), (C_B, C_B2)):  # C_h and C_n add up the same; openings tell them apart
+    for a, b in ((C_M, C_IM), (C_IM, C_M2), (C_B, C_B2)):  # openings tell C_h and C_n apart
         one.points[0] = list(kept)
         one.points[0][a], one.points[0][b] = kept[b], kept[a]
         with pytest.raises(ProofError):
@@ -330,7 +330,7 @@ def test_a_list_s_length_is_the_sum_of_its_shards(tiny: Key) -> None:
 
 @pytest.mark.parametrize("cls", [TINY, FULL], ids=lambda cls: cls.name)
 def test_scales_are_the_wires(cls: DecoysClass) -> None:
-    """The verifier's combination opens to x and z, as slot_wires has them: C_y is taken away, beta's powers as there."""
+    """The verifier's combination opens to x and z, as slot_wires has them: C_y is taken away."""
     beta, stated, two = 7, DecoysStated(cls), cls.chunks == 2
     scales, rng = stated.scales(beta), random.Random(1)
     y, m, b, hi = ([rng.randrange(R) for _ in range(cls.N)] for _ in range(4))

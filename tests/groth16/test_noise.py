@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import secrets
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,18 @@ from ragseal.backends.mechanism import open_engine
 from ragseal.backends.native import available
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import assign_attestation
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
-from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field, opening, statement
+from ragseal.kernel.bn254 import split_points
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.mechanism import noise_key
+from ragseal.kernel.noise_stated import packed_bounds
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import NOISE_LAWS, R
+from ragseal.kernel.statements import stated_of
 from tests.circuits.scene import CACHE, noise_tiny
 
 np = pytest.importorskip("numpy")
@@ -43,39 +44,38 @@ class Proven:
         )
         self.w = [rng.randrange(-900 << 11, 300 << 11) for _ in range(cls.N)]
         key, engine = noise_key(self.seed, beacon, ctx), open_engine(cls)
-        scores = np.array(self.w, dtype=np.int64)
-        returned, hints = engine.answer(key, scores, 128), engine.shard_hints(key, scores, 128)
-        self.h, threshold = hints[0], hints.threshold
-        assert threshold is not None
-        t_commit = statement.places_commitment(cls, salt, returned)
+        scores, asked = np.array(self.w, dtype=np.int64), Asked((128,))
+        hidden, bases = engine.hidden(key, scores, asked), view.committed
+        (self.h,) = hidden[0]
+        lists = stated_of(cls).lists(salt, engine.answer(key, scores, asked), 1)
         # alpha and beta are hashes of the commitments; here the order is what counts: they come after these.
         self.rho = secrets.randbelow(R)
         self.rho_hints = [secrets.randbelow(R) for _ in range(2)]
-        b = view.scores.b
         self.rho_v = secrets.randbelow(R)
-        blank = Assignment((0,) * 9, tuple(self.w), self.h, 0, self.seed, salt, threshold)
-        self.bounds = blank.bounds()
-        self.c_w = GROUP.msm(view.scores.y + b, field.pack([*self.w, self.rho]))
-        self.c_h = view.hint_bases.commit(GROUP, self.h, self.rho_hints)
-        self.c_v = committed_threshold(GROUP, view, threshold, self.rho_v)
+        self.bounds = list(field.unpack(packed_bounds(self.h, cls.N)))
+        self.c_w = GROUP.msm(view.scores.y + view.scores.b, field.pack([*self.w, self.rho]))
+        self.c_h = bases.commit(GROUP, [self.h], [self.rho_hints])
+        self.c_v = bases.commit_shared(GROUP, hidden.shared, self.rho_v)
         alpha, beta = rng.getrandbits(248), rng.getrandbits(248)
-        self.clear = (statement.seed_commitment(self.seed), beacon, ctx, 128, t_commit, 0, 1, alpha, beta)
-        blind = (self.rho + scaled_blinder(self.rho_hints, beta) + self.rho_v) % R
-        self.assignment = replace(blank, clear=self.clear, blind=blind)
-        self.proof = backend.prove(self.assignment)
+        self.clear = (statement.seed_commitment(self.seed), beacon, ctx, 128, *lists, 0, 1, alpha, beta)
+        blind = (self.rho + self.rho_hints[0] + beta * self.rho_hints[1] + self.rho_v) % R
+        secret = self.seed, salt
+        self.proof = backend.prove(assign_attestation(cls, self.clear, self.w, [self.h], hidden.shared, blind, secret))
 
     @property
     def added(self) -> bytes:
         """C_h, C_1 and C_v."""
         return self.c_h + self.c_v
 
-    def witness(self, view: KeyView) -> bytes:
-        return view.hint_bases.witness(self.h, self.rho_hints)
+    @property
+    def witness(self) -> bytes:
+        return self.h + field.pack(self.rho_hints)
 
     def of_other_bounds(self, view: KeyView) -> bytes:
         """The commitments with one bound of C_1 raised."""
         values = [self.bounds[0] + 1, *self.bounds[1:], self.rho_hints[1]]
-        return self.c_h[:64] + GROUP.msm(view.hint_bases.scaled + view.scores.b, field.pack(values))
+        (use,) = view.committed.own
+        return self.c_h[:64] + GROUP.msm(use.over[1].bases, field.pack(values))
 
 
 @pytest.fixture(scope="module", params=NOISE_LAWS)
@@ -136,19 +136,21 @@ def test_another_number_of_commitments_is_refused(scene: tuple[KeyView, list[Pro
     for refused in (
         lambda: view.verify(one.clear, one.c_w, given, one.proof),
         lambda: view.verify_batch([(one.clear, one.c_w, given, one.proof)]),
-        lambda: view.hint_bases.relations([given[64:]]),
     ):
-        with pytest.raises(ProofError, match="points, and the class has 2"):
+        with pytest.raises(ProofError, match=f"3 commitments are expected, not {points}"):
             refused()
+    with pytest.raises(ProofError, match=f"has 2 commitments each; there are {2 * points - 1} in all"):
+        view.committed.split((one.c_h * points)[64:], 1)
 
 
 def opened(view: KeyView, proven: list[Proven], committed: list[bytes]) -> None:
     """Prove and verify the batch's opening."""
-    relations, size = view.hint_bases.relations(committed), view.hint_bases.size
+    (use,) = view.committed.own
+    relations, size = use.relations([split_points(one) for one in committed]), use.size
     context = b"".join(one.proof for one in proven) + b"".join(committed)
     weights = opening.powers(opening.batching_challenge("hints", context), len(proven))
     nonces = field.pack(secrets.randbelow(R) for _ in range(size))
-    witness = GROUP.combine([one.witness(view) for one in proven], weights)
+    witness = GROUP.combine([one.witness for one in proven], weights)
     proof: Opening = opening.prove_opening(GROUP, "hints", context, relations, witness, nonces)
     opening.verify_opening(GROUP, "hints", context, relations, size, proof)
 
@@ -163,6 +165,6 @@ def test_other_bounds_in_the_second_commitment_do_not_open(scene: tuple[KeyView,
     with pytest.raises(ProofError, match="not what it claims"):
         opened(view, [one, two], [one.of_other_bounds(view), two.c_h])
     # Nor does a component along a hint's base, which would change that hint by beta times it.
-    mixed = one.c_h[:64] + GROUP.msm(one.c_h[64:] + view.hints[:64], field.pack([1, 1]))
+    mixed = one.c_h[:64] + GROUP.msm(one.c_h[64:] + view.committed.own[0].over[0].bases[:64], field.pack([1, 1]))
     with pytest.raises(ProofError, match="not what it claims"):
         opened(view, [one, two], [mixed, two.c_h])

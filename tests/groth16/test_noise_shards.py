@@ -17,15 +17,14 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.assignments import Assignment
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.provers import NativeBackend
-from ragseal.kernel import field, opening, statement
+from ragseal.kernel import field, opening
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement, challenges
 from ragseal.kernel.record_proofs import proof_equations, statements_of
-from ragseal.kernel.threshold_opening import verify_thresholds
 from tests.circuits.noise_records import STEPS, NoiseRecord, noise_record
 from tests.circuits.scene import CACHE
 from tests.circuits.test_noise_shards import forged
@@ -43,13 +42,12 @@ class Scene:
     def __init__(self, backend: NativeBackend) -> None:
         self.backend = backend
         self.view: KeyView = backend.key
-        assert self.view.thresholds is not None
-        self.thresholds = self.view.thresholds
+        self.bases = self.view.committed
 
     def threshold(self, record: NoiseRecord) -> tuple[bytes, int]:
         """C_v of a record, and rho_v."""
-        rho, chosen = secrets.randbelow(R), record.selection
-        return self.thresholds.commit(GROUP, chosen.threshold, chosen.threshold_slot, rho), rho
+        rho = secrets.randbelow(R)
+        return self.bases.commit_shared(GROUP, record.threshold, rho), rho
 
     def prove(
         self, record: NoiseRecord, shard: int, committed: tuple[bytes, int], added: bytes = b"", moved: bytes = b""
@@ -61,18 +59,16 @@ class Scene:
             moved: by what its C_w differs from that of the proof's scores.
         """
         c_v, rho_v = committed
-        one = record.assignment(shard, 0, 0)
         rho, rhos = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)]
-        c_w = GROUP.msm(self.view.scores.y + self.view.scores.b, field.pack([*one.w, rho]))
+        c_w = GROUP.msm(self.view.scores.y + self.view.scores.b, field.pack([*record.w[shard], rho]))
         if moved:
             c_w = GROUP.msm(c_w + moved, field.pack([1, 1]))
-        c_h = self.view.hint_bases.commit(GROUP, one.h, rhos)
-        common = Statement(*one.clear[:5])
-        stated = statements_of(record.cls, common, len(record.w))[shard]
+        c_h = self.bases.commit(GROUP, [record.hints(shard)], [rhos])
+        stated = statements_of(record.cls, record.common, len(record.w))[shard]
         alpha, beta = challenges(self.view.digest, b"r" * 32, stated, c_w, c_h + (added or c_v))
-        clear = (*stated.clear(), alpha, beta)
-        blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        assignment: Assignment = replace(one, clear=clear, blind=blind)
+        clear = (*stated, alpha, beta)
+        blind = (rho + rhos[0] + beta * rhos[1] + rho_v) % R
+        assignment: Assignment = record.assignment(shard, alpha, beta, blind)
         return list(clear), c_w, c_h, self.backend.prove(assignment)
 
 
@@ -103,11 +99,17 @@ several = pytest.mark.parametrize("record", [SHARDS], indirect=True)
 
 def check(scene: Scene, c_v: bytes, shards: Sequence[Shard], c_w: Sequence[bytes]) -> None:
     """As a verifier does, which has T's commitment and C_w of every shard from the record, and numbers them itself."""
-    view, common = scene.view, Statement(*shards[0][0][:5])
-    entry = ProofEntry(0, b"r" * 32, b"".join(one[2] for one in shards), b"".join(one[3] for one in shards), (c_v,))
-    item = BatchItem(cast("Record", None), b"r" * 32, "acme", common, b"".join(c_w), entry)
-    equations = proof_equations(view.cls, view.digest, view.hint_bases, item)
-    view.verify_batch([(one.clear, one.c_w, one.c_h, one.proof) for one in equations])
+    view, item = scene.view, item_of(c_v, shards, c_w)
+    equations = proof_equations(view.cls, view.digest, view.committed, item)
+    view.verify_batch([(one.clear, one.c_w, one.committed, one.proof) for one in equations])
+
+
+def item_of(c_v: bytes, shards: Sequence[Shard], c_w: Sequence[bytes]) -> BatchItem:
+    """A record with its entry."""
+    c_seed, beacon, ctx, hmax, t_commit = shards[0][0][:5]
+    common = Statement(c_seed, beacon, ctx, Asked((hmax,)), (t_commit,))
+    entry = ProofEntry(0, b"r" * 32, b"".join(one[2] for one in shards), b"".join(one[3] for one in shards), c_v)
+    return BatchItem(cast("Record", None), b"r" * 32, "acme", common, b"".join(c_w), entry)
 
 
 def refused(scene: Scene, c_v: bytes, shards: Sequence[Shard], proven: Proven, match: str = "does not verify") -> None:
@@ -159,26 +161,28 @@ def test_a_shard_left_out_or_proven_twice_is_refused(scene: Scene, proven: Prove
         scene.view.verify_points_batch([(s[0], s[1] + s[2] + c_v, [1, 1, s[0][-1], 1], s[3]) for s in wrong])
 
 
-def test_an_entry_without_its_commitment_to_the_threshold_is_refused(scene: Scene, proven: Proven) -> None:
+def test_an_entry_with_another_number_of_commitments_is_refused(scene: Scene, proven: Proven) -> None:
     c_v, _, shards = proven
-    count = len(shards)
-    item = BatchItem(
-        cast("Record", None), b"r" * 32, "acme", Statement(*shards[0][0][:5]), b"".join(one[1] for one in shards),
-        ProofEntry(0, b"r" * 32, b"".join(one[2] for one in shards), b"".join(one[3] for one in shards), (c_v,)),
-    )  # fmt: skip
-    view = scene.view
-    for entry in (
-        replace(item.entry, c_v=()),
-        replace(item.entry, c_v=(c_v, c_v)),
-        replace(item.entry, c_h=item.entry.c_h[64:]),
-    ):
-        with pytest.raises(ProofError, match=f"a record over {count} shards has {count} proofs"):
-            proof_equations(view.cls, view.digest, view.hint_bases, replace(item, entry=entry))
+    count, view, item = len(shards), scene.view, item_of(c_v, shards, [one[1] for one in shards])
+    for committed in (item.entry.committed[64:], item.entry.committed + c_v):
+        entry = replace(item.entry, committed=committed)
+        with pytest.raises(ProofError, match=f"a record over {count} shards has {count} proofs and 2 commitments each"):
+            proof_equations(view.cls, view.digest, view.committed, replace(item, entry=entry))
     times = 66 // count
     many = replace(item, c_w=item.c_w * times)
-    entry = replace(item.entry, c_h=item.entry.c_h * times, proof=item.entry.proof * times)
+    entry = replace(item.entry, committed=item.entry.committed * times, proof=item.entry.proof * times)
     with pytest.raises(ProofError, match="has 1 to 64"):
-        proof_equations(view.cls, view.digest, view.hint_bases, replace(many, entry=entry))
+        proof_equations(view.cls, view.digest, view.committed, replace(many, entry=entry))
+
+
+def test_a_record_with_another_number_of_lists_is_refused(scene: Scene, proven: Proven) -> None:
+    """One of all shards: with one a shard each proof would be of a list of its own."""
+    c_v, _, shards = proven
+    item = item_of(c_v, shards, [one[1] for one in shards])
+    for lists in ((), item.statement.t_commits * 2, item.statement.t_commits * 3):
+        common = replace(item.statement, t_commits=lists)
+        with pytest.raises(ProofError, match=f"the record commits to {len(lists)} lists"):
+            proof_equations(scene.view.cls, scene.view.digest, scene.bases, replace(item, statement=common))
 
 
 @several
@@ -191,23 +195,27 @@ def test_shards_of_two_answers_are_refused(scene: Scene, record: NoiseRecord, pr
     refused(scene, c_v, both, (c_v, 0, both))
 
 
-def opened(scene: Scene, committed: Sequence[bytes], witnesses: Sequence[bytes]) -> None:
+def opened(scene: Scene, committed: Sequence[bytes], witnesses: Sequence[Sequence[int]]) -> None:
     """Prove and verify the opening of a batch's thresholds."""
-    bases, context = scene.thresholds, b"".join(committed)
-    weights = opening.powers(opening.batching_challenge("thresholds", context), len(committed))
-    witness, nonces = GROUP.combine(list(witnesses), weights), field.pack(secrets.randbelow(R) for _ in range(3))
-    made: Opening = opening.prove_opening(GROUP, "thresholds", context, [bases.relation(committed)], witness, nonces)
-    verify_thresholds(GROUP, bases, context, committed, made)
+    use, context = scene.bases.shared, b"".join(committed)
+    weights = opening.powers(opening.batching_challenge(use.name, context), len(committed))
+    witness, nonces = GROUP.combine(list(map(field.pack, witnesses)), weights), field.pack(map(uniform, range(3)))
+    relations = use.relations([(one,) for one in committed])
+    made: Opening = opening.prove_opening(GROUP, use.name, context, relations, witness, nonces)
+    opening.verify_opening(GROUP, use.name, context, relations, use.size, made)
+
+
+def uniform(_: int) -> int:
+    return secrets.randbelow(R)
 
 
 def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: NoiseRecord, proven: Proven) -> None:
     """With a component along a score's base every shard's score changes; the proofs hold, and the opening does not."""
     c_v, rho_v, _ = proven
-    chosen, bases = record.selection, scene.thresholds
-    witness = bases.witness(chosen.threshold, chosen.threshold_slot, rho_v)
-    two, rho_two = scene.threshold(noise_record(2, len(record.w)))
-    second = noise_record(2, len(record.w)).selection
-    opened(scene, [c_v, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
+    second = noise_record(2, len(record.w))
+    two, rho_two = scene.threshold(second)
+    witnesses = [[*record.threshold, rho_v], [*second.threshold, rho_two]]
+    opened(scene, [c_v, two], witnesses)
 
     y_0, steps = scene.view.scores.y[:64], 3 << record.cls.c
     mixed = GROUP.msm(c_v + y_0, field.pack([1, steps]))
@@ -215,10 +223,9 @@ def test_components_outside_of_the_threshold_do_not_open(scene: Scene, record: N
     shards = [scene.prove(record, shard, (c_v, rho_v), added=mixed, moved=lower) for shard in range(len(record.w))]
     check(scene, mixed, shards, [one[1] for one in shards])  # C_w of three steps less than what is proven
     with pytest.raises(ProofError, match="not what it claims"):
-        opened(scene, [mixed, two], [witness, bases.witness(second.threshold, second.threshold_slot, rho_two)])
+        opened(scene, [mixed, two], witnesses)
 
 
 def test_t_is_one_set_for_all_shards(record: NoiseRecord, proven: Proven) -> None:
-    t_commit = statement.places_commitment(record.cls, record.salt, record.selection.returned)
-    assert {one[0][4] for one in proven[2]} == {t_commit}
+    assert {one[0][4] for one in proven[2]} == set(record.common.t_commits)
     assert {one[0][3] for one in proven[2]} == {STEPS}

@@ -49,7 +49,7 @@ def request(**changes: object) -> at.Request:
 
 def record(**changes: object) -> at.Record:
     signed = at.SignedRequest(request(), b"s" * 64)
-    base = at.Record(b"m" * 32, 0, signed, POINT, 5, 120, at.EAGER)
+    base = at.Record(b"m" * 32, 0, signed, POINT, (5,), 120, at.EAGER)
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
@@ -67,9 +67,9 @@ SAMPLES: list[Message] = [
     ),
     pr.ProofBatch(
         b"m" * 32,
-        (pr.ProofEntry(0, b"r" * 32, POINT, b"p" * 256),),
+        (pr.ProofEntry(0, b"r" * 32, POINT, b"p" * 256, POINT),),
         (pr.SameEmbeddingOpening("t", Opening((POINT, POINT), (POINT,) * 4, (7,))),),
-        Opening((POINT,), (), (1, 2)),
+        (Opening((POINT,), (), (1, 2)), Opening((POINT,), (), (3,))),
     ),
     at.SealedAnswer(
         record(),
@@ -172,6 +172,6 @@ def test_values_that_no_codec_carries() -> None:
     with pytest.raises(EncodingError, match=r"request\.account"):
         request(account="two words").encode()
     with pytest.raises(EncodingError):
-        record(t_commit=R).encode()
+        record(t_commits=(R,)).encode()
     with pytest.raises(AuditError, match="multiple"):
         at.Record.decode(record(time=61).encode())

@@ -9,6 +9,7 @@ honest window of the verifier's tests.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from dataclasses import replace
 from functools import cache
@@ -39,24 +40,27 @@ from ragseal.kernel.beacon import (
 )
 from ragseal.kernel.bn254 import PurePythonGroup
 from ragseal.kernel.certificate import BlockProof, Scope, make_block
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import (
     IndexFile,
     ScoreBases,
 )
+from ragseal.kernel.decoys.law import elements_of
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.link_list import LinkList, Listing, TenantLinks
 from ragseal.kernel.noise_mechanism import wide_elements
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.proofs import BatchItem, ProofEntry, Statement
 from ragseal.kernel.slot_text import Metadata, MetadataPair, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
+from ragseal.kernel.statements import stated_of
 from ragseal.kernel.verdict import AuditVerdict, log_digest
 from ragseal.ledger.merkle import MerkleTree
 from tests import apart
 from tests.apart import be, canonical, element, h, wide
+from tests.classes import DECOYS
 from tests.simulator import CLS, World
 from tests.simulator.claims import claimed
 
@@ -236,7 +240,7 @@ def test_generators_and_embedding_commitment(group: str) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_score_commitments(group: str) -> None:
-    """B.3 and B.5: C_y = sum_j e_j C_j + rho B, C_w = gain (C_y - lo sum_i Y_i), and the blinder of C_w + C_h."""
+    """B.3 and B.5: C_y = sum_j e_j C_j + rho B, C_w = gain (C_y - lo sum_i Y_i), and the blinder of C_w."""
     e, rho, columns = [3, -127, 127], RNG.randrange(R), b"".join(POINTS[:3])
     bases = ScoreBases(b"".join(POINTS[3:6]), POINTS[6])
     c_y = apart.total(columns + bases.b, [*e, rho])
@@ -245,8 +249,8 @@ def test_score_commitments(group: str) -> None:
     sum_y = apart.total(bases.y, [1, 1, 1])
     c_w = apart.total(c_y + bases.y, [policy.gain, *[-policy.gain * policy.lo] * 3])
     assert proofs.shifted_scores(GROUPS[group], [c_y, c_y], sum_y, policy, CLS) == [c_w, c_w]
-    total = (policy.gain * (3 * 11 - 127 * 12 + 127 * 13 + rho) + 77) % R
-    assert proofs.total_blinder(policy.gain, e, [11, 12, 13], rho, 77) == total
+    total = policy.gain * (3 * 11 - 127 * 12 + 127 * 13 + rho) % R
+    assert proofs.total_blinder(policy.gain, e, [11, 12, 13], rho) == total
 
 
 def test_poseidon_commitments() -> None:
@@ -266,7 +270,7 @@ def test_poseidon_commitments() -> None:
     width = (CLS.S * CLS.N - 1).bit_length() + 1
     per = 248 // width
     parts = [sum(x << (width * at) for at, x in enumerate(t[j : j + per])) for j in range(0, CLS.K, per)]
-    assert statement.places_commitment(CLS, salt, returned) == apart.poseidon(5, salt, *parts)
+    assert stated_of(CLS).lists(salt, returned, 3) == (apart.poseidon(5, salt, *parts),)
     assert statement.pack_returned(CLS, [statement.unpacked(x) for x in range(100)]) == [
         sum(i << (width * at) for at, i in enumerate(range(j, min(j + per, 100)))) for j in range(0, 100, per)
     ]
@@ -293,16 +297,20 @@ def test_query_digest() -> None:
     assert Prepare.query_digest(made) == h("query", digest("salt"), "Größe?".encode())
 
 
-STATEMENT = Statement(c_seed=1, beacon=2, ctx=3, hmax=4, t_commit=R - 5)
+STATEMENT = Statement(1, 2, 3, Asked((4,)), (R - 5,))
 CLEAR = b"".join(map(be, (1, 2, 3, 4, R - 5)))  #: B.5, in its order
 
 
 def test_alpha_and_beta() -> None:
-    """B.5: key digest, record digest, clear inputs, C_w and C_h."""
+    """B.5: key digest, record digest, clear inputs, C_w and the commitments."""
     parts = (digest("key"), digest("record"), CLEAR, POINTS[0], POINTS[1])
-    made = proofs.challenges(digest("key"), digest("record"), STATEMENT, POINTS[0], POINTS[1])
+    stated = STATEMENT.clear(R - 5, ())
+    made = proofs.challenges(digest("key"), digest("record"), stated, POINTS[0], POINTS[1])
     assert made == [element("alpha", *parts), element("beta", *parts)]
-    assert STATEMENT.clear() == [1, 2, 3, 4, R - 5]
+    assert stated == STATEMENT.common() == [1, 2, 3, 4, R - 5]
+    of_decoys = Statement(1, 2, 3, Asked((4, 5), (8, 9)), (6, 7))
+    assert of_decoys.clear(7, (1,)) == [1, 2, 3, 4, 5, 7, 1, 8, 9]
+    assert of_decoys.common() == [1, 2, 3, 4, 5, 6, 7]  # the table is the policy's
 
 
 def items() -> list[BatchItem]:
@@ -312,9 +320,11 @@ def items() -> list[BatchItem]:
             record=record,
             record_digest=digest(f"record {at}"),
             tenant="north",
-            statement=Statement(1, 2, 3 + at, 4, 5),
+            statement=Statement(1, 2, 3 + at, Asked((4,)), (5,)),
             c_w=POINTS[2 * at],
-            entry=ProofEntry(at, digest(f"record {at}"), POINTS[2 * at + 1], digest(f"proof {at}") * 8),
+            entry=ProofEntry(
+                at, digest(f"record {at}"), POINTS[2 * at + 1], digest(f"proof {at}") * 8, POINTS[20 + at]
+            ),
         )
         for at, record in enumerate(records()[:2])
     ]
@@ -327,7 +337,7 @@ def test_chi_of_a_batch() -> None:
         clear = b"".join(map(be, (1, 2, 3 + at, 4, 5)))
         c_e, c_y = item.record.signed.request.c_e, item.record.c_y
         parts += [digest(f"record {at}"), clear, c_e, c_y]
-        parts += [POINTS[2 * at], POINTS[2 * at + 1], b"", digest(f"proof {at}") * 8]
+        parts += [POINTS[2 * at], POINTS[2 * at + 1], POINTS[20 + at], digest(f"proof {at}") * 8]
     context = proofs.batch_context(digest("key"), digest("manifest"), items())
     assert context == h("batch", *parts)
     assert opening.batching_challenge("hints", context) == wide("opening/hints/chi", context)
@@ -338,12 +348,12 @@ def test_chi_of_a_batch() -> None:
 
 
 def test_chi_of_a_batch_of_shards() -> None:
-    """The commitment to the threshold stands between those to hints and the proofs."""
+    """The commitment to what shards share stands between those of shards and the proofs."""
     (item, *_) = items()
-    entry = ProofEntry(0, item.record_digest, b"".join(POINTS[:4]), b"p" * 512, (POINTS[5],))
+    entry = ProofEntry(0, item.record_digest, b"".join(POINTS[:4]), b"p" * 512, POINTS[5])
     made = replace(item, c_w=POINTS[2] + POINTS[3], entry=entry)
     request, clear = item.record.signed.request, b"".join(map(be, (1, 2, 3, 4, 5)))
-    own = [item.record_digest, clear, request.c_e, item.record.c_y, made.c_w, entry.c_h, POINTS[5], entry.proof]
+    own = [item.record_digest, clear, request.c_e, item.record.c_y, made.c_w, entry.committed, POINTS[5], entry.proof]
     assert proofs.batch_context(digest("key"), digest("manifest"), [made]) == h(
         "batch", digest("key"), digest("manifest"), *own
     )
@@ -369,6 +379,60 @@ def test_a_link_over_shards_adds_them_up() -> None:
             proofs.link_relations(b"".join(POINTS[6:9]), wrong, POINTS[9], here, made)
 
 
+def test_relations_of_commitments() -> None:
+    """B.5, B.7: of noise C_h and C_1 with one witness, whose bounds are every fourth hint, and C_v; no other bases."""
+    stated = stated_of(CLS)
+    each = zip(stated.layout.names, map(math.prod, stated.layout.shapes), strict=True)
+    names = [name for name, count in each for _ in range(count)]
+    of = dict[str, list[int]]()
+    for at, name in enumerate(names):
+        of.setdefault(name, []).append(at)
+
+    def points(at: int, count: int) -> bytes:
+        return b"".join(be(k, 64) for k in range(at, at + count))
+
+    bases = stated.bases(points, default_group())
+    (hints,), thresholds = bases.own, bases.shared
+    (b,), size = of["blind"], stated.layout.size
+    before, behind = of["w"][-1] + 1, of["scaledBound"][0]
+    assert (hints.name, hints.size, behind - before) == ("hints", size + 2, size)
+    assert [one.bases for one in hints.over] == [
+        points(before, size) + points(b, 1), points(behind, CLS.N) + points(b, 1)
+    ]  # fmt: skip
+    picked = [[k for start, end in one.entries for k in range(start, end)] for one in hints.over]
+    assert picked == [[*range(size + 1)], [*(4 * i + 2 for i in range(CLS.N)), size + 1]]
+    assert [names[before + k] for k in picked[1][:-1]] == ["slot"] * CLS.N
+    (threshold,) = thresholds.over
+    assert (thresholds.name, threshold.entries) == ("thresholds", ((0, 3),))
+    assert threshold.bases == points(*of["threshold"], 1) + points(*of["thresholdSlot"], 1) + points(b, 1)
+    assert stated.scales(7) == (1, 1, 7, 1)
+    records = [[(POINTS[0], POINTS[1]), (POINTS[2], POINTS[3])], [(POINTS[4], POINTS[5])]]
+    (_, own), (_, last) = bases.relations(records, POINTS[6:8])
+    assert [one.commitments for one in own] == [tuple(POINTS[0:6:2]), tuple(POINTS[1:6:2])]
+    assert [one.commitments for one in last] == [tuple(POINTS[6:8])]
+
+
+def test_draws_and_lists_of_decoys() -> None:
+    """B.6: outputs of the permutation under the shard's number; a list's length, shard and ids in a chain of hashes."""
+    key, salt = RNG.randrange(R), RNG.randrange(R)
+    states = ([0, key, block + 9 * 2**32, 2] + [0] * 13 for block in range(2))
+    drawn = [x for state in states for x in apart.permuted(state)[1:17]]
+    long = replace(DECOYS, N=2000, draws=300, room=900)
+    assert elements_of(long, key, 2) == tuple(drawn[: long.elements])
+    stated, width = stated_of(long), 12
+    own = [sorted(RNG.sample(range(2000), count)) for count in (900, 0, 7)]
+    returned = [statement.Returned(2000 * shard + slot, slot % 3 > 0) for shard, one in enumerate(own) for slot in one]
+    expected = []
+    for shard, one in enumerate(own):
+        ids = [2 * slot + (slot % 3 > 0) for slot in one] + [0] * (900 - len(one))
+        parts = [sum(x << (width * at) for at, x in enumerate(ids[j : j + 20])) for j in range(0, 900, 20)]
+        state = apart.poseidon(10, salt, len(one) + shard * 2**32, *parts[:13])
+        for j in range(13, 45, 14):
+            state = apart.poseidon(10, state, *parts[j : j + 14])
+        expected.append(state)
+    assert list(stated.lists(salt, returned, 3)) == expected
+
+
 def test_challenges_of_an_opening() -> None:
     """B.7: c and every u hash all that came before."""
     combined, announced = [POINTS[0], POINTS[1]], [POINTS[2], POINTS[3]]
@@ -387,10 +451,6 @@ def test_challenges_of_an_opening() -> None:
 def test_relations() -> None:
     """What each opening says of which points: bases, the witness entries they take, and the commitments."""
     made, b = items(), POINTS[9]
-    (hint,) = HintBases(b"".join(POINTS[:3]), b).relations([item.entry.c_h for item in made])
-    assert hint.bases == b"".join(POINTS[:3]) + b
-    assert hint.slots == ((0, 4),)
-    assert hint.commitments == tuple(item.entry.c_h for item in made)
     left, right = proofs.link_relations(b"".join(POINTS[:4]), b"".join(POINTS[4:7]), b, b"here", made)
     assert (left.bases, right.bases) == (b"".join(POINTS[:4]), b"".join(POINTS[4:7]) + b)
     assert (left.slots, right.slots) == (((0, 4),), ((0, 3), (4, 5)))  # e and r; e and rho

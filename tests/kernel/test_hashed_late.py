@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from ragseal.kernel import proofs
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.enrolment import Enrolment, LateMembership, enrolment_leaves, leaf_salt
 from ragseal.kernel.rotation import Rotation
 from tests import apart
@@ -57,7 +58,7 @@ def test_context_of_histograms() -> None:
 
 def test_alpha_and_beta_of_a_shard() -> None:
     """Key digest, record digest, the clear inputs with shard and number of shards, C_w, and C_h with C_v behind it."""
-    stated = proofs.Statement(c_seed=1, beacon=2, ctx=3, hmax=4, t_commit=apart.ORDER - 5, own=(6, 7))
+    stated = proofs.Statement(1, 2, 3, Asked((4,)), (apart.ORDER - 5,)).clear(apart.ORDER - 5, (6, 7))
     clear = b"".join(map(be, (1, 2, 3, 4, apart.ORDER - 5, 6, 7)))
     parts = (digest("key"), digest("record"), clear, b"w" * 64, b"h" * 128 + b"v" * 64)
     assert proofs.challenges(*parts[:2], stated, *parts[3:]) == [element("alpha", *parts), element("beta", *parts)]

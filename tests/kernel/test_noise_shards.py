@@ -14,7 +14,7 @@ import pytest
 from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete_noise
 from ragseal.kernel import overflow
-from ragseal.kernel.classes import attestation_class
+from ragseal.kernel.classes import Asked, attestation_class
 from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import NoiseClass, overflow_bound
@@ -27,7 +27,7 @@ from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.provider.assembly import circuit_class
 from tests import simulator
 from tests.circuits.noise_records import STEPS, scores_of
-from tests.classes import LOTTERY, TINY
+from tests.classes import DECOYS, TINY
 
 CLASSES = {name: cls for name, cls in load_classes().items() if isinstance(cls, NoiseClass)}
 KEY = noise_key((3, 4), 5, 6)
@@ -106,16 +106,16 @@ def test_a_number_of_shards_that_the_class_has_not_is_refused(tiny: NoiseClass, 
     with pytest.raises(AttestationError, match="has 1 to 64"):
         select_noise(tiny, KEY, [[0] * tiny.N] * shards, STEPS)
     with pytest.raises(ProofError, match="has 1 to 64"):
-        statements_of(tiny, Statement(1, 2, 3, 4, 5), shards)
+        statements_of(tiny, Statement(1, 2, 3, Asked((4,)), (5,)), shards)
 
 
 def test_a_verifier_numbers_the_shards_itself(tiny: NoiseClass) -> None:
-    made = statements_of(tiny, Statement(1, 2, 3, 4, 5), 3)
-    assert [one.clear() for one in made] == [[1, 2, 3, 4, 5, shard, 3] for shard in range(3)]
+    made = statements_of(tiny, Statement(1, 2, 3, Asked((4,)), (5,)), 3)
+    assert list(made) == [[1, 2, 3, 4, 5, shard, 3] for shard in range(3)]
 
 
 def test_challenges_hash_the_threshold_and_the_shard(tiny: NoiseClass) -> None:
-    one, two = statements_of(tiny, Statement(1, 2, 3, 4, 5), 2)
+    one, two = statements_of(tiny, Statement(1, 2, 3, Asked((4,)), (5,)), 2)
     given = b"k" * 32, b"r" * 32, one, b"w" * 64, b"h" * 128 + b"v" * 64
     others = (*given[:4], b"h" * 128 + b"u" * 64), (*given[:2], two, *given[3:])
     assert len({x for one in (given, *others) for x in challenges(*one)}) == 6
@@ -149,7 +149,7 @@ def test_an_impossible_number_of_shards_is_refused(tiny: NoiseClass, S: int) -> 
 
 
 def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: NoiseClass) -> None:
-    one = LOTTERY
+    one = replace(DECOYS, S=1)
     assert attestation_class(tiny.to_mapping()) == tiny == circuit_class(tiny.name)
     for cls, shards, why in ((tiny, 65, "1..64"), (replace(tiny, S=8), 9, "1 to 8 shards"), (one, 2, "1 to 1 shards")):
         made = replace(simulator.policy(), shards=shards)
@@ -158,8 +158,6 @@ def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: NoiseClass) -> No
     check_shards(replace(simulator.policy(), claim=ANSWERS), tiny)
     with pytest.raises(PolicyError, match="keywords in one shard"):
         check_shards(replace(simulator.policy(), claim=ANSWERS, shards=2), tiny)
-    with pytest.raises(PolicyError, match="shards must be 1"):
-        replace(simulator.policy(), shards=2).whole(one)
 
 
 def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: NoiseClass) -> None:

@@ -11,9 +11,11 @@ import pytest
 from ragseal.circuits.build import build
 from ragseal.groth16.assignments import assign_attestation
 from ragseal.kernel import statement
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise_class import check_scores
 from ragseal.kernel.params import NOISE_LAWS
+from ragseal.kernel.statements import stated_of
 from tests.circuits.scene import CACHE, noise_probe, noise_tiny
 
 native = pytest.importorskip("ragseal_native")
@@ -48,10 +50,11 @@ def test_honest_statements(law: str, kind: str) -> None:
         w = np.array([(k << cls.c) + rng.randrange(1 << cls.c) for k in ks], dtype=np.int64)
         seed, beacon, ctx = (rng.getrandbits(128), rng.getrandbits(128)), rng.getrandbits(248), rng.getrandbits(248)
         key, salt = noise_key(seed, beacon, ctx), rng.getrandbits(248)
-        commitment = statement.places_commitment(cls, salt, engine.answer(key, w, steps))
-        common = statement.seed_commitment(seed), beacon, ctx, steps, commitment
-        hints, challenges = engine.shard_hints(key, w, steps), (rng.getrandbits(248), rng.getrandbits(248))
+        asked = Asked((steps,))
+        common = statement.seed_commitment(seed), beacon, ctx, steps
+        lists = stated_of(cls).lists(salt, engine.answer(key, w, asked), shards)
+        hidden, challenges = engine.hidden(key, w, asked), (rng.getrandbits(248), rng.getrandbits(248))
         for shard, own in enumerate(w.reshape(shards, cls.N).tolist()):
-            clear, h = (*common, shard, shards, *challenges), hints[shard]
-            given = assign_attestation(cls, clear, tuple(own), h, 5, seed, salt, hints.threshold)
+            clear = (*common, *lists, shard, shards, *challenges)
+            given = assign_attestation(cls, clear, own, hidden[shard], hidden.shared, 5, (seed, salt))
             assert circuit.check(circuit.solve(given.packed())) is None

@@ -24,6 +24,7 @@ import pytest
 
 from ragseal.accounting.attack import log_chance
 from ragseal.backends.mechanism import NativeNoiseEngine
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table, scale_of
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import select_noise
@@ -57,7 +58,7 @@ def stream(name: str) -> Whole:
     engine, layout = NativeNoiseEngine(cls), NoiseLayout(cls)
     rows = np.zeros((RECORDS, cls.N), dtype=np.int64)
     for record in range(RECORDS):
-        data = engine.shard_hints(key(record), np.zeros(cls.N, dtype=np.int64), 16)[0]
+        (data,) = engine.hidden(key(record), np.zeros(cls.N, dtype=np.int64), Asked((16,)))[0]
 
         def group(name: str, data: bytes = data) -> Whole:
             at = 32 * layout.by_name[name].offset

@@ -17,14 +17,14 @@ from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.storage.window import Window
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests.classes import TINY
-from tests.simulator.keys import ESTIMATE, THINNING, keys_of, thinning_backend
+from tests.simulator.keys import ESTIMATE, keys_of, thinning_backend
 
 
 def configured(
     log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", *, cls: AttestationClass = TINY, **more: Any
 ) -> Auditor:
     """An auditor with these keys and no part in any beacon; ``more`` as of :class:`Auditor`."""
-    own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
+    own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend(slots=cls.N).key
 
     def known(digest: bytes, shape: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
         return ConfiguredKey(digest, shape.name, class_digest(shape), made_by, load)
@@ -38,7 +38,7 @@ def configured(
         "released": {},
         "drawn": {},
         "estimates": (known(joint.digest, ESTIMATE, lambda: load_key(joint.directory, ESTIMATE)),),
-        "thinnings": {coins.digest: known(coins.digest, THINNING, lambda: coins)},
+        "thinnings": {coins.digest: known(coins.digest, coins.cls, lambda: coins)},
         "sign": lambda ask: ask.sign(key),
     }
     return Auditor(**values | more)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
 from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
 from ragseal.kernel.params import R
@@ -25,7 +26,8 @@ from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests import simulator
 from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
-from tests.simulator.keys import THINNING, thinning_backend
+from tests.simulator.keys import thinning_backend
+from tests.simulator.parties import beside
 
 HIDDEN = 60  #: j: about a quarter of the slots
 
@@ -34,9 +36,10 @@ _FILES: dict[tuple[object, ...], tuple[Tenant, ThinnedFile]] = {}  #: the same w
 
 
 @cache
-def placed() -> dict[str, Tenant]:
+def placed(slots: int = CLS.N, shards: int = 1) -> dict[str, Tenant]:
     """The simulator's tenants, committed under the thinning key's points."""
-    return {name: Tenant.make(name, thinning_backend().key) for name in ("north", "south")}
+    key = thinning_backend(slots=slots).key
+    return {name: Tenant.make(name, key, slots=slots, shards=shards) for name in ("north", "south")}
 
 
 def policy(**changes: Any) -> Policy:
@@ -55,9 +58,13 @@ class CoinedWorld(World):
     ``tenants`` are what records are answered from: the thinned ones, once a window's coins have decided.
     """
 
-    def __init__(self) -> None:
-        self.placed = placed()
-        super().__init__(tenants=dict(self.placed))
+    def __init__(self, key: Any = None, cls: AttestationClass = CLS, shards: int = 1) -> None:
+        """
+        Args:
+            shards: of every tenant's index.
+        """
+        self.placed, self.thinner = placed(cls.N, shards), thinning_backend(slots=cls.N)
+        super().__init__(key, dict(self.placed), cls=cls)
         self.coin_made_by = "auditor"
         self.throws: dict[bytes, tuple[int, Seed]] = {}  #: beacon and coin seed by manifest
         self.throw: bytes = b""  #: the manifest whose beacon threw this window's coins
@@ -74,7 +81,7 @@ class CoinedWorld(World):
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
             thrown_by = () if carries is None else (carries,)
-            coin = CoinCommitment(coin_commitment(self.seed), thinning_backend().key.digest, thrown_by)
+            coin = CoinCommitment(coin_commitment(self.seed), self.thinner.key.digest, thrown_by)
             changes = {"coins": (coin,), **changes}
         super().enter_manifest(name, policy_=wanted, **changes)
         self.throw = self.digest if carries is None else carries
@@ -125,39 +132,50 @@ class CoinedWorld(World):
         of = self.digest if manifest is None else manifest
         throw = self.throw if manifest is None else manifest
         at = self.throws.get(throw, (self.beacon,))[0] if beacon is None else beacon
-        context = coin_context(throw, at, named or tenant)
+        contexts = self.contexts(throw, at, named or tenant)
         drawn = seed or self.seed
         share = self.manifest.policy.hidden if hidden is None else hidden
-        asked = tenant, of, context, drawn, share
+        asked = self.key.digest, tenant, of, contexts, drawn, share
         if asked not in _FILES:
-            _FILES[asked] = self._thin(self.placed[tenant], of, context, drawn, share)
+            _FILES[asked] = self._thin(self.placed[tenant], of, contexts, drawn, share)
         return _FILES[asked]
 
+    def contexts(self, throw: bytes, beacon: int, tenant: str) -> tuple[int, ...]:
+        """Of the coins of every shard of a tenant."""
+        shards = len(self.placed["north"].rows) // self.cls.N
+        return tuple(coin_context(throw, beacon, tenant, shard) for shard in range(shards))
+
     def _thin(
-        self, before: Tenant, manifest: bytes, context: int, seed: Seed, share: int
+        self, before: Tenant, manifest: bytes, contexts: tuple[int, ...], seed: Seed, share: int
     ) -> tuple[Tenant, ThinnedFile]:
-        rng, backend = random.Random(f"{before.name} {manifest.hex()} {context}"), thinning_backend()
-        hides = hidden_slots(seed, context, CLS.N, share)
+        rng, N, d = random.Random(f"{before.name} {manifest.hex()} {contexts[0]}"), self.cls.N, DIMENSION
+        hides = [hidden_slots(seed, context, N, share) for context in contexts]
         matrix = np.array(before.rows, dtype=np.int8)
-        after = recommitted(before, thin(matrix, hides).tolist(), self.key, rng)
-        statement = ThinningStatement(
-            thinning_key=backend.key.digest,
-            attestation_key=self.key.digest,
-            manifest=manifest,
-            c_coin=coin_commitment(seed),
-            context=context,
-            hidden=share,
-            placed=before.file.columns,
-            thinned=after.file.columns,
-        )
-        secrets = ThinningSecrets(seed, before.blinders, after.blinders, rng.randrange(1, R), scalars(rng, CLS.N + 2))
-        shard = make_thinned(GROUP, thinning_backend(), self.key.scores, statement, matrix, hides, secrets)
-        return after, ThinnedFile(after.file.columns, after.file.opening, (shard,))
+        after = recommitted(before, thin(matrix, sum(hides, [])).tolist(), self.key, rng)
+        made = []
+        for shard, context in enumerate(contexts):
+            own, points = slice(d * shard, d * (shard + 1)), slice(64 * d * shard, 64 * d * (shard + 1))
+            statement = ThinningStatement(
+                thinning_key=self.thinner.key.digest,
+                attestation_key=self.key.digest,
+                manifest=manifest,
+                c_coin=coin_commitment(seed),
+                context=context,
+                hidden=share,
+                placed=before.file.columns[points],
+                thinned=after.file.columns[points],
+            )
+            blinders = before.blinders[own], after.blinders[own]
+            secrets = ThinningSecrets(seed, *blinders, rng.randrange(1, R), scalars(rng, N + 2))
+            rows = matrix[N * shard : N * (shard + 1)]
+            made.append(make_thinned(GROUP, self.thinner, self.key.scores, statement, rows, hides[shard], secrets))
+        return after, ThinnedFile(after.file.columns, after.file.opening, tuple(made))
 
     def hides(self, tenant: str) -> list[bool]:
         """Which slots of a tenant this window's coins hide."""
-        context = coin_context(self.throw, self.throws[self.throw][0], tenant)
-        return hidden_slots(self.seed, context, CLS.N, HIDDEN)
+        share = self.manifest.policy.hidden
+        contexts = self.contexts(self.throw, self.throws[self.throw][0], tenant)
+        return sum((hidden_slots(self.seed, context, self.cls.N, share) for context in contexts), [])
 
     def put_thinning(self, *tenants: ThinnedIndex) -> None:
         """Another entry in the place of this window's thinning."""
@@ -166,12 +184,13 @@ class CoinedWorld(World):
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = thinning_backend().key
-        mine = ConfiguredKey(key.digest, THINNING.name, class_digest(THINNING), self.coin_made_by, lambda: key)
+        key = self.thinner.key
+        mine = ConfiguredKey(key.digest, key.cls.name, class_digest(key.cls), self.coin_made_by, lambda: key)
         return replace(super().auditor(), thinnings={key.digest: mine})
 
 
 def recommitted(tenant: Tenant, rows: list[list[int]], key: Any, rng: random.Random) -> Tenant:
     """A tenant with other rows, under this key's points and fresh blinders; its manifest entry stays."""
-    blinders = [rng.randrange(1, R) for _ in range(DIMENSION)]
-    return replace(tenant, rows=rows, blinders=blinders, file=index_file(rows, blinders, key, rng))
+    blinders = [rng.randrange(1, R) for _ in tenant.blinders]
+    file = index_file(beside(rows, key.scores.capacity), blinders, key, rng)
+    return replace(tenant, rows=rows, blinders=blinders, file=file)

@@ -28,9 +28,10 @@ def keys_of(cls: Shape, directory: Path = KEYS) -> KeyPaths:
 
 
 @cache
-def thinning_backend(directory: Path = KEYS) -> ThinningBackend:
-    """What proves thinned indices of class TINY."""
-    return open_backend(build(THINNING), keys_of(THINNING, directory).directory)
+def thinning_backend(directory: Path = KEYS, slots: int = TINY.N) -> ThinningBackend:
+    """What proves thinned indices of shards of so many slots."""
+    cls = thinning_class(slots)
+    return open_backend(build(cls), keys_of(cls, directory).directory)
 
 
 @cache

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.backends.group import default_group
 from ragseal.kernel import commitment, field, noise, signature
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     Account,
     IndexFile,
@@ -34,6 +35,7 @@ from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import SlotText
+from ragseal.kernel.statements import stated_of
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.runtime.metadata import committed
 from tests.classes import TINY
@@ -65,21 +67,20 @@ class BindingKey:
 
     def __init__(self, name: str = "key") -> None:
         few = HINTS + len(THRESHOLD) + 1
-        points = self._points(name, few)
-        hints, threshold = points[: 64 * HINTS], points[64 * HINTS : -64]
-        self.committed = CommittedBases(
-            (Use(HINTS_USE, HINTS, (Over(hints + points[-64:], ((0, HINTS + 1),)),)),),
-            Use(THRESHOLDS, len(THRESHOLD), (Over(threshold + points[-64:], ((0, len(THRESHOLD) + 1),)),)),
-        )
+        points = GROUP.hash_to_curve(name.encode(), CLS.N + few)
+        hints_at, shared_at, b = 64 * CLS.N, 64 * (CLS.N + HINTS), points[-64:]
+        hints = Over(points[hints_at:shared_at] + b, ((0, HINTS + 1),))
+        threshold = Over(points[shared_at:], ((0, len(THRESHOLD) + 1),))
+        own = (Use(HINTS_USE, HINTS, (hints,)),)
+        committed = CommittedBases(own, Use(THRESHOLDS, len(THRESHOLD), (threshold,)))
+        self._hold(points, ScoreBases(points[:hints_at], b), committed)
 
-    def _points(self, name: str, others: int, slots: int = CLS.N) -> bytes:
-        """So many points behind those of scores, the last of which is B."""
-        points = GROUP.hash_to_curve(name.encode(), slots + others)
-        self.scores = ScoreBases(points[: 64 * slots], points[-64:])
+    def _hold(self, points: bytes, scores: ScoreBases, committed: CommittedBases) -> None:
+        """Everything that a verifying key has."""
+        self.scores, self.committed = scores, committed
         self.digest = hashlib.sha256(points).digest()
-        self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * slots))
+        self.sum_y = GROUP.msm(scores.y, field.pack([1] * scores.capacity))
         self.calls = 0
-        return points[64 * slots :]
 
     def prove(self, clear: Sequence[int], c_w: bytes, committed: bytes) -> bytes:
         return hashlib.shake_256(self.digest + field.pack(clear) + c_w + committed).digest(256)
@@ -92,6 +93,20 @@ class BindingKey:
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
         for item in items:
             self.verify(*item)
+
+
+class StatedKey(BindingKey):
+    """Of a class of any law, with every base that its kind states."""
+
+    def __init__(self, cls: AttestationClass) -> None:
+        stated, N = stated_of(cls), cls.N
+        points = GROUP.hash_to_curve(b"key of " + cls.name.encode(), stated.layout.public)
+
+        def of(first: int, count: int) -> bytes:
+            return points[64 * (first - 1) : 64 * (first - 1 + count)]
+
+        scores = ScoreBases(of(stated.layout.scores_at, N), of(stated.layout.blind_at, 1))
+        self._hold(points, scores, stated.bases(of, GROUP))
 
 
 KEY = BindingKey()
@@ -122,6 +137,11 @@ def index_file(
     nonces = scalars(rng, len(witness))
     opening = commitment.prove_columns(GROUP, key.scores, key.digest, columns, field.pack(witness), nonces)
     return IndexFile(columns, opening)
+
+
+def beside(rows: list[list[int]], slots: int) -> list[list[int]]:
+    """Rows of several shards beside each other: the columns of shard 0 are first, then those of shard 1, ..."""
+    return [[x for row in rows[i::slots] for x in row] for i in range(slots)]
 
 
 def slot_text(tenant: str, slot: int) -> SlotText:
@@ -155,10 +175,7 @@ class Tenant:
         rng = random.Random(name)
         rows = [[rng.randrange(-60, 61) for _ in range(dimension)] for _ in range(slots * shards)]
         blinders = [rng.randrange(1, R) for _ in range(dimension * shards)]
-        beside = [
-            [x for row in rows[i::slots] for x in row] for i in range(slots)
-        ]  # columns of shard 0, then those of shard 1, ...
-        file = index_file(beside, blinders, key, rng, extra)
+        file = index_file(beside(rows, slots), blinders, key, rng, extra)
         texts = MerkleTree([text_leaf(bytes(32), i, slot_text(name, i)) for i in range(slots * shards)])
         index = TenantIndex(name, dimension, file.columns_digest(), file.opening_digest(), texts.root())
         return cls(name, rows, blinders, file, texts, index)

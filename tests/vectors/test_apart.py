@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -56,12 +57,12 @@ def _clear(given: list[Any]) -> bytes:
 
 def alpha_beta(given: Json) -> Json:
     digests = un(given["key_digest"]), un(given["record_digest"])
-    parts = (*digests, _clear(given["clear"]), un(given["c_w"]), un(given["c_h"]))
+    parts = (*digests, _clear(given["clear"]), un(given["c_w"]), un(given["committed"]))
     return {"alpha": number(element("alpha", *parts)), "beta": number(element("beta", *parts))}
 
 
 def batch(given: Json) -> Json:
-    """A record is tag, version, manifest, seq, the signed request, a count of points, these, and 32 + 8 + 1 bytes."""
+    """A record is tag, version, manifest, seq, the signed request, counted points, elements, and 8 + 1 bytes."""
     parts = [un(given["key_digest"]), un(given["manifest"])]
     for item in given["items"]:
         data = un(item["record"])
@@ -70,20 +71,19 @@ def batch(given: Json) -> Json:
         c_y = _c_y(request[behind:])
         parts += [
             h("record", data),
-            _clear(item["clear"]),
+            _clear(item["clear"]) + _lists(request[behind:]),
             c_e,
             c_y,
             un(item["c_w"]),
-            un(item["c_h"]),
-            un("".join(item["c_v"])),
+            un(item["committed"]),
+            un(item["c_v"]),
             un(item["proof"]),
         ]
     context = h("batch", *parts)
     link = h("link", context, given["tenant"].encode(), un(given["index_digest"]))
     return {
         "context": context.hex(),
-        "chi": number(wide("opening/hints/chi", context)),
-        "thresholds_chi": number(wide("opening/thresholds/chi", context)),
+        "chi": [number(wide(f"opening/{use}/chi", context)) for use in given["uses"]],
         "link_context": link.hex(),
         "link_chi": number(wide("opening/link/chi", link)),
         "psi": number(wide("opening/link/shards", link)),
@@ -91,18 +91,23 @@ def batch(given: Json) -> Json:
 
 
 def equations(given: Json) -> Json:
-    """B.5 of every shard; a proof entry is tag, version, seq, digest, points behind a count, proofs behind a length."""
-    data = un(given["entry"])
+    """B.5 of every shard; a proof entry is tag, version, seq, digest, points and proofs behind a u16 and a u32, C_v."""
+    data, cls, record = un(given["entry"]), given["class"], un(given["record"])
     at = 1 + len("proof-entry") + 2 + 8 + 32
-    points, at = data[at + 1 : at + 1 + 64 * data[at]], at + 1 + 64 * data[at]
-    size = int.from_bytes(data[at : at + 4], "big")
-    proofs, c_v = data[at + 4 : at + 4 + size], data[at + 4 + size + 4 :]
-    shards, out = size // 256, []
+    count, at = int.from_bytes(data[at : at + 2], "big"), at + 2
+    points, at = data[at : at + 64 * count], at + 64 * count
+    proofs, c_v = data[at + 4 : -64], data[-64:]
+    request = record[record.index(b"\x07request") :]
+    packed = _lists(request[_c_e(request)[1] :])
+    lists = [int.from_bytes(packed[at : at + 32], "big") for at in range(0, len(packed), 32)]
+    decoys = cls["law"] == "decoys"
+    shards, width, out = len(proofs) // 256, 64 * (5 + cls["chunks"] if decoys else 2), []
     for shard in range(shards):
-        committed = points[128 * shard : 128 * (shard + 1)] + c_v
-        clear = [int(x) for x in given["clear"]] + ([shard, shards] if "S" in given["class"] else [])
+        committed = points[width * shard : width * (shard + 1)] + c_v
+        behind = [lists[shard], shard, *given["table"]] if decoys else [*lists, shard, shards]
+        clear = [int(x) for x in (*given["clear"], *behind)]
         c_w = un(given["c_w"])[64 * shard : 64 * (shard + 1)]
-        parts = un(given["key_digest"]), h("record", un(given["record"])), _clear(clear), c_w, committed
+        parts = un(given["key_digest"]), h("record", record), _clear(clear), c_w, committed
         drawn = [element("alpha", *parts), element("beta", *parts)]
         proof = proofs[256 * shard : 256 * (shard + 1)].hex()
         whole = [number(x) for x in clear + drawn]
@@ -123,6 +128,12 @@ def added_up(given: Json) -> Json:
 def _c_y(rest: bytes) -> bytes:
     """A signature, the count of points, and these."""
     return rest[65 : 65 + 64 * rest[64]]
+
+
+def _lists(rest: bytes) -> bytes:
+    """Behind those a count of elements, and these."""
+    at = 65 + 64 * rest[64]
+    return rest[at + 4 : at + 4 + 32 * int.from_bytes(rest[at : at + 4], "big")]
 
 
 def _c_e(request: bytes) -> tuple[bytes, int]:
@@ -288,12 +299,76 @@ def permutation(given: Json) -> Json:
     return {"state": b"".join(map(be, apart.permuted(state))).hex()}
 
 
-def places(given: Json) -> Json:
-    width = (given["class"].get("S", 1) * given["class"]["N"] - 1).bit_length() + 1
-    per, t = 248 // width, [2 * i + flag for i, flag in zip(given["ids"], given["flags"], strict=True)]
-    parts = [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
-    t_commit = apart.poseidon(5, int(given["salt"]), *parts)
-    return {"packed": [number(x) for x in parts], "t_commit": number(t_commit)}
+def lists(given: Json) -> Json:
+    """B.6.5."""
+    cls, salt, decoys = given["class"], int(given["salt"]), given["class"]["law"] == "decoys"
+    width = ((1 if decoys else cls["S"]) * cls["N"] - 1).bit_length() + 1
+
+    def packed(t: list[int]) -> list[int]:
+        per = 248 // width
+        return [sum(x << width * j for j, x in enumerate(t[at : at + per])) for at in range(0, len(t), per)]
+
+    every = list(zip(given["ids"], given["flags"], strict=True))
+    if not decoys:
+        return {"t_commits": [number(apart.poseidon(5, salt, *packed([2 * i + flag for i, flag in every])))]}
+    out = []
+    for shard in range(given["shards"]):
+        own = [2 * (i % cls["N"]) + flag for i, flag in every if i // cls["N"] == shard]
+        parts = packed(own + [0] * (cls["room"] - len(own)))
+        state = apart.poseidon(10, salt, len(own) + shard * 2**32, *parts[:13])
+        for at in range(13, len(parts), 14):
+            state = apart.poseidon(10, state, *parts[at : at + 14])
+        out.append(number(state))
+    return {"t_commits": out}
+
+
+def draws(given: Json) -> Json:
+    """M.4.1: Poisson's masses in fractions, cut where 2^-64 is left, rounded down, and the rest to the largest one."""
+    L, mean = given["id_bits"], Fraction(given["decoy_rate"], 1 << 16)
+    bits = -(-64 // L) * L
+    weight, left, weights = Fraction(1), _exponential(mean), list[Fraction]()
+    while not weights or left > _exponential(mean) / 2**64:
+        weights.append(weight)
+        left -= weight
+        weight = weight * mean / len(weights)
+    masses = [int(one * 2**bits / sum(weights)) for one in weights]
+    masses[masses.index(max(masses))] += 2**bits - sum(masses)
+    rows = [sum(masses[: j + 1]) for j in range(len(masses))]
+    return {"draws": len(masses) - 1, "bits": bits, "rows": [number(x) for x in rows]}
+
+
+def _exponential(x: Fraction) -> Fraction:
+    """e^x to 2^-200 of itself."""
+    total, term, k = Fraction(0), Fraction(1), 0
+    while k <= x or term * 2**200 > total:
+        total, k = total + term, k + 1
+        term = term * x / k
+    return total
+
+
+def chosen(given: Json) -> Json:
+    """M.5.3: what is drawn, and the best others, by sorting."""
+    cls, lo, rows = given["class"], given["lo"], draws({**given, "id_bits": (given["class"]["N"] - 1).bit_length()})
+    N, L, key = cls["N"], (cls["N"] - 1).bit_length(), int(given["key"])
+    u, per, per_list = -(-64 // L), 208 // L, [list[int]() for _ in given["y"]]
+    numbers, y = list[int](), [x for own in given["y"] for x in own]
+    for shard in range(len(given["y"])):
+        outputs = [x for block in range(-(-(u + cls["draws"]) // (per * 16)))
+                   for x in apart.permuted([0, key, block + 9 * 2**32, shard] + [0] * 13)[1:17]]  # fmt: skip
+        ids = [(x >> L * j) % 2**L for x in outputs for j in range(per)]
+        uniform = sum(x << L * j for j, x in enumerate(ids[:u]))
+        numbers.append(sum(uniform >= int(row) for row in rows["rows"]))
+        per_list[shard] = sorted({one for one in ids[u : u + numbers[-1]] if one < N})
+    taken = {N * shard + one for shard, own in enumerate(per_list) for one in own}
+    best = sorted((-y[i], i) for i in range(len(y)) if y[i] > lo and i not in taken)
+    results = [i for _, i in best[: max(0, given["ids"] - len(taken))]]
+    T = sorted(taken | set(results))
+    short, over = len(T) < given["ids"], len(T) > given["ids"]
+    slot = results[-1] if results and not short else len(y) - 1
+    beyond = max([lo + 1, *(y[i] + 1 for i in range(len(y)) if i not in T)])
+    threshold = lo + 1 if short else y[slot] if results else beyond
+    return {"draws": numbers, "drawn": per_list, "ids": T, "flags": [y[i] > lo for i in T], "short": short,
+            "over": over, "threshold": threshold, "threshold_slot": slot}  # fmt: skip
 
 
 def _halves(seed: str) -> tuple[int, int]:
@@ -355,7 +430,9 @@ APART: dict[str, Callable[[Json], Json]] = {
     "poseidon-permutation": permutation,
     "seed-commitment": lambda g: {"c_seed": number(apart.poseidon(1, *_halves(g["seed"])))},
     "noise-key": lambda g: {"key": number(apart.poseidon(2, *_halves(g["seed"]), int(g["beacon"]), int(g["ctx"])))},
-    "places-commitment": places,
+    "list-commitments": lists,
+    "draw-table": draws,
+    "select-decoys": chosen,
     "row-noise": row_noise,
     "score-commitment": score,
     "embedding-commitment": embedding,

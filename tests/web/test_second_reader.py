@@ -69,7 +69,7 @@ LOGGED: dict[str, tuple[Callable[[], World], int, str]] = {
 }
 PROVEN: dict[str, tuple[Callable[[], World], int, str]] = {
     "a proof of another request": (proof_of_another_request, 8, "proofs do not hold together"),
-    "hints outside their span": (hints_outside_their_span, 8, "an opening of hints or of an embedding does not hold"),
+    "hints outside their span": (hints_outside_their_span, 8, "an opening of hidden inputs or of an embedding"),
 }
 
 

@@ -19,16 +19,15 @@ from ragseal.backends.mechanism import NativeNoiseEngine
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
-from ragseal.kernel.classes import usual_table
+from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.emptied import EmptiedFile
-from ragseal.kernel.hint_opening import HintBases
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.proof_files import columns_path
 from ragseal.prover.attestation import statements
 from ragseal.prover.commitment.window_secrets import thinned_index, window_index
 from ragseal.prover.serving import publishing
-from tests.classes import LOTTERY, TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator import World, policy
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
@@ -36,12 +35,12 @@ from tests.simulator.ticking import ticking
 from tests.web.published import NODE, Published, export_log
 from tests.web.second_reader import reports
 from tests.web.test_coins_in_node import Log
-from tests.web.test_window_in_node import other_link, other_response, with_entry
+from tests.web.test_window_in_node import other_link, other_opening_of, other_response, with_entry, with_opening
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 SHARDS = 3
 HINTS = 2 * POINT_BYTES  #: of a shard: C_h and C_1
-OPENING = "an opening of hints or of an embedding does not hold"
+OPENING = "an opening of hidden inputs or of an embedding does not hold"
 
 
 def over_shards(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
@@ -110,12 +109,11 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
 
     The shard is one in which the slot i* + 1 does not lie, so that all else is as it was and the proof exists.
     """
-    group, thresholds = window.provider.backends.group, window.provider.backends.keys.newest().thresholds
-    assert thresholds is not None
-    slot_base = thresholds.points[POINT_BYTES : 2 * POINT_BYTES]
+    group, bases = window.provider.backends.group, window.provider.backends.keys.newest().committed
+    slot_base = bases.shared.over[0].bases[POINT_BYTES : 2 * POINT_BYTES]
     at = {"shard": 0, "lied": 0}
     hints: Any = NativeNoiseEngine.hints
-    commit, assign = HintBases.commit, statements.assign_attestation
+    commit, assign = CommittedBases.commit, statements.assign_attestation
 
     def lied_hints(self: NativeNoiseEngine, *query: Any) -> bytes:
         *others, (shard, shards), answer = query
@@ -124,20 +122,20 @@ def another_threshold(window: Live, patched: pytest.MonkeyPatch) -> None:
             answer = replace(answer, threshold_slot=answer.threshold_slot + 1)
         return hints(self, *others, (shard, shards), answer)
 
-    def lied_commit(self: HintBases, *given: Any) -> bytes:
+    def lied_commit(self: CommittedBases, *given: Any) -> bytes:
         own = commit(self, *given)
         if at["shard"] != at["lied"]:
             return own
         return group.msm(own[:POINT_BYTES] + slot_base, field.pack([1, 1])) + own[POINT_BYTES:]
 
     def lied_assign(*given: Any, **named: Any) -> Any:
-        v, slot = named["threshold"]
-        return assign(*given, **{**named, "threshold": (v, slot + (at["shard"] == at["lied"]))})
+        v, slot = named["shared"]
+        return assign(*given, **{**named, "shared": (v, slot + (at["shard"] == at["lied"]))})
 
     patched.setattr(NativeNoiseEngine, "hints", lied_hints)
-    patched.setattr(HintBases, "commit", lied_commit)
+    patched.setattr(CommittedBases, "commit", lied_commit)
     patched.setattr(statements, "assign_attestation", lied_assign)
-    patched.setattr(proofs, "verify_hints", lambda *_: None)  # the provider's own look
+    patched.setattr(proofs, "verify_committed", lambda *_: None)  # the provider's own look
 
 
 def test_an_honest_window_holds(made: Scene) -> None:
@@ -159,8 +157,8 @@ def proof_of(batch: ProofBatch, *shards: int) -> ProofBatch:
 
 
 def hints_of(batch: ProofBatch, *shards: int) -> ProofBatch:
-    c_h = batch.entries[0].c_h
-    return with_entry(batch, 0, c_h=b"".join(c_h[HINTS * at : HINTS * (at + 1)] for at in shards))
+    own = batch.entries[0].committed
+    return with_entry(batch, 0, committed=b"".join(own[HINTS * at : HINTS * (at + 1)] for at in shards))
 
 
 #: A change of the batch, the step that sees it, and a part of what it says.
@@ -172,17 +170,15 @@ FORGERIES: dict[str, tuple[Callable[[ProofBatch], ProofBatch], str, str]] = {
         lambda b: hints_of(proof_of(b, 1, 0, 2), 1, 0, 2), "proofs", "of record 0 for shard 0 does not hold",
     ),
     "a proof more": (lambda b: proof_of(b, 0, 1, 2, 2), "proofs", "as many proofs, not 4"),
-    "a shard's hints left out": (lambda b: hints_of(b, 0, 1), "proofs", "hints of 2 shards, not of 3"),
-    "no threshold": (lambda b: with_entry(b, 0, c_v=()), "proofs", "0 commitments to a threshold"),
+    "a shard's hints left out": (lambda b: hints_of(b, 0, 1), "proofs", "hidden inputs each, not 4 in all"),
     "another threshold": (
-        lambda b: with_entry(b, 0, c_v=(b.entries[0].c_h[:POINT_BYTES],)), "proofs", "for shard 0 does not hold",
+        lambda b: with_entry(b, 0, c_v=b.entries[0].committed[:POINT_BYTES]), "proofs", "for shard 0 does not hold",
     ),
     "no opening of thresholds": (
-        lambda b: replace(b, thresholds=()), "proofs", "0 openings of thresholds, where 1 is due",
+        lambda b: with_opening(b, 1), "proofs", "the batch has 1 openings, where hints, thresholds are due",
     ),
-    "another opening of thresholds": (
-        lambda b: replace(b, thresholds=(other_response(b.thresholds[0]),)), "openings", OPENING,
-    ),
+    "another opening of hints": (lambda b: other_opening_of(b, 0), "openings", OPENING),
+    "another opening of thresholds": (lambda b: other_opening_of(b, 1), "openings", OPENING),
     "another link": (other_link, "openings", OPENING),
 }  # fmt: skip
 
@@ -196,7 +192,7 @@ def test_what_is_no_proof_of_all_shards_is_seen(made: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("no opening of thresholds", "openings of thresholds, where"), ("another opening of thresholds", OPENING)],
+    [("another opening of hints", OPENING), ("another opening of thresholds", OPENING)],
 )
 def test_nothing_else_sees_a_threshold_that_is_not_opened(name: str, words: str, made: Scene) -> None:
     forged = order(made.honest, proofs=FORGERIES[name][0](made.batch).encode())
@@ -213,15 +209,15 @@ ANSWERS |= {"answered_by": 30}
 @pytest.mark.parametrize(
     ("name", "changes", "match"),
     [
-        (LOTTERY.name, {"shards": 2}, "the policy has 2 shards, its class is for at most 1"),
+        (DECOYS.name, {"shards": 4}, "the policy has 4 shards, its class is for at most 3"),
         (TINY.name, {**ANSWERS, "similarity": 1, "shards": 2}, "counts keywords in one shard, the policy has 2"),
     ],
 )
 def test_a_policy_whose_class_is_not_for_its_shards_is_seen(
     name: str, changes: dict[str, Any], match: str, tmp_path: Path
 ) -> None:
-    cls, world = load_classes()[name], World()
-    named = {"class_name": name, "class_digest": class_digest(cls), "table_digest": usual_table(cls).digest()}
+    world = World()
+    named = {"class_name": name, "class_digest": class_digest(load_classes()[name])}
     world.commit(policy_=policy(**named, **changes))
     world.close()
     export_log(world, tmp_path)

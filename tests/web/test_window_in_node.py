@@ -105,7 +105,16 @@ def proof_of_another(made: ProofBatch) -> ProofBatch:
 
 
 def hints_of_another(made: ProofBatch) -> ProofBatch:
-    return with_entry(made, 1, c_h=made.entries[0].c_h)
+    return with_entry(made, 1, committed=made.entries[0].committed)
+
+
+def with_opening(made: ProofBatch, at: int, *instead: Opening) -> ProofBatch:
+    """These in place of one opening of what the batch commits to."""
+    return replace(made, openings=(*made.openings[:at], *instead, *made.openings[at + 1 :]))
+
+
+def other_opening_of(made: ProofBatch, at: int) -> ProofBatch:
+    return with_opening(made, at, other_response(made.openings[at]))
 
 
 def same_proof_anew(made: ProofBatch) -> ProofBatch:
@@ -128,7 +137,8 @@ def one_link(made: ProofBatch) -> ProofBatch:
 
 
 def fewer_rounds(made: ProofBatch) -> ProofBatch:
-    return replace(made, hints=replace(made.hints, folds=made.hints.folds[2:]))
+    hints = made.openings[0]
+    return with_opening(made, 0, replace(hints, folds=hints.folds[2:]))
 
 
 def other_opening(published: Published) -> None:
@@ -174,7 +184,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "the proof of another record": (batch(proof_of_another), "proofs", "the proof of record 1 does not hold"),
     "the hints of another record": (batch(hints_of_another), "proofs", "the proof of record 1 does not hold"),
     "a proof made anew": (batch(same_proof_anew), "openings", "does not hold"),
-    "another opening of hints": (batch(lambda b: replace(b, hints=other_response(b.hints))), "openings", "does not"),
+    "another opening of hints": (batch(lambda b: other_opening_of(b, 0)), "openings", "does not hold"),
     "fewer rounds of folding": (batch(fewer_rounds), "proofs", "rounds of folding expected"),
     "another link": (batch(other_link), "openings", "does not hold"),
     "two tenants' links swapped": (batch(links_swapped), "openings", "does not hold"),
@@ -210,8 +220,8 @@ def test_an_honest_window_of_a_noise_class_holds(name: str, tmp_path: Path) -> N
     assert published.check().state == "good"
     path = published.only(BATCH)
     made = ProofBatch.decode(path.read_bytes())
-    c_h, c_1 = (made.entries[0].c_h[at : at + 64] for at in (0, 64))
-    path.write_bytes(with_entry(made, 0, c_h=c_1 + c_h).encode())
+    c_h, c_1 = (made.entries[0].committed[at : at + 64] for at in (0, 64))
+    path.write_bytes(with_entry(made, 0, committed=c_1 + c_h).encode())
     assert published.check().bad == {"proofs": "the proof of record 0 does not hold"}
 
 

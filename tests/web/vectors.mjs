@@ -39,6 +39,12 @@ const plain = (value) => {
   return { tag, fields: Object.values(fields).map(plain) };
 };
 
+/** Of a relation; each may be a sum of several points. */
+function commitmentsOf({ commitments, parts = ["1"] }) {
+  const given = Array.isArray(commitments) ? commitments.map(bytes) : split(bytes(commitments), 64 * parts.length);
+  return given.map((points) => n.msm(n.points(points), parts.map(BigInt)));
+}
+
 const OPERATIONS = {
   message: ({ tag, bytes: data }) => {
     if (hex(decode(tag, bytes(data)).raw) !== data) throw new Error("raw is not the whole encoding");
@@ -77,7 +83,7 @@ const OPERATIONS = {
     const given = relations.map((one) => ({
       bases: n.points(bytes(one.bases)),
       slots: one.slots,
-      commitments: (Array.isArray(one.commitments) ? one.commitments.map(bytes) : split(bytes(one.commitments), 64)).map(n.point),
+      commitments: commitmentsOf(one),
     }));
     n.checkOpening(use, bytes(context), given, size, decode("folded-opening", bytes(opening)), later);
     return holds(later.hold(), "the opening does not hold");
@@ -106,7 +112,7 @@ const OPERATIONS = {
     return { origin, size, root: hex(root), cosigned };
   },
   "alpha-beta": (i) => {
-    const parts = [bytes(i.key_digest), bytes(i.record_digest), n.pack(i.clear.map(BigInt)), bytes(i.c_w), bytes(i.c_h)];
+    const parts = [bytes(i.key_digest), bytes(i.record_digest), n.pack(i.clear.map(BigInt)), bytes(i.c_w), bytes(i.committed)];
     return { alpha: String(n.nonzeroElement("alpha", ...parts)), beta: String(n.nonzeroElement("beta", ...parts)) };
   },
   "proof-file": ({ file, entry, log_key: log }) => {

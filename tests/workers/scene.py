@@ -13,14 +13,15 @@ from pathlib import Path
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
+from ragseal.backends.poseidon import commit_lists
 from ragseal.circuits.build import build
 from ragseal.groth16.assignments import Assignment, assign_attestation
 from ragseal.groth16.provers import AttestationBackend, open_backend
-from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field as scalars
 from ragseal.kernel import mechanism, statement
-from ragseal.kernel.hint_opening import scaled_blinder
 from ragseal.kernel.params import R
+from ragseal.kernel.proofs import Statement
+from ragseal.kernel.record_proofs import statements_of
 from ragseal.prover.keys.trial_proofs import _scores
 from ragseal.prover.workers.interface import Work, WorkersStatus, WorkResult
 from tests.classes import TINY
@@ -45,14 +46,14 @@ class Stated:
 
     assignment: Assignment
     c_w: bytes
-    c_h: bytes  #: and C_v behind it
+    committed: bytes  #: and C_v behind them
 
     @property
     def work(self) -> Work:
         return Work(TINY.name, backend().key.digest, self.assignment.packed())
 
     def check(self, proof: bytes) -> None:
-        backend().key.verify(self.assignment.clear, self.c_w, self.c_h, proof)
+        backend().key.verify(self.assignment.clear, self.c_w, self.committed, proof)
 
 
 @cache
@@ -62,18 +63,19 @@ def stated(number: int = 0) -> Stated:
     chance = random.Random(f"statement {number}")
     seed = scalars.limbs(chance.randbytes(32))
     beacon, ctx, alpha, beta = (int.from_bytes(chance.randbytes(31), "big") | 1 for _ in range(4))
-    t_salt, rho, *rho_hints = (chance.randrange(R) for _ in range(2 + key.hint_bases.count))
-    w, hmax = _scores(TINY, chance.randbytes, True)
+    t_salt, rho, rho_v, *rhos = (chance.randrange(R) for _ in range(3 + key.committed.count))
+    w, asked = _scores(TINY, chance.randbytes, True)
     noise_key = mechanism.noise_key(seed, beacon, ctx)
-    hints = engine.shard_hints(noise_key, w, hmax)
-    h, threshold, rho_v = hints[0], hints.threshold, chance.randrange(R)
-    t_commit = statement.places_commitment(TINY, t_salt, engine.answer(noise_key, w, hmax))
-    clear = (statement.seed_commitment(seed), beacon, ctx, hmax, t_commit, 0, 1, alpha, beta)
-    integers = tuple(int(x) for x in w)
-    blind = (rho + scaled_blinder(rho_hints, beta) + rho_v) % R
-    c_w = group.msm(key.scores.y + key.scores.b, scalars.pack([*integers, rho]))
-    added = key.hint_bases.commit(group, h, rho_hints) + committed_threshold(group, key, threshold, rho_v)
-    return Stated(assign_attestation(TINY, clear, integers, h, blind, seed, t_salt, threshold), c_w, added)
+    hidden = engine.hidden(noise_key, w, asked)
+    lists = commit_lists(TINY, t_salt, engine.answer(noise_key, w, asked), 1)
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, asked, lists)
+    clear = (*statements_of(TINY, common, 1)[0], alpha, beta)
+    scales = key.stated.scales(beta)
+    blind = sum(scale * one for scale, one in zip(scales, (rho, *rhos, rho_v), strict=True)) % R
+    c_w = group.msm(key.scores.y + key.scores.b, scalars.pack([*w.tolist(), rho]))
+    added = key.committed.commit(group, hidden[0], [rhos]) + key.committed.commit_shared(group, hidden.shared, rho_v)
+    made = assign_attestation(TINY, clear, w.tolist(), hidden[0], hidden.shared, blind, (seed, t_salt))
+    return Stated(made, c_w, added)
 
 
 @cache

@@ -11,14 +11,15 @@ import pytest
 from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import layout_of, load_classes
 from ragseal.kernel import field
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.lottery_class import LotteryClass, check_window
-from ragseal.kernel.noise_class import NoiseClass, check_scores
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
+from ragseal.kernel.statements import stated_of
 from ragseal.prover.workers.interface import MAX_INPUTS, Work
 from ragseal.prover.workers.narrow import FULL, NARROW_BYTES, SHORT, lengthen, narrow_runs, shorten
-from tests.classes import FAMILIES, TINY
+from tests.classes import DECOYS, FAMILIES, TINY
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
 CLASSES = (*(one.name for one in FAMILIES), "noise-small-one-50")
@@ -48,46 +49,58 @@ def test_inputs_come_back_and_lengths_are_the_circuits(circuit: str) -> None:
         found.add(len(short))
     narrow = sum(run.stop - run.start for run in narrow_runs(circuit))
     assert found == {1 + len(inputs) - (field.FIELD_BYTES - NARROW_BYTES) * narrow}
-    assert len(inputs) > 4 * len(short)
+    assert len(inputs) > 2 * len(short)
 
 
-def extremes(cls: AttestationClass) -> tuple[int, int, int]:
-    """Of scores that a policy may have: H, the least and the largest w (the policy's checks, SPEC A.10)."""
-    if isinstance(cls, LotteryClass):
-        return cls.room // 4, cls.room // 4 - cls.room + 1, cls.room
+def extremes(cls: AttestationClass) -> tuple[Asked, int, int]:
+    """What a policy may ask, and the least and the largest w that its scores may have (SPEC A.10)."""
+    asked, _, _ = cls.tried()
+    if isinstance(cls, DecoysClass):
+        return asked, -(cls.reach // 2), cls.reach // 2 - 2
     assert isinstance(cls, NoiseClass)
     chunk, steps = 1 << cls.c, ((1 << cls.c) - cls.reach_span) // 4
-    return steps, (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
+    return Asked((steps,)), (steps - chunk + 1) << cls.c, (chunk << cls.c) + chunk - 1
 
 
 @pytest.mark.parametrize("circuit", sorted(load_classes()))
 def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
     """Else a length would tell whether a record has one.  Three bytes were too few for chunks of 12 bits and more."""
     cls = load_classes()[circuit]
-    width, least, most = extremes(cls)
-    assert max(width, -least, most) < 1 << (2 * cls.c + 1) < EDGE
-    if isinstance(cls, LotteryClass):
-        check_window(cls, width, least, most)
+    asked, least, most = extremes(cls)
+    assert max(-least, most) < EDGE
+    assert cls.shift_of(1) >= 1
+    if isinstance(cls, NoiseClass):
+        cls.check_range(asked.inputs[0], 0, least, most)
     else:
-        check_scores(cls, width, least >> cls.c, most >> cls.c)
+        cls.check_range(0, asked.inputs[0], least, most)
 
 
-@pytest.mark.parametrize(
-    "circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-one-50", "lottery-tiny", "lottery-small-32"]
-)
+@pytest.mark.parametrize("circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-one-50", "decoys-tiny"])
 def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
+    """A whole assignment but for clear inputs and secrets, for which any elements stand."""
     cls, chance = load_classes()[circuit], random.Random(circuit)
-    width, least, most = extremes(cls)
-    w = np.array([chance.choice((least, most, 0, width, -1)) for _ in range(cls.N)], dtype=np.int64)
-    w[: cls.R // 4], w[cls.R // 4 :] = most, np.minimum(w[cls.R // 4 :], 0)  # else places would not suffice
-    prizes = cls.prizes if isinstance(cls, LotteryClass) else 0
-    (h,) = open_engine(cls).shard_hints(chance.randrange(R), w, width, prizes)
+    asked, least, most = extremes(cls)
+    w = np.array([chance.choice((least, most, 0, most // 2, -1)) for _ in range(cls.N)], dtype=np.int64)
+    few = cls.tried()[2] // 2
+    w[:few], w[few:] = most, np.minimum(w[few:], 0)  # else places would not suffice
+    hidden = open_engine(cls).hidden(chance.randrange(R), w, asked)
     layout = layout_of(cls)
     before, after = (field.pack(chance.randrange(R) for _ in range(n)) for n in (layout.scores_at, layout.public + 3))
-    inputs = before + field.pack(int(x) for x in w) + h
+    inputs = before + stated_of(cls).wires(w.tolist(), hidden[0], chance.randrange(R))
     inputs += after[: len(after) - len(inputs)]
     assert shorten(circuit, inputs)[:1] == SHORT
     assert lengthen(circuit, shorten(circuit, inputs)) == inputs
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_shard_without_results_is_as_long_as_any(empty: bool) -> None:
+    """Inputs of slots are small but for powers of beta, which stand where an id is returned (broken before)."""
+    layout, bits = layout_of(DECOYS), [int(not empty)] * DECOYS.N
+    packed = [field.pack(one) for one in (bits, bits, [3] * layout.size, [1])]
+    wires = stated_of(DECOYS).wires([5] * DECOYS.N, packed, R // 3)
+    inputs = field.pack([7] * layout.scores_at) + wires + field.pack([7] * (layout.public + 3))
+    inputs = inputs[: field.FIELD_BYTES * (layout.public + 3)]
+    assert shorten(DECOYS.name, inputs)[:1] == SHORT
 
 
 @pytest.mark.parametrize("value", WIDE)

@@ -20,7 +20,7 @@ from vectors.source.values import digest, scalar, stream
 CIRCUITS = Path(__file__).parents[2] / "circuits"
 CLASSES = {
     name: values
-    for file in ("noise_classes.toml", "lottery_classes.toml")
+    for file in ("noise_classes.toml", "decoys_classes.toml")
     for name, values in tomllib.loads((CIRCUITS / file).read_text()).items()
 }
 
@@ -53,7 +53,8 @@ def add(book: Book) -> None:
             **{"class": class_of(name), "key": key},
         )  # fmt: skip
         _select_with_noise(book, name, key)
-    _select_by_lottery(book, "lottery-tiny", key)
+    _draw_tables(book)
+    _select_with_decoys(book, "decoys-tiny", key)
     _places(book)
     _accounting(book)
 
@@ -156,41 +157,93 @@ def _select_with_noise(book: Book, name: str, key: Any) -> None:
         )
 
 
-def _select_by_lottery(book: Book, name: str, key: Any) -> None:
+def _draw_tables(book: Book) -> None:
+    """Of ids of 6 bits: one draw on average, a hundredth of it, forty."""
+    about = "Poisson masses out of 2^(u L), cut where 2^-64 is left: how many draws, F(0), F(1), ..., digest."
+    for name, L, rate in (
+        ("one", 6, 1 << 16),
+        ("three-quarters", 6, 3 << 14),
+        ("two", 6, 2 << 16),
+        ("few", 6, 655),
+        ("forty-of-13-bits", 13, 40 << 16),
+    ):
+        book.valid(f"draw-tables/{name}", "draw-table", "M.4.1", about, id_bits=L, decoy_rate=rate)
+    for name, L, rate in (("no-draws", 6, 0), ("no-id", 0, 1 << 16), ("ids-of-25-bits", 25, 1 << 16)):
+        book.refused(f"draw-tables/{name}", "draw-table", "M.4.1", "No table.", "PolicyError", "needs ids of 1 to 24",
+                     id_bits=L, decoy_rate=rate)  # fmt: skip
+
+
+def _select_with_decoys(book: Book, name: str, key: Any) -> None:
     values = class_of(name)
     n = values["N"]
-    w = [int.from_bytes(stream(f"score {i}", 3), "big") % 40000 - 8000 for i in range(n)]
-    base: dict[str, Any] = {"class": values, "key": key, "w": w, "hmax": 20000, "prizes": 1}
-    about = "Prizes first, then scores, ties by coarse bits: size of theta's grid, v*, i*, theta, T with flags."
-    book.valid(f"select/{name}", "select-lottery", "M.7", about, **base)
-    most = {**base, "prizes": values["prizes"]}
-    book.valid(f"select/{name}-most-prizes", "select-lottery", "M.7", "As many prizes as the class has.", **most)
-    book.valid(f"select/{name}-equal-scores", "select-lottery", "M.7", "Coarse bits decide.", **{**base, "w": [5] * n})
+
+    def y(shard: int, most: int = 12000) -> list[int]:
+        drawn = (int.from_bytes(stream(f"score {shard * n + i}", 3), "big") for i in range(n))
+        return [x % most - 5000 for x in drawn]
+
+    base: dict[str, Any] = {"class": values, "key": key, "y": [y(0)], "lo": 4800, "ids": 8, "decoy_rate": 1 << 16}
+    about = (
+        "From y of every shard, lo, K and the rate: of every shard how many draws, and which slots; v*, i*, T with "
+        "flags, whether it is short or longer than K."
+    )
+    book.valid(f"select/{name}", "select-decoys", "M.5.3", about, **base)
+    for shards in (2, 3):
+        over = {**base, "y": [y(shard) for shard in range(shards)]}
+        text = f"{shards} shards, one list: ids count over all of them."
+        book.valid(f"select/{name}-over-{shards}-shards", "select-decoys", "A.15", text, **over)
+    last = {**base, "y": [[0] * n, [5000] * n]}
+    book.valid(f"select/{name}-all-in-the-last-shard", "select-decoys", "A.15", "No result in the first.", **last)
+    for what, text, changes in (
+        ("equal-scores", "All slots score alike: the lowest ids are results.", {"y": [[5000] * n]}),
+        ("short", "Fewer slots match than there is room for.", {"y": [[*[4801] * 3, *[4800] * (n - 3)]]}),
+        ("nothing-matches", "Nothing but what is drawn.", {"y": [[4800] * n]}),
+        ("longer-than-k", "More is drawn than K.", {"ids": 1, "decoy_rate": 3 << 14}),
+        ("few-draws", "A shard draws nothing nearly always.", {"decoy_rate": 655}),
+    ):  # fmt: skip
+        book.valid(f"select/{name}-{what}", "select-decoys", "M.5.3", text, **{**base, **changes})
     for what, about, error, text, changes in (
-        ("a-slot-less", "A slot has no score.", "AttestationError", "capacity", {"w": w[1:]}),
-        ("a-prize-too-many", "The class has fewer.", "PolicyError", "prizes", {"prizes": values["prizes"] + 1}),
-    ):
-        book.refused(f"select/{name}-{what}", "select-lottery", "M.5", about, error, text, **{**base, **changes})
+        ("a-slot-less", "A slot has no score.", "AttestationError", "shards of 60 slots", {"y": [y(0)[1:]]}),
+        ("no-shard", "No shard has scores.", "AttestationError", "shards of 60 slots", {"y": []}),
+        ("no-k", "K is 0.", "PolicyError", "takes 1 to 24 ids", {"ids": 0}),
+        ("lo-below-0", "An empty slot would match.", "AttestationError", "lo is 0 at least", {"lo": -1}),
+        ("scores-out-of-range", "A distance has more than two chunks.", "AttestationError", "out of the range",
+         {"y": [[0, 1 << 16, *[0] * (n - 2)]]}),
+        ("too-many-draws", "The class has fewer.", "PolicyError", "draws in a class of 20", {"decoy_rate": 2 << 16}),
+    ):  # fmt: skip
+        book.refused(f"select/{name}-{what}", "select-decoys", "M.5.3", about, error, text, **{**base, **changes})
 
 
 def _places(book: Book) -> None:
-    for name in ("noise-tiny-two", "noise-small-two-50"):
+    """Commitments to T."""
+    of_noise = "2 id + flag of each slot packed lowest first, then Poseidon(5, salt, packed)."
+    of_decoys = (
+        "One of every shard: 2 slot + flag of each, filled with 0 up to the room, packed lowest first; Poseidon(10, "
+        "salt, length + shard 2^32, packed), what does not fit in further hashes."
+    )
+    for name, shards, about in (
+        ("noise-tiny-two", 1, of_noise), ("noise-small-two-50", 1, of_noise), ("decoys-tiny", 3, of_decoys),
+        ("decoys-tiny", 1, of_decoys),
+    ):  # fmt: skip
         values = class_of(name)
-        ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % values["N"] for i in range(50)})[: values["K"]]
+        most = values.get("K", 20)
+        ids = sorted({int.from_bytes(stream(f"id {i}", 4), "big") % (shards * values["N"]) for i in range(50)})[:most]
         flags = [i % 3 > 0 for i in range(len(ids))]
-        base = {"class": values, "salt": scalar("t salt"), "ids": ids, "flags": flags}
-        about = "The commitment to T: 2 id + flag of each slot packed lowest first, then Poseidon(5, salt, packed)."
-        found = book.valid(f"places/{name}", "places-commitment", "B.3", about, **base)
-        raised = {**base, "flags": [True] * len(ids)}
-        text = "The same slots with every flag set."
-        book.wrong(
-            f"places/{name}-flagged", "places-commitment", "B.6", text, {"t_commit": found["t_commit"]}, **raised
-        )
-        turned = {**base, "ids": [*ids[:-2], ids[-1], ids[-2]]}
-        text = "The same slots in another order."
-        book.wrong(
-            f"places/{name}-unordered", "places-commitment", "B.6", text, {"t_commit": found["t_commit"]}, **turned
-        )
+        base = {"class": values, "salt": scalar("t salt"), "shards": shards, "ids": ids, "flags": flags}
+        path = f"places/{name}" if shards == 1 else f"places/{name}-over-{shards}-shards"
+        found = book.valid(path, "list-commitments", "B.6", about, **base)
+        for what, text, changes in (
+            ("flagged", "The same slots with every flag set.", {"flags": [True] * len(ids)}),
+            ("unordered", "The same slots in another order.", {"ids": [*ids[:-2], ids[-1], ids[-2]]}),
+        ):
+            if what == "flagged" or shards == 1:
+                claimed = {"t_commits": found["t_commits"]}
+                book.wrong(f"{path}-{what}", "list-commitments", "B.6", text, claimed, **{**base, **changes})
+    base = {"class": class_of("decoys-tiny"), "salt": scalar("t salt"), "shards": 2, "ids": [], "flags": []}
+    found = book.valid("places/no-ids", "list-commitments", "B.6", "Two empty lists do not look alike.", **base)
+    book.wrong("places/no-ids-are-not-slot-0", "list-commitments", "B.6", "{} and {0} are packed alike.",
+               {"t_commits": found["t_commits"]}, **{**base, "ids": [0, 60], "flags": [False, False]})  # fmt: skip
+    book.refused("places/too-many-ids", "list-commitments", "B.6", "A shard has room for 24.", "EncodingError",
+                 "room for", **{**base, "ids": list(range(25)), "flags": [True] * 25})  # fmt: skip
 
 
 def _accounting(book: Book) -> None:

@@ -85,7 +85,7 @@ POLICY = Policy(
     class_name="noise-tiny-two", class_digest=digest("class"), table_digest=digest("table"), dimension=D,
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
-    unit="slot", chunks_max=1,     period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900,
+    unit="slot", chunks_max=1, period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900, ids=3,
 )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ REQUEST = Request(
     seal_key=public_of(SEAL_PRIVATE),
 )  # fmt: skip
 SIGNED_REQUEST = SignedRequest(REQUEST, signed_by("alice", "request", REQUEST.encode()))
-RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), scalar("t_commit"), OPENS + 120, 0)
+RECORD = Record(WINDOW_DIGEST, 0, SIGNED_REQUEST, point("C_y"), (scalar("t_commit"),), OPENS + 120, 0)
 SLOT_TEXT = SlotText(
     "box-12", "Zwölf Boxkämpfer\n",
     Metadata((
@@ -170,6 +170,7 @@ NOTE = Checkpoint(ORIGIN, 3, LOG.root()).sign(SIGNER)
 BODY = ReceiptBody(WINDOW_DIGEST, REQUEST.digest(), RECORD.digest(), 0, 2, OPENINGS.digest(), digest("sealed"), NOTE)
 RECEIPT = Receipt(BODY, signed_by("window", "receipt", BODY.encode()), tuple(LOG.path(2)))
 OPENING = Opening((point("A"),), (point("L"), point("R")), (scalar("z 0"), R - 1))
+PROOF_ENTRY = ProofEntry(0, RECORD.digest(), points("C_h and C_1", 2), stream("proof", 256), point("C_v"))
 LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 3)]))
 LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
 NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
@@ -226,14 +227,14 @@ SAMPLES: tuple[Message, ...] = (
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
     Delivery.sign(signing("window"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
     Refusal.sign(signing("window"), LinksAsk(*ASKED).digest(), "the window is not closed"),
-    OPENING, ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)), SameEmbeddingOpening("acme", OPENING),
+    OPENING, PROOF_ENTRY, SameEmbeddingOpening("acme", OPENING),
     ProofBatch(
         WINDOW_DIGEST,
         (
-            ProofEntry(0, RECORD.digest(), point("C_h"), stream("proof", 256)),
-            ProofEntry(1, digest("record 1"), point("C_h") + point("C_1"), stream("proof 1", 256)),  # without C_v
+            PROOF_ENTRY,
+            ProofEntry(1, digest("record 1"), points("C_h and C_1 of 1", 2), stream("proof 1", 256), point("C_v of 1")),
         ),
-        (SameEmbeddingOpening("acme", OPENING),), OPENING,
+        (SameEmbeddingOpening("acme", OPENING),), (OPENING, OPENING),
     ),
     NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("window", "links", LINK_LIST.encode())), BLOCK,
     BlockBatch(LINK_LIST.digest(), (BLOCK,), OPENING),
@@ -294,8 +295,14 @@ def spoiled(codec: Any, data: bytes) -> Iterator[tuple[str, bytes, str, str]]:
             ):  # fmt: skip
                 yield name, b"\x02" + bytes.fromhex(bits), why, f"a number that is {name.replace('-', ' ')}"
         case encoding.Points(limit):
-            yield "no-points", b"\x00" + data[1:], "0 points announced", "no point"
-            yield "points-too-many", bytes([limit + 1]) + data[1:], "points announced", "a point too many"
+            size = codec.width
+            yield "no-points", bytes(size) + data[size:], "0 points announced", "no point"
+            yield (
+                "points-too-many",
+                (limit + 1).to_bytes(size, "big") + data[size:],
+                "points announced",
+                "a point too many",
+            )
         case encoding.Blob():
             yield "oversized", _LONG + data[4:], "oversized", "a length of 2^32 - 1"
         case encoding.Many():

@@ -167,25 +167,21 @@ def _challenges(book: Book) -> None:
                        key_digest=key, columns=columns)  # fmt: skip
     book.wrong("challenges/columns-without-the-key", "columns-chi", "A.3", "chi of another key.", found,
                key_digest=bytes(32), columns=columns)  # fmt: skip
-    clear = [1, 2, 3, 4, R - 5]
+    clear = [1, 2, 3, 4, R - 5, 0, 1]
     base: dict[str, Any] = {"key_digest": key, "record_digest": RECORD.digest(), "clear": clear,
-                            "c_w": point("C_w"), "c_h": point("C_h")}  # fmt: skip
-    about = "alpha and beta: key digest, record digest, C_seed, beacon, ctx, H, T's commitment, C_w, C_h."
+                            "c_w": point("C_w"), "committed": points("C_h, C_1 and C_v", 3)}  # fmt: skip
+    about = "alpha and beta: key digest, record digest, clear inputs, C_w, C_h, C_1, C_v."
     found = book.valid("challenges/alpha-beta", "alpha-beta", "B.5", about, **base)
     for name, changes in (
         ("key_digest", {"key_digest": digest("other key")}), ("record_digest", {"record_digest": digest("other")}),
-        ("clear", {"clear": [1, 2, 3, 5, R - 5]}), ("c_w", {"c_w": point("other")}), ("c_h", {"c_h": point("other")}),
+        ("clear", {"clear": [1, 2, 3, 5, R - 5, 0, 1]}), ("c_w", {"c_w": point("other")}),
+        ("c-1", {"committed": base["committed"][:64] + point("other") + base["committed"][128:]}),
     ):  # fmt: skip
         path = f"challenges/alpha-beta-without-{name.replace('_', '-')}"
         book.wrong(
             path, "alpha-beta", "B.5", f"Challenges that do not change with {name}.", found, **{**base, **changes}
         )
-    about = "Of a class with bounds apart: C_1 behind C_h."
-    bounded = {**base, "c_h": point("C_h") + point("C_1")}
-    found = book.valid("challenges/alpha-beta-with-bounds", "alpha-beta", "B.5", about, **bounded)
-    book.wrong("challenges/alpha-beta-with-bounds-without-c-1", "alpha-beta", "B.5", "beta does not hash C_1.",
-               {"beta": found["beta"]}, **{**bounded, "c_h": point("C_h") + point("other")})  # fmt: skip
-    _batch(book, key, clear)
+    _batch(book, key)
     about = "chi, c, and the transcript that the folding begins with."
     base = {"use": "link", "context": digest("context"), "size": 45, "combined": [point("D0"), point("D1")],
             "announcements": [point("A0"), point("A1")]}  # fmt: skip
@@ -198,21 +194,21 @@ def _challenges(book: Book) -> None:
                **{**base, "points": base["points"][:2]})  # fmt: skip
 
 
-def _batch(book: Book, key: bytes, clear: list[int]) -> None:
+def _batch(book: Book, key: bytes) -> None:
     second = replace(RECORD, seq=1, c_y=point("C_y of 1"))
     items = [
-        {"record": record.encode(), "clear": [*clear[:2], at, *clear[3:]], "c_w": point(f"C_w {at}"),
-         "c_h": point(f"C_h {at}"), "c_v": [], "proof": stream(f"proof {at}", 256)}
+        {"record": record.encode(), "clear": [1, 2, at, 4], "c_w": point(f"C_w {at}"),
+         "committed": points(f"C_h, C_1 {at}", 2), "c_v": point(f"C_v {at}"), "proof": stream(f"proof {at}", 256)}
         for at, record in enumerate((RECORD, second))
     ]  # fmt: skip
     base: dict[str, Any] = {"key_digest": key, "manifest": WINDOW_DIGEST, "items": items, "tenant": "acme",
-                            "index_digest": messages.TENANTS[0].digest()}  # fmt: skip
+                            "uses": ["hints", "thresholds"], "index_digest": messages.TENANTS[0].digest()}  # fmt: skip
     about = "chi hashes every statement, commitment and proof of the batch; the link's also tenant and index."
     found = book.valid("challenges/batch", "batch-chi", "B.7", about, **base)
     chi = {"chi": found["chi"], "link_chi": found["link_chi"]}
     for name, changed in (
         ("a-proof", [{**items[0], "proof": flipped(items[0]["proof"], 0)}, items[1]]),  # type: ignore[arg-type]
-        ("c-h", [{**items[0], "c_h": point("other")}, items[1]]),
+        ("c-h", [{**items[0], "committed": points("other", 2)}, items[1]]),
         ("a-record", items[:1]),
     ):
         book.wrong(f"challenges/batch-without-{name}", "batch-chi", "B.7", f"chi forgets {name}.", chi,

@@ -9,11 +9,13 @@ from typing import Any
 from ragseal.groth16.views import EstimateView, View
 from ragseal.kernel import field
 from ragseal.kernel.commitment import ScoreBases
+from ragseal.kernel.committed import CommittedBases, Over, Use
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.hint_opening import HintBases
+from ragseal.kernel.noise_stated import HINTS as HINTS_USE
+from ragseal.kernel.noise_stated import THRESHOLDS
 from ragseal.kernel.noise_statement import CLEAR_NAMES, THRESHOLD
 from ragseal.kernel.params import R
-from ragseal.kernel.threshold_opening import ThresholdBases
+from ragseal.kernel.statements import stated_of
 from tests.simulator import CLS, HINTS, Tenant, World, policy
 from tests.simulator.estimates import Case, Estimator
 from vectors.source.reading import verifying_key_of
@@ -30,16 +32,19 @@ class WindowKey(View):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
+        self.cls, self.stated = CLS, stated_of(CLS)
         self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
-        self.hint_bases = HintBases(self.bases(CLEAR + CLS.N, HINTS), self.scores.b)
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
-        self.thresholds = ThresholdBases(self.bases(THRESHOLD_AT, len(THRESHOLD)) + self.scores.b)
+        b, size = self.scores.b, len(THRESHOLD)
+        hints = Over(self.bases(CLEAR + CLS.N, HINTS) + b, ((0, HINTS + 1),))
+        threshold = Over(self.bases(THRESHOLD_AT, size) + b, ((0, size + 1),))
+        self.committed = CommittedBases((Use(HINTS_USE, HINTS, (hints,)),), Use(THRESHOLDS, size, (threshold,)))
 
-    def verify(self, clear: Sequence[int], c_w: bytes, c_h: bytes, proof: bytes) -> None:
-        self.verify_points(clear, c_w + c_h, proof)
+    def verify(self, clear: Sequence[int], c_w: bytes, committed: bytes, proof: bytes) -> None:
+        self.verify_points(clear, c_w + committed, proof)
 
     def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
-        self.verify_points_batch([(clear, c_w + c_h, (), proof) for clear, c_w, c_h, proof in items])
+        self.verify_points_batch([(clear, c_w + committed, (), proof) for clear, c_w, committed, proof in items])
 
 
 class ProvingKey(WindowKey):
@@ -49,8 +54,8 @@ class ProvingKey(WindowKey):
         self.trapdoor = Trapdoor("window key", PUBLIC)
         super().__init__(self.trapdoor.key)
 
-    def prove(self, clear: Sequence[int], c_w: bytes, c_h: bytes) -> bytes:
-        return self.trapdoor.prove(clear, c_w + c_h)
+    def prove(self, clear: Sequence[int], c_w: bytes, committed: bytes) -> bytes:
+        return self.trapdoor.prove(clear, c_w + committed)
 
 
 class Scene:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A record over an index of three shards: messages, its proofs, challenges, thresholds, and sums over shards."""
+"""A record over an index of three shards: messages, its proofs, challenges, thresholds, lists, and sums over shards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
+from ragseal.kernel import field
 from ragseal.kernel.bn254 import IDENTITY
-from ragseal.kernel.opening import Opening, batching_challenge
+from ragseal.kernel.classes import attestation_class
+from ragseal.kernel.opening import Opening, Relation, batching_challenge, powers
 from ragseal.kernel.params import R
-from ragseal.kernel.proofs import ProofEntry
+from ragseal.kernel.proofs import ProofBatch, ProofEntry
+from ragseal.kernel.statements import stated_of
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of
 from vectors.source.messages import BY_TAG, OPENING, POLICY, RECORD, TENANTS, WINDOW_DIGEST
@@ -18,28 +22,42 @@ from vectors.source.reading import GROUP
 from vectors.source.values import digest, flipped, packed, point, points, public, scalar, scalars, stream
 
 S = 3
-CLASS, LOTTERY = "noise-tiny-two", "lottery-tiny"
+CLASS, DECOYS = "noise-tiny-two", "decoys-tiny"
 OVER = replace(RECORD, c_y=points("C_y of shard", S))
 ENTRY = ProofEntry(
-    0, OVER.digest(), points("C_h and C_1 of shards", 2 * S), stream("proofs of shards", 256 * S), (point("C_v"),)
+    0, OVER.digest(), points("C_h and C_1 of shards", 2 * S), stream("proofs of shards", 256 * S), point("C_v")
 )
-BATCH = replace(BY_TAG["proof-batch"], entries=(ENTRY,), thresholds=(OPENING,))  # type: ignore[type-var]
+BATCH = replace(BY_TAG["proof-batch"], entries=(ENTRY,))  # type: ignore[type-var]
+#: The same record of decoys: a list a shard, seven commitments each, five openings.
+LISTED = replace(OVER, t_commits=tuple(scalar(f"t_commit of shard {shard}") for shard in range(S)))
+LISTED_ENTRY = replace(ENTRY, record_digest=LISTED.digest(), committed=points("commitments of shards", 7 * S))
+LISTED_BATCH = replace(BATCH, entries=(LISTED_ENTRY,), openings=(OPENING,) * 5)  # type: ignore[type-var]
+#: So small that openings of all its commitments fit a file.
+TOY = {"name": "toy", "law": "decoys", "N": 4, "draws": 2, "room": 2, "c": 2, "chunks": 2, "S": 2}
 
 
 def add(book: Book) -> None:
     _messages(book)
     _records(book)
+    _commitments(book)
     _equations(book)
     _challenges(book)
     _thresholds(book)
+    _lists(book)
     _sums(book)
 
 
 def _messages(book: Book) -> None:
-    for made in (replace(POLICY, class_name=CLASS, shards=S), OVER, ENTRY, BATCH):
+    shared = {"class_name": CLASS, "shards": S}
+    for made in (replace(POLICY, **shared), OVER, ENTRY, BATCH):
         tag = made.TAG
         about = f"A {tag} of an index of {S} shards."
         book.valid(f"messages/{tag}/of-shards", "message", "G.1", about, tag=tag, bytes=made.encode())
+    of_decoys = replace(POLICY, **{**shared, "class_name": DECOYS}, ids=40, decoy_rate=3 << 14, hi=POLICY.lo + 1)
+    for made in (of_decoys, LISTED, LISTED_ENTRY, LISTED_BATCH):
+        tag = made.TAG
+        about = f"A {tag} of an index of {S} shards, of decoys."
+        book.valid(f"messages/{tag}/of-decoys", "message", "G.1", about, tag=tag, bytes=made.encode())
     wrong: Callable[..., None] = book.refused
     for name, error, text, about, changed in (
         ("no-proof", "ProofError", "256 bytes each", "it has no proof", replace(ENTRY, proof=b"")),
@@ -48,13 +66,11 @@ def _messages(book: Book) -> None:
         data = changed.encode()
         wrong(f"messages/proof-entry/{name}", "message", "B.8", f"A proof-entry: {about}.", error, text,
               tag="proof-entry", bytes=data)  # fmt: skip
-    two = ENTRY.encode()[:-68] + b"\0\0\0\2" + 2 * point("C_v")
-    wrong("messages/proof-entry/two-thresholds", "message", "G.1", "A proof-entry: two commitments to a threshold.",
-          "EncodingError", "oversized", tag="proof-entry", bytes=two)  # fmt: skip
-    own = OPENING.encode()
-    two = BATCH.encode()[: -len(own) - 4] + b"\0\0\0\2" + 2 * own
-    wrong("messages/proof-batch/two-openings-of-thresholds", "message", "G.1", "A proof-batch: two openings of "
-          "thresholds.", "EncodingError", "oversized", tag="proof-batch", bytes=two)  # fmt: skip
+    assert isinstance(LISTED_BATCH, ProofBatch)
+    five, own = LISTED_BATCH.encode(), OPENING.encode()
+    six = five[: -5 * len(own) - 4] + b"\0\0\0\6" + 6 * own
+    wrong("messages/proof-batch/six-openings", "message", "G.1", "A proof-batch: more openings than any law has.",
+          "EncodingError", "oversized", tag="proof-batch", bytes=six)  # fmt: skip
 
 
 def _records(book: Book) -> None:
@@ -71,67 +87,94 @@ def _records(book: Book) -> None:
                {"record_digest": found["record_digest"]}, **{**base, "record": turned})  # fmt: skip
 
 
+def _commitments(book: Book) -> None:
+    about = (
+        "What each opening of a class's batches is about: which entries of its witness every commitment takes, "
+        "blinders behind them; which commitments' sums the last one opens, too; scales of C_w, commitments and C_v."
+    )
+    for name in (CLASS, "noise-tiny-one", DECOYS):
+        book.valid(f"shards/commitments-of-{name}", "commitments", "B.5", about, **{"class": class_of(name), "beta": 7})
+    one = {**class_of(DECOYS), "chunks": 1, "c": 16}
+    book.valid("shards/commitments-of-one-chunk", "commitments", "B.5", "No C_m'', no hi.", **{"class": one, "beta": 7})
+    turned = {"scales": [1, 1, 8, 1]}
+    book.wrong("shards/commitments-unscaled", "commitments", "B.5", "C_1 counts beta times.", turned,
+               **{"class": class_of(CLASS), "beta": 7})  # fmt: skip
+
+
 def _equations(book: Book) -> None:
     base: dict[str, Any] = {
         "class": class_of(CLASS), "key_digest": digest("verifying key"), "record": OVER.encode(),
-        "clear": [1, 2, 3, 4, R - 5], "c_w": points("C_w of shard", S), "entry": ENTRY.encode(),
+        "clear": [1, 2, 3, 4], "table": [], "c_w": points("C_w of shard", S), "entry": ENTRY.encode(),
     }  # fmt: skip
-    about = "Each proof with its clear inputs: the common five, the shard, how many there are, alpha, beta."
+    about = (
+        "Each proof with its clear inputs: C_seed, beacon, ctx, H, T's commitment, the shard, how many, alpha, beta."
+    )
     book.valid("shards/equations", "proof-equations", "B.5", about, **base)
-    one = ProofEntry(0, RECORD.digest(), point("C_h") + point("C_1"), stream("proof", 256))
-    with_threshold = replace(one, c_v=(point("C_v"),)).encode()
-    single = {**base, "record": RECORD.encode(), "c_w": point("C_w"), "entry": with_threshold}
-    book.valid("shards/equations-of-one-shard", "proof-equations", "B.5", "One shard has a C_v as well.", **single)
-    book.refused("shards/no-threshold-of-one-shard", "proof-equations", "B.5", "No C_v.", "ProofError",
-                 "2 and 0 commitments", **{**single, "entry": one.encode()})  # fmt: skip
-    prized = {**single, "class": class_of(LOTTERY), "entry": one.encode()}
-    book.valid("shards/equations-of-the-lottery", "proof-equations", "B.5", "A class without C_v.", **prized)
+    single = {**base, "record": RECORD.encode(), "c_w": point("C_w"), "entry": BY_TAG["proof-entry"].encode()}
+    book.valid("shards/equations-of-one-shard", "proof-equations", "B.5", "The same of one shard.", **single)
+    decoys = {**base, "class": class_of(DECOYS), "record": LISTED.encode(), "clear": [1, 2, 3, 4800, 40],
+              "table": [100 + 5 * j for j in range(21)], "entry": LISTED_ENTRY.encode()}  # fmt: skip
+    about = "Of decoys: C_seed, beacon, ctx, lo, K, the shard's list, the shard, F(0) .. F(draws), alpha, beta."
+    book.valid("shards/equations-of-decoys", "proof-equations", "B.5", about, **decoys)
     for name, about, text, changes in (
         ("a-proof-left-out", "Two proofs for three shards.", "has 2 proofs",
          {"entry": replace(ENTRY, proof=ENTRY.proof[256:]).encode()}),
         ("a-proof-too-many", "Four proofs for three shards.", "has 4 proofs",
          {"entry": replace(ENTRY, proof=ENTRY.proof + ENTRY.proof[:256]).encode()}),
-        ("a-shards-hints-left-out", "Commitments to the hints of two shards.", "4 and 1 commitments",
-         {"entry": replace(ENTRY, c_h=ENTRY.c_h[128:]).encode()}),
-        ("no-threshold", "No C_v.", "6 and 0 commitments", {"entry": replace(ENTRY, c_v=()).encode()}),
+        ("a-shards-hints-left-out", "Commitments of two shards.", "4 commitments",
+         {"entry": replace(ENTRY, committed=ENTRY.committed[128:]).encode()}),
         ("more-shards-than-the-class", "The class is for two shards.", "has 1 to 2",
          {"class": {**base["class"], "S": 2}}),
+        ("a-list-a-shard", "Noise has one list of all shards.", "commits to 3 lists", {"record": LISTED.encode()}),
     ):  # fmt: skip
         book.refused(f"shards/{name}", "proof-equations", "B.5", about, "ProofError", text, **{**base, **changes})
-    book.refused("shards/threshold-of-the-lottery", "proof-equations", "B.5", "C_v of a class that has none.",
-                 "ProofError", "2 and 1 commitments", **{**prized, "entry": with_threshold})  # fmt: skip
+    for name, about, text, changes in (
+        ("one-list-of-decoys", "A list for three shards.", "commits to 1 lists", {"record": OVER.encode()}),
+        ("six-commitments-a-shard", "One is left out.", "18 commitments",
+         {"entry": replace(LISTED_ENTRY, committed=LISTED_ENTRY.committed[192:]).encode()}),
+    ):  # fmt: skip
+        book.refused(f"shards/{name}", "proof-equations", "B.5", about, "ProofError", text, **{**decoys, **changes})
 
 
 def _challenges(book: Book) -> None:
     base: dict[str, Any] = {
         "key_digest": digest("verifying key"), "record_digest": OVER.digest(), "clear": [1, 2, 3, 4, R - 5, 1, S],
-        "c_w": points("C_w of shard", S)[64:128], "c_h": ENTRY.c_h[128:256] + point("C_v"),
+        "c_w": points("C_w of shard", S)[64:128], "committed": ENTRY.committed[128:256] + point("C_v"),
     }  # fmt: skip
     found = book.valid("challenges/alpha-beta-of-a-shard", "alpha-beta", "B.5",
                        "Of a shard: its number, how many there are, and C_v behind C_h and C_1.", **base)  # fmt: skip
     for name, changes in (
         ("the-shard", {"clear": [1, 2, 3, 4, R - 5, 2, S]}),
         ("how-many-shards", {"clear": [1, 2, 3, 4, R - 5, 1, S + 1]}),
-        ("c-v", {"c_h": ENTRY.c_h[128:256] + point("other")}),
+        ("c-v", {"committed": ENTRY.committed[128:256] + point("other")}),
     ):
         book.wrong(f"challenges/alpha-beta-of-a-shard-without-{name}", "alpha-beta", "B.5",
                    f"Challenges that forget {name}.", found, **{**base, **changes})  # fmt: skip
+    _batch(book, "batch-of-shards", OVER, ENTRY, [1, 2, 3, 4], ["hints", "thresholds"])
+    uses = ["members", "behind", "hints", "counts", "lists"]
+    _batch(book, "batch-of-decoys", LISTED, LISTED_ENTRY, [1, 2, 3, 4800, 40], uses)
+
+
+def _batch(book: Book, path: str, record: Any, entry: ProofEntry, clear: list[int], uses: list[str]) -> None:
     item = {
-        "record": OVER.encode(), "clear": [1, 2, 3, 4, R - 5], "c_w": points("C_w of shard", S), "c_h": ENTRY.c_h,
-        "c_v": [point("C_v")], "proof": ENTRY.proof,
+        "record": record.encode(), "clear": clear, "c_w": points("C_w of shard", S), "committed": entry.committed,
+        "c_v": entry.c_v, "proof": entry.proof,
     }  # fmt: skip
-    base = {"key_digest": digest("verifying key"), "manifest": WINDOW_DIGEST, "items": [item], "tenant": "acme",
-            "index_digest": TENANTS[0].digest()}  # fmt: skip
-    about = "Of records over shards: the common clear inputs, and of each commitment all shards' behind one another."
-    found = book.valid("challenges/batch-of-shards", "batch-chi", "B.7", about, **base)
-    chi = {"chi": found["chi"], "thresholds_chi": found["thresholds_chi"], "psi": found["psi"]}
-    other = replace(OVER, c_y=OVER.c_y[:128] + point("other"))
+    base: dict[str, Any] = {"key_digest": digest("verifying key"), "manifest": WINDOW_DIGEST, "items": [item],
+                            "tenant": "acme", "uses": uses, "index_digest": TENANTS[0].digest()}  # fmt: skip
+    about = (
+        "Of records over shards: what the policy asks, the lists' commitments, and of each commitment all shards' "
+        "behind one another; chi of every opening, in order."
+    )
+    found = book.valid(f"challenges/{path}", "batch-chi", "B.7", about, **base)
+    chi = {"chi": found["chi"], "psi": found["psi"]}
+    other = replace(record, c_y=record.c_y[:128] + point("other"))
     for name, changed in (
-        ("c-v", {**item, "c_v": [point("other")]}),
+        ("c-v", {**item, "c_v": point("other")}),
         ("the-last-shards-c-y", {**item, "record": other.encode()}),
-        ("the-last-shards-proof", {**item, "proof": flipped(ENTRY.proof, -1)}),
+        ("the-last-shards-proof", {**item, "proof": flipped(entry.proof, -1)}),
     ):
-        book.wrong(f"challenges/batch-of-shards-without-{name}", "batch-chi", "B.7", f"chi forgets {name}.", chi,
+        book.wrong(f"challenges/{path}-without-{name}", "batch-chi", "B.7", f"chi forgets {name}.", chi,
                    **{**base, "items": [changed]})  # fmt: skip
 
 
@@ -159,6 +202,56 @@ def _thresholds(book: Book) -> None:
         ("thresholds-of-another-batch", "Made for another batch.", {"context": flipped(context, 0)}),
     ):  # fmt: skip
         book.refused(f"shards/{name}", "opening", "B.7", about, "ProofError", "does not hold", **{**base, **changes})
+
+
+def _lists(book: Book) -> None:
+    """The five openings of two records of decoys over two shards, each by one witness."""
+    stated, context = stated_of(attestation_class(TOY)), digest("batch of decoys")
+    key = points("toy key", stated.layout.public)
+    bases = stated.bases(lambda at, count: key[64 * at : 64 * (at + count)], GROUP)
+    records, shared, witnesses = list[list[tuple[bytes, ...]]](), list[bytes](), list[list[bytes]]()
+    last = list[bytes]()
+    for record in range(2):
+        own, total, count_blinder = list[tuple[bytes, ...]](), 0, 0
+        for shard in range(2):
+            name = f"toy {record} {shard}"
+            values = [scalars(f"{name} {use.name}", use.entries) for use in bases.own]
+            blinders = [scalars(f"{name} blinders of {use.name}", len(use.over)) for use in bases.own]
+            total, count_blinder = (total + values[-1][0]) % R, (count_blinder + blinders[-1][0]) % R
+            own += bases.split(bases.commit(GROUP, list(map(field.pack, values)), blinders), 1)
+            witnesses.append([field.pack([*a, *b]) for a, b in zip(values, blinders, strict=True)])
+        said = [*scalars(f"toy {record} list", 4), total]
+        rho = scalar(f"toy {record} rho")
+        shared.append(bases.commit_shared(GROUP, said, rho))
+        last.append(field.pack([*said, rho, count_blinder]))
+        records.append(own)
+    for at, (use, relations) in enumerate(bases.relations(records, shared)):
+        of = [one[at] for one in witnesses] if at < len(bases.own) else last
+        both = GROUP.combine(of, powers(batching_challenge(use.name, context), len(of)))
+        base: dict[str, Any] = {"use": use.name, "context": context, "relations": list(map(_relation, relations))}
+        nonces = packed(f"nonces of {use.name}", use.size)
+        path = f"shards/{use.name}-of-decoys"
+        made = book.valid(f"{path}-made", "prove-opening", "B.7", f"The opening {use.name} of two records.", **base,
+                          witness=both, nonces=nonces)  # fmt: skip
+        base = {**base, "size": use.size, "opening": bytes.fromhex(made["opening"])}
+        book.valid(path, "opening", "B.7", "The same, checked.", **base)
+        first = base["relations"][-1]
+        if len(relations) > 1:  # the second commitment of one witness to other entries
+            stray = GROUP.msm(first["commitments"][0][:64] + first["bases"][:64], field.pack([1, 1]))
+            about = "The last commitment of the first record holds other entries than the others."
+        else:
+            stray = GROUP.msm(first["commitments"][0] + point("a base of slots"), field.pack([1, 1]))
+            about = "A commitment has a component along another base."
+        whole = [stray + first["commitments"][0][64:], *first["commitments"][1:]]
+        changed = [*base["relations"][:-1], {**first, "commitments": whole}]
+        book.refused(f"{path}-of-other-entries", "opening", "B.7", about, "ProofError", "does not hold",
+                     **{**base, "relations": changed})  # fmt: skip
+    assert list(chain.from_iterable(records))
+
+
+def _relation(one: Relation) -> dict[str, Any]:
+    made = {"bases": one.bases, "slots": [list(part) for part in one.slots], "commitments": list(one.commitments)}
+    return {**made, "parts": list(one.parts)} if one.parts != (1,) else made
 
 
 def _sums(book: Book) -> None:

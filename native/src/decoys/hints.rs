@@ -108,41 +108,6 @@ impl Decoys {
         })
     }
 
-    /// Wires x and z of a shard with these scores, from what its commitments open to: `slot_wires` of the reference.
-    pub fn wires(&self, y: &[i32], opened: [&[Fr]; 3], beta: Fr) -> Result<[Vec<Fr>; 2]> {
-        let [members, behind, hints] = opened;
-        let high = self.n * (self.chunks - 1);
-        ensure!(
-            y.len() == self.n && members.len() == self.n && behind.len() == self.n && hints.len() >= high,
-            "a shard has {} slots",
-            self.n
-        );
-        let (square, fourth) = (beta.square(), beta.square().square());
-        let scale = match high {
-            0 => beta,
-            _ => beta + fourth * Fr::from(1u64 << self.c),
-        };
-        let (cube, mut before) = (square * beta, Fr::ZERO);
-        let mut x = Vec::with_capacity(self.n);
-        for (i, (&m, &after)) in members.iter().zip(behind).enumerate() {
-            let own = if m.is_zero() {
-                m
-            } else {
-                m * (scale + square * Fr::from(i as u64))
-            };
-            let step = if after == before {
-                before
-            } else {
-                before + cube * (after - before)
-            };
-            x.push(own + step - signed(y[i].into()));
-            before = after;
-        }
-        let z = hints[..high].iter().zip(members);
-        let z = z.map(|(&hi, &m)| if m.is_zero() { hi } else { hi + fourth * m });
-        Ok([x, z.collect()])
-    }
-
     /// Groups from `value` to `voidLow`.
     fn draw_hints(&self, chosen: &Selection, shard: usize, ranges: &mut Ranges, h: &mut Vec<Fr>) -> Result<()> {
         let (draws, c) = (&chosen.draws[shard], self.c);
@@ -237,4 +202,45 @@ impl Decoys {
         }
         Ok(out)
     }
+}
+
+/// Wires x and z of a shard with these scores, from what its commitments open to: `slot_wires` of the reference.
+///
+/// `chunks`: bits of a chunk, and chunks of a distance.
+pub fn wires((c, chunks): (usize, usize), y: &[i32], opened: [&[Fr]; 3], beta: Fr) -> Result<[Vec<Fr>; 2]> {
+    let [members, behind, hints] = opened;
+    let n = y.len();
+    ensure!(
+        (2..=18).contains(&c) && (1..=2).contains(&chunks),
+        "the class's widths are impossible"
+    );
+    let high = n * (chunks - 1);
+    ensure!(
+        members.len() == n && behind.len() == n && hints.len() >= high,
+        "a shard with {n} scores has as many slots"
+    );
+    let (square, fourth) = (beta.square(), beta.square().square());
+    let scale = match high {
+        0 => beta,
+        _ => beta + fourth * Fr::from(1u64 << c),
+    };
+    let (cube, mut before) = (square * beta, Fr::ZERO);
+    let mut x = Vec::with_capacity(n);
+    for (i, (&m, &after)) in members.iter().zip(behind).enumerate() {
+        let own = if m.is_zero() {
+            m
+        } else {
+            m * (scale + square * Fr::from(i as u64))
+        };
+        let step = if after == before {
+            before
+        } else {
+            before + cube * (after - before)
+        };
+        x.push(own + step - signed(y[i].into()));
+        before = after;
+    }
+    let z = hints[..high].iter().zip(members);
+    let z = z.map(|(&hi, &m)| if m.is_zero() { hi } else { hi + fourth * m });
+    Ok([x, z.collect()])
 }

@@ -101,27 +101,6 @@ impl DecoysEngine {
         let [members, behind, hints] = packed.map(|one| PyBytes::new(py, &one));
         Ok((members, behind, hints, count))
     }
-
-    /// Wires x and z of a shard with scores y, packed, from what `assignment` gives.
-    fn wires<'py>(
-        &self,
-        py: Python<'py>,
-        y: &[u8],
-        members: &[u8],
-        behind: &[u8],
-        hints: &[u8],
-        beta: &[u8],
-    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let packed = detached(py, || {
-            let opened = [enc::scalars(members)?, enc::scalars(behind)?, enc::scalars(hints)?];
-            let made = self
-                .0
-                .wires(&scores_of(y)?, opened.each_ref().map(Vec::as_slice), enc::scalar(beta)?)?;
-            Ok(made.map(|one| enc::scalars_bytes(&one)))
-        })?;
-        let [x, z] = packed.map(|one| PyBytes::new(py, &one));
-        Ok((x, z))
-    }
 }
 
 impl DecoysEngine {
@@ -138,6 +117,28 @@ fn scores_of(bytes: &[u8]) -> Result<Vec<i32>> {
     narrow.map_err(|_| Error("a score is out of range".into()))
 }
 
+/// Wires x and z of a shard with scores y, packed, from what `assignment` gives.  `chunks`: c, and chunks of a distance.
+#[pyfunction]
+fn decoys_wires<'py>(
+    py: Python<'py>,
+    chunks: (usize, usize),
+    y: &[u8],
+    members: &[u8],
+    behind: &[u8],
+    hints: &[u8],
+    beta: &[u8],
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let packed = detached(py, || {
+        let opened = [enc::scalars(members)?, enc::scalars(behind)?, enc::scalars(hints)?];
+        let opened = opened.each_ref().map(Vec::as_slice);
+        let made = decoys::wires(chunks, &scores_of(y)?, opened, enc::scalar(beta)?)?;
+        Ok(made.map(|one| enc::scalars_bytes(&one)))
+    })?;
+    let [x, z] = packed.map(|one| PyBytes::new(py, &one));
+    Ok((x, z))
+}
+
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(decoys_wires, m)?)?;
     m.add_class::<DecoysEngine>()
 }

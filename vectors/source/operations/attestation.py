@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.client.attestation import check_openings, check_receipt
@@ -19,6 +18,7 @@ from ragseal.kernel import (
     sealing,
 )  # fmt: skip
 from ragseal.kernel.attestation import Record
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import Manifest, ScoreBases
 from ragseal.kernel.opening import Opening, Relation
 from ragseal.kernel.policy import Policy
@@ -53,15 +53,10 @@ def score_commitment(given: Json) -> Json:
     return {"c_y": c_y.hex(), "c_w": c_w.hex()}
 
 
-def _statement(given: list[Any]) -> Statement:
-    """Of a shard two more clear inputs: its number, and how many there are."""
-    c_seed, beacon, ctx, hmax, t_commit, *own = (int(x) for x in given)
-    return Statement(c_seed, beacon, ctx, hmax, t_commit, tuple(own))
-
-
 def alpha_beta(given: Json) -> Json:
-    digests = un(given["key_digest"]), un(given["record_digest"])
-    both = proofs.challenges(*digests, _statement(given["clear"]), un(given["c_w"]), un(given["c_h"]))
+    """Of one shard's proof."""
+    digests, clear = (un(given["key_digest"]), un(given["record_digest"])), [int(x) for x in given["clear"]]
+    both = proofs.challenges(*digests, clear, un(given["c_w"]), un(given["committed"]))
     return {"alpha": number(both[0]), "beta": number(both[1])}
 
 
@@ -72,18 +67,19 @@ def columns_chi(given: Json) -> Json:
 
 
 def batch_chi(given: Json) -> Json:
-    """chi of the hints, of the thresholds, and of one tenant's link, with the weight of its shards."""
+    """chi of every opening of commitments, and of one tenant's link, with the weight of its shards."""
     items = []
     for one in given["items"]:
-        record, c_h, proof = Record.decode(un(one["record"])), un(one["c_h"]), un(one["proof"])
-        entry = ProofEntry(record.seq, record.digest(), c_h, proof, tuple(un(c_v) for c_v in one["c_v"]))
-        items.append(BatchItem(record, record.digest(), "", _statement(one["clear"]), un(one["c_w"]), entry))
+        record, committed, proof = Record.decode(un(one["record"])), un(one["committed"]), un(one["proof"])
+        c_seed, beacon, ctx, *asked = (int(x) for x in one["clear"])
+        statement = Statement(c_seed, beacon, ctx, Asked(tuple(asked)), record.t_commits)
+        entry = ProofEntry(record.seq, record.digest(), committed, proof, un(one["c_v"]))
+        items.append(BatchItem(record, record.digest(), "", statement, un(one["c_w"]), entry))
     context = proofs.batch_context(un(given["key_digest"]), un(given["manifest"]), items)
     link = proofs.link_context(context, given["tenant"], un(given["index_digest"]))
     return {
         "context": context.hex(),
-        "chi": number(opening.batching_challenge("hints", context)),
-        "thresholds_chi": number(opening.batching_challenge("thresholds", context)),
+        "chi": [number(opening.batching_challenge(use, context)) for use in given["uses"]],
         "link_context": link.hex(),
         "link_chi": number(opening.batching_challenge("link", link)),
         "psi": number(proofs.shard_weight(link)),
@@ -107,7 +103,8 @@ def _relations(given: list[Json]) -> list[Relation]:
     out = []
     for one in given:
         slots = tuple((start, stop) for start, stop in one["slots"])
-        out.append(Relation(un(one["bases"]), slots, tuple(un(c) for c in one["commitments"])))
+        parts = tuple(int(x) for x in one.get("parts", (1,)))
+        out.append(Relation(un(one["bases"]), slots, tuple(un(c) for c in one["commitments"]), parts=parts))
     return out
 
 

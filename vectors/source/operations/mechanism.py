@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ragseal.kernel import noise
-from ragseal.kernel.lottery_class import LotteryClass
-from ragseal.kernel.lottery_mechanism import select_lottery
+from ragseal.kernel.decoys.decoys_class import DecoysClass
+from ragseal.kernel.decoys.hints import shared_of
+from ragseal.kernel.decoys.law import select
+from ragseal.kernel.decoys.table import build_table
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_mechanism import fine_bits, select_noise, wide_elements
 from ragseal.kernel.params import TAG_COARSE, TAG_FINE
@@ -68,16 +70,32 @@ def select_with_noise(given: Json) -> Json:
     }
 
 
-def select_by_lottery(given: Json) -> Json:
-    cls = LotteryClass.from_mapping(given["class"])
-    found = select_lottery(cls, int(given["key"]), given["w"], given["hmax"], given["prizes"])
+def draw_table(given: Json) -> Json:
+    """How many draws at most, F(0) .. F(draws) out of 2^(u L), and the digest."""
+    table = build_table(given["id_bits"], given["decoy_rate"])
     return {
-        "grid": cls.grid,
-        "threshold": found.threshold,
-        "threshold_slot": found.threshold_slot,
-        "theta": found.theta,
-        "ids": list(found.ids),
-        "flags": [one.flag for one in found.returned],
+        "draws": table.draws,
+        "bits": table.bits,
+        "rows": shown(list(table.rows(table.draws))),
+        "digest": table.digest().hex(),
+    }
+
+
+def select_with_decoys(given: Json) -> Json:
+    cls, scores, lo = DecoysClass.from_mapping(given["class"]), given["y"], given["lo"]
+    table = build_table(cls.L, given["decoy_rate"])
+    found = select(cls, table, int(given["key"]), scores, lo, given["ids"])
+    shared, returned = shared_of(cls, found, scores, lo), found.listed(cls.N)
+    return {
+        "rows": shown(list(table.rows(cls.draws))),
+        "draws": [one.number for one in found.draws],
+        "drawn": [list(own) for own in found.drawn],
+        "threshold": shared.threshold,
+        "threshold_slot": shared.threshold_slot,
+        "ids": [one.slot for one in returned],
+        "flags": [one.flag for one in returned],
+        "short": found.short,
+        "over": found.over,
     }
 
 
@@ -87,5 +105,6 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "check-noise-table": check_noise_table,
     "row-noise": row_noise,
     "select-noise": select_with_noise,
-    "select-lottery": select_by_lottery,
+    "draw-table": draw_table,
+    "select-decoys": select_with_decoys,
 }

@@ -13,6 +13,7 @@ from ragseal.kernel import (
     statement,
 )  # fmt: skip
 from ragseal.kernel import poseidon as reference
+from ragseal.kernel.statements import stated_of
 from vectors.source.reading import GROUP, Json, class_from, un
 from vectors.source.values import number, shown
 
@@ -56,12 +57,11 @@ def noise_key(given: Json) -> Json:
     return {"key": number(mechanism.noise_key(seed, int(given["beacon"]), int(given["ctx"])))}
 
 
-def places_commitment(given: Json) -> Json:
-    cls = class_from(given["class"])
+def list_commitments(given: Json) -> Json:
+    """What a record commits to T with."""
     returned = [statement.Returned(slot, flag) for slot, flag in zip(given["ids"], given["flags"], strict=True)]
-    packed = statement.pack_returned(cls, returned)
-    t_commit = statement.places_commitment(cls, int(given["salt"]), returned)
-    return {"packed": shown(packed), "t_commit": number(t_commit)}
+    lists = stated_of(class_from(given["class"])).lists(int(given["salt"]), returned, given["shards"])
+    return {"t_commits": shown(list(lists))}
 
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {
@@ -73,5 +73,5 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "poseidon-permutation": poseidon_permutation,
     "seed-commitment": seed_commitment,
     "noise-key": noise_key,
-    "places-commitment": places_commitment,
+    "list-commitments": list_commitments,
 }

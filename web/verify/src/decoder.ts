@@ -6,7 +6,8 @@ import { checkRules } from "./rules.js";
 import { checkPublicKey } from "./signature.js";
 import { R } from "./transcript.js";
 
-const VERSION = 1;
+/** Of the protocol. */
+export const VERSION = 1;
 const SMALL = 6;
 
 class Cursor {
@@ -102,7 +103,7 @@ function read(cursor: Cursor, codec: Codec): unknown {
       return key;
     }
     case "points": {
-      const count = cursor.number(1);
+      const count = cursor.number(codec[1] < 256 ? 1 : 2);
       need(count >= 1 && count <= codec[1], `${count} points, where 1 to ${codec[1]} can stand`);
       return cursor.take(64 * count);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Parts by themselves, for tests against vectors/: not part of what the package promises. */
+export { drawTable, tableDigest } from "./asked.js";
 export { encodePoint, generators, msm, point, points } from "./curve.js";
 export { upward } from "./claimed.js";
 export { included, parseProof } from "./dropped.js";

@@ -1,44 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Attestation keys and the proofs of a window's records. SPEC A.15, B.5 to B.7, B.10, B.11, D.8. */
+import type { Asked } from "./asked.js";
 import { hex, join, need, refuse, same, split, utf8 } from "./bytes.js";
+import { type Committed, checkCommitted, countOf } from "./committed.js";
 import { G1, type G1Point, POINT_BYTES, encodePoints, msm, multiple, point, points } from "./curve.js";
-import { type AttestationClass, BOUND, SLOT_HINTS, STATED, THRESHOLD } from "./generated/classes.js";
+import type { AttestationClass } from "./generated/classes.js";
 import type { Policy, ProofBatch, ProofEntry } from "./generated/messages.js";
 import type { ScoreBases } from "./indices.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import type { Placed } from "./records.js";
+import { type Stated, statedOf } from "./stated.js";
 import { R, challenge, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
 import { type Equation, PROOF_BYTES, type VerifyingKey, decodeProof } from "./verifying_key.js";
-import { type Entered, prizesOf, steps } from "./window.js";
+import type { Entered } from "./window.js";
 
 export const BATCH = 256;
 /** Proofs in one product of pairings: a batch over 64 shards has 16,384, and each takes memory of its own. */
 const TOGETHER = 256;
-/** Commitments to a shard's hints: C_h, and C_1 of slots' bounds. */
-const COMMITMENTS = 2;
 
 /** A verifying key cut into the bases of an attestation's commitments. */
 export class AttestationKey implements ScoreBases {
   readonly bases: readonly G1Point[];
-  private readonly hintBases: readonly G1Point[];
-  private readonly scaledBases: readonly G1Point[];
-  /** V*, I* and B of a class whose shards have one threshold, else none. */
-  private readonly thresholdBases: readonly G1Point[];
+  readonly stated: Stated;
   private readonly sumY: G1Point;
 
   constructor(
     readonly key: VerifyingKey,
     readonly cls: AttestationClass,
   ) {
-    const { slots, clear, hints, inputs } = cls;
+    const { slots, clear, inputs } = cls;
     need(key.size === inputs, `this key has ${key.size} public inputs, its class needs ${inputs}`);
-    const hintsAt = clear + 1 + slots;
-    const blinder = key.bases(clear, 1);
     const y = key.bases(clear + 1, slots);
-    this.bases = [...y, ...blinder];
-    this.hintBases = [...key.bases(hintsAt, hints), ...blinder];
-    this.scaledBases = [...key.bases(hintsAt + hints, slots), ...blinder];
-    this.thresholdBases = this.committed ? [...key.bases(inputs - THRESHOLD, THRESHOLD), ...blinder] : [];
+    this.bases = [...y, ...key.bases(clear, 1)];
+    this.stated = statedOf(cls, key);
     this.sumY = y.reduce((sum, one) => sum.add(one), G1.ZERO);
   }
 
@@ -50,13 +44,9 @@ export class AttestationKey implements ScoreBases {
     return this.bases.at(-1) as G1Point;
   }
 
-  /** Whether the threshold is committed to, by one C_v for all shards, and numbers of shards are stated. */
-  get committed(): boolean {
-    return this.cls.kind === "noise";
-  }
-
-  /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i). */
+  /** C_w = gain (C_y - lo sum_i Y_i) of every C_y, of the claim answers 2^c (gain C_y + sum_i Y_i), of decoys C_y. */
   shifted(cY: readonly G1Point[], { claim, gain, lo }: Policy): G1Point[] {
+    if (this.cls.kind === "decoys") return [...cY];
     const answers = claim === "answers";
     const step = 1n << BigInt(this.cls.stepBits);
     const shift = multiple(this.sumY, answers ? step : -BigInt(gain) * BigInt(lo));
@@ -65,37 +55,13 @@ export class AttestationKey implements ScoreBases {
     need(!found.some((one) => one.is0()), "C_w is the identity point");
     return found;
   }
-
-  /** C_v of every record over {V*, I*, B} and nothing else: else it could change other inputs of every shard's proof. */
-  checkThresholds(context: Uint8Array, committed: readonly G1Point[], batch: ProofBatch, later: Equations): void {
-    const due = this.committed ? 1 : 0;
-    need(batch.thresholds.length === due, `the batch has ${batch.thresholds.length} openings of thresholds, where ${due} is due`);
-    const bases = this.thresholdBases;
-    for (const one of batch.thresholds) {
-      checkOpening("thresholds", context, [{ bases, slots: [[0, bases.length]], commitments: committed }], bases.length, one, later);
-    }
-  }
-
-  /** Relations of the hints' opening, and its witness's size. */
-  hintRelations(committed: readonly (readonly G1Point[])[]): { relations: Relation[]; size: number } {
-    const count = this.hintBases.length - 1;
-    const places = Array.from({ length: this.cls.slots }, (_, i) => SLOT_HINTS * i + BOUND);
-    const relations: Relation[] = [
-      { bases: this.hintBases, slots: [[0, count + 1]], commitments: committed.map((one) => one[0] as G1Point) },
-      {
-        bases: this.scaledBases,
-        slots: [...places.map((at) => [at, at + 1] as const), [count + 1, count + 2]],
-        commitments: committed.map((one) => one[1] as G1Point),
-      },
-    ];
-    return { relations, size: count + COMMITMENTS };
-  }
 }
 
 /** What every batch of a window is checked against. */
 export interface Basis {
   readonly window: Entered;
   readonly key: AttestationKey;
+  readonly asked: Asked;
   readonly beacon: bigint;
   /** H_0 .. H_d. */
   readonly generators: readonly G1Point[];
@@ -104,61 +70,60 @@ export interface Basis {
   readonly random: (count: number) => Uint8Array;
 }
 
-/** What a record's entry shows: of every shard a proof and commitments to hints, and of all of them one threshold. */
+/** What a record's entry shows: of every shard a proof and its commitments, and one commitment of all of them. */
 interface Item {
   readonly placed: Placed;
   readonly equations: readonly Equation[];
-  readonly hints: readonly (readonly G1Point[])[];
-  readonly threshold: readonly G1Point[];
+  readonly committed: Committed;
 }
 
-/** What a record's proofs state, by name; what a circuit has no such input for is not stated. */
-interface Statement {
-  readonly c_seed: bigint;
-  readonly beacon: bigint;
-  readonly ctx: bigint;
-  readonly hmax: bigint;
-  readonly t_commit: bigint;
-  readonly prizes: bigint;
-  /** Of one shard's proof. */
-  readonly shard?: bigint;
-  readonly shards?: bigint;
+/** C_w of every shard of a record, as points and as bytes. */
+interface Scores {
+  readonly points: readonly G1Point[];
+  readonly encoded: readonly Uint8Array[];
 }
 
-/** The clear inputs of a statement, in the order of its circuit; without a shard those that all shards share. */
-function inOrder(key: AttestationKey, statement: Statement): bigint[] {
-  return STATED[key.cls.kind].flatMap((name) => statement[name] ?? []);
+/** c_seed, beacon, ctx and what the policy asks: the beginning of every statement about a record. */
+function first({ window, beacon, asked }: Basis, { record }: Placed): bigint[] {
+  return [window.manifest.c_seed, beacon, taggedElement("ctx", record.signed.request.raw), ...asked.inputs];
 }
 
-/** The statements of a record's proofs: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
-function statements(basis: Basis, common: Statement): bigint[][] {
+/** What a record's proofs state but for the table: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
+function statements(basis: Basis, placed: Placed): bigint[][] {
+  const { stated } = basis.key;
   const { shards } = basis.window.manifest.policy;
-  return Array.from({ length: shards }, (_, shard) =>
-    inOrder(basis.key, { ...common, shard: BigInt(shard), shards: BigInt(shards) }),
-  );
+  const lists = placed.record.t_commits;
+  const due = stated.lists(shards);
+  need(lists.length === due, `record ${placed.record.seq} commits to ${lists.length} lists, where ${due} are due`, "log");
+  const common = first(basis, placed);
+  return Array.from({ length: shards }, (_, shard) => {
+    const list = lists[due > 1 ? shard : 0] as bigint;
+    return [...common, list, ...stated.ofShard(shard, shards)];
+  });
 }
 
-/** Of one record: `cW` of every shard, `common` the clear inputs that its proofs share. */
-function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: readonly G1Point[], encoded: readonly Uint8Array[], common: Statement): Item {
+function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: Scores): Item {
   const { key } = basis;
   const { shards } = basis.window.manifest.policy;
   const proofs = split(entry.proof, PROOF_BYTES);
-  need(proofs.length === shards && cW.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
-  const committed = split(entry.c_h, COMMITMENTS * POINT_BYTES);
-  need(committed.length === shards, `commitments to the hints of ${committed.length} shards, not of ${shards}`);
-  need(entry.c_v.length === (key.committed ? 1 : 0), `${entry.c_v.length} commitments to a threshold`);
-  const threshold = entry.c_v.map(point);
-  const hints = committed.map(points);
-  const equations = statements(basis, common).map((clear, shard): Equation => {
-    const all = join(committed[shard] as Uint8Array, ...entry.c_v);
-    const hashed = [key.digest, placed.digest, pack(clear), encoded[shard] as Uint8Array, all];
+  need(proofs.length === shards && cW.points.length === shards, `a record over ${shards} shards has as many proofs, not ${proofs.length}`);
+  const all = points(entry.committed);
+  const count = countOf(key.stated.bases);
+  need(all.length === shards * count, `a record over ${shards} shards has ${count} commitments to hidden inputs each, not ${all.length} in all`);
+  const shared = point(entry.c_v);
+  const committed = Array.from({ length: shards }, (_, shard) => all.slice(count * shard, count * (shard + 1)));
+  const bytes = split(entry.committed, count * POINT_BYTES);
+  const equations = statements(basis, placed).map((own, shard): Equation => {
+    const clear = join(pack(own), basis.asked.packed);
+    const hashed = [key.digest, placed.digest, clear, cW.encoded[shard] as Uint8Array, join(bytes[shard] as Uint8Array, entry.c_v)];
     const alpha = nonzeroElement("alpha", ...hashed);
     const beta = nonzeroElement("beta", ...hashed);
-    const scaled = (hints[shard] as G1Point[]).map((one, k): readonly [G1Point, bigint] => [one, k === 0 ? 1n : beta]);
-    const commitments = [[cW[shard] as G1Point, 1n] as const, ...scaled, ...threshold.map((one) => [one, 1n] as const)];
-    return { proof: decodeProof(proofs[shard] as Uint8Array), clear: [...clear, alpha, beta], commitments };
+    const added = [cW.points[shard] as G1Point, ...(committed[shard] as G1Point[]), shared];
+    const scales = key.stated.scales(beta);
+    const commitments = added.map((one, k): readonly [G1Point, bigint] => [one, scales[k] as bigint]);
+    return { proof: decodeProof(proofs[shard] as Uint8Array), clear: [...own, ...basis.asked.table, alpha, beta], commitments };
   });
-  return { placed, equations, hints, threshold };
+  return { placed, equations, committed: { shards: committed, shared } };
 }
 
 /** The batch holds exactly these records, and all of their proofs. What its openings claim goes to `later`. */
@@ -171,29 +136,22 @@ export function checkBatch(basis: Basis, part: readonly Placed[], batch: ProofBa
       return entry !== undefined && entry.seq === record.seq && same(entry.record_digest, digest);
     });
   need(exact, "the batch does not hold exactly the records that the log has here");
-  const { manifest } = basis.window;
-  const hmax = steps(manifest, basis.key.cls);
-  const prizes = prizesOf(manifest, basis.key.cls);
-  const { shards } = manifest.policy;
-  const cW = basis.key.shifted(part.flatMap((one) => one.cY), manifest.policy);
+  const { shards } = basis.window.manifest.policy;
+  const cW = basis.key.shifted(part.flatMap((one) => one.cY), basis.window.manifest.policy);
   const encoded = encodePoints(cW);
   const parts: Uint8Array[] = [];
   const items = part.map((placed, i): Item => {
     const { record, digest } = placed;
     const entry = batch.entries[i] ?? refuse("an entry is missing");
-    const ctx = taggedElement("ctx", record.signed.request.raw);
-    const common = { c_seed: manifest.c_seed, beacon: basis.beacon, ctx, hmax, t_commit: record.t_commit, prizes };
     const [from, to] = [shards * i, shards * (i + 1)];
-    const own = encoded.slice(from, to);
-    const threshold = join(...entry.c_v);
-    parts.push(digest, pack(inOrder(basis.key, common)), record.signed.request.c_e, record.c_y, join(...own), entry.c_h, threshold, entry.proof);
-    return itemOf(basis, placed, entry, cW.slice(from, to), own, common);
+    const own: Scores = { points: cW.slice(from, to), encoded: encoded.slice(from, to) };
+    const said = pack([...first(basis, placed), ...record.t_commits]);
+    parts.push(digest, said, record.signed.request.c_e, record.c_y, join(...own.encoded), entry.committed, entry.c_v, entry.proof);
+    return itemOf(basis, placed, entry, own);
   });
   checkPairings(basis, items);
   const context = taggedHash("batch", basis.key.digest, basis.window.digest, ...parts);
-  const { relations, size } = basis.key.hintRelations(items.flatMap((one) => one.hints));
-  checkOpening("hints", context, relations, size, batch.hints, later);
-  basis.key.checkThresholds(context, items.flatMap((one) => one.threshold), batch, later);
+  checkCommitted(basis.key.stated.bases, context, items.map((one) => one.committed), batch.openings, later);
   checkLinks(basis, items, batch, context, later);
 }
 

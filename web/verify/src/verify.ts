@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
+import { askedOf } from "./asked.js";
 import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
 import { type Beacon, checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
@@ -259,9 +260,10 @@ class Run {
 
   private async proofs(log: Log, window: Entered, versions: Versions, beacon: bigint): Promise<void> {
     const { manifest } = window;
-    const key = await this.step("verifying key", async () => {
+    const { key, asked } = await this.step("verifying key", async () => {
       const cls = classOf(manifest, this.options.classes ?? CLASSES);
-      return new AttestationKey(await this.keyFile(manifest.key_digest), cls);
+      const asked = askedOf(manifest.policy, cls);
+      return { key: new AttestationKey(await this.keyFile(manifest.key_digest), cls), asked };
     }, () => "the verifying key is the one that the manifest names, of the class that the policy names");
     const later = new Equations(this.random);
     const columns = await this.step("columns", async () => {
@@ -273,6 +275,7 @@ class Run {
     const basis: Basis = {
       window,
       key,
+      asked,
       beacon,
       generators: generators(manifest.policy.dimension + 1),
       columns: new Map([...columns].map(([digest, points]) => [digest, [...points, key.blinder]])),
@@ -336,8 +339,8 @@ class Run {
       }
       this.options.progress?.(this.placed.length, this.placed.length);
     }, () => `${this.placed.length} records have a Groth16 proof${of} that holds for what the log says of them`);
-    await this.step("openings", () => need(later.hold(), "an opening of hints or of an embedding does not hold"),
-      () => "hints, and embeddings under the columns that records name, open over their bases only");
+    await this.step("openings", () => need(later.hold(), "an opening of hidden inputs or of an embedding does not hold"),
+      () => "hidden inputs, and embeddings under the columns that records name, open over their bases only");
     this.proven = this.placed.length;
   }
 }

@@ -97,31 +97,16 @@ export function thrownBy(log: Log, window: Entered): Entered {
   return found;
 }
 
-/** The class that the policy names is the one of this build, and goes with its shards and claim. SPEC M.9.2, M.9.3, A.15.4. */
+/** The class that the policy names is the one of this build, and goes with its shards and claim. SPEC M.9.2, A.15.4. */
 export function classOf(manifest: Manifest, classes: { readonly [name: string]: AttestationClass }): AttestationClass {
-  const { class_name: name, class_digest: digest, table_digest: table } = manifest.policy;
+  const { class_name: name, class_digest: digest } = manifest.policy;
   const found = Object.hasOwn(classes, name) ? classes[name] : undefined;
-  const known = found !== undefined && hex(digest) === found.classDigest && found.tableDigests.includes(hex(table));
+  const known = found !== undefined && hex(digest) === found.classDigest;
   if (!known) throw new Unknown(`the policy names a circuit class ${name}, or a build of it, that this build does not know`);
   const { claim, shards } = manifest.policy;
   need(shards <= found.shards, `the policy has ${shards} shards, its class is for at most ${found.shards}`, "log");
   need(claim !== "answers" || shards === 1, `the claim answers counts keywords in one shard, the policy has ${shards}`, "log");
-  const returns = found.kind !== "lottery" || claim === "until-delivered";
-  need(returns, `a class of the lottery bounds one return and nothing else, the policy's claim is ${claim}`, "log");
   return found;
-}
-
-/** j, which the policy's prize table says and which the lottery states. SPEC B.5.2, M.4.1. */
-export function prizesOf(manifest: Manifest, cls: AttestationClass): bigint {
-  return BigInt(1 + cls.tableDigests.indexOf(hex(manifest.policy.table_digest)));
-}
-
-/** H as a statement has it. */
-export function steps(manifest: Manifest, cls: AttestationClass): bigint {
-  const { claim, gain, hi, lo } = manifest.policy;
-  const width = BigInt(gain) * BigInt(hi - lo);
-  if (claim === "answers") return 1n + width;
-  return width >> BigInt(cls.stepBits);
 }
 
 /** Seconds from its policy's opening time in which a window may open that lasts shorter. */

@@ -414,6 +414,8 @@ export interface Policy {
   readonly similarity: number;
   readonly shards: number;
   readonly answered_by: number;
+  readonly ids: number;
+  readonly decoy_rate: number;
 }
 
 export interface Prepare {
@@ -447,8 +449,7 @@ export interface ProofBatch {
   readonly manifest: Uint8Array;
   readonly entries: readonly ProofEntry[];
   readonly links: readonly SameEmbeddingOpening[];
-  readonly hints: Opening;
-  readonly thresholds: readonly Opening[];
+  readonly openings: readonly Opening[];
 }
 
 export interface ProofEntry {
@@ -457,9 +458,9 @@ export interface ProofEntry {
   readonly raw: Uint8Array;
   readonly seq: bigint;
   readonly record_digest: Uint8Array;
-  readonly c_h: Uint8Array;
+  readonly committed: Uint8Array;
   readonly proof: Uint8Array;
-  readonly c_v: readonly Uint8Array[];
+  readonly c_v: Uint8Array;
 }
 
 export interface ProofsAsk {
@@ -503,7 +504,7 @@ export interface Record {
   readonly seq: bigint;
   readonly signed: SignedRequest;
   readonly c_y: Uint8Array;
-  readonly t_commit: bigint;
+  readonly t_commits: readonly bigint[];
   readonly time: bigint;
   readonly proof_mode: number;
 }
@@ -1028,7 +1029,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   ],
   "openings": [
     ["t_salt", ["element"]],
-    ["slots", ["many", ["message", "slot-opening"], 1024]],
+    ["slots", ["many", ["message", "slot-opening"], 8192]],
     ["answer", ["text", 65536]],
   ],
   "policy": [
@@ -1063,6 +1064,8 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["similarity", ["uint", 4]],
     ["shards", ["uint", 2]],
     ["answered_by", ["uint", 4]],
+    ["ids", ["uint", 4]],
+    ["decoy_rate", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
@@ -1084,15 +1087,14 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["manifest", ["fixed", 32]],
     ["entries", ["many", ["message", "proof-entry"], 65536]],
     ["links", ["many", ["message", "link-opening"], 65536]],
-    ["hints", ["message", "folded-opening"]],
-    ["thresholds", ["many", ["message", "folded-opening"], 1]],
+    ["openings", ["many", ["message", "folded-opening"], 5]],
   ],
   "proof-entry": [
     ["seq", ["uint", 8]],
     ["record_digest", ["fixed", 32]],
-    ["c_h", ["points", 128]],
+    ["committed", ["points", 448]],
     ["proof", ["blob", 16384]],
-    ["c_v", ["many", ["fixed", 64], 1]],
+    ["c_v", ["fixed", 64]],
   ],
   "proofs-ask": [
     ["manifest", ["fixed", 32]],
@@ -1120,7 +1122,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["seq", ["uint", 8]],
     ["signed", ["message", "signed-request"]],
     ["c_y", ["points", 64]],
-    ["t_commit", ["element"]],
+    ["t_commits", ["many", ["element"], 64]],
     ["time", ["uint", 8]],
     ["proof_mode", ["uint", 1]],
   ],
