@@ -201,10 +201,10 @@ class NativeDecoysEngine:
 
     def hidden(self, key: int, w: Scores, asked: Asked) -> Hidden:
         found, engine = self._answer(key, w, asked), self._of(asked.table)
-        packed, scores = field.to_bytes(key), buffer_of(w)
+        packed, scores, (lo, ids) = field.to_bytes(key), buffer_of(w), asked.inputs
 
         def witnesses(shard: int) -> tuple[bytes, ...]:
-            *one, count = done(lambda: engine.assignment(packed, scores, *asked.inputs, shard))
+            *one, count = done(lambda: engine.assignment(packed, scores, lo, ids, shard))
             return (*one, field.pack([count]))
 
         ends = int(found["short"]), int(found["over"]), len(found["ids"])
@@ -218,8 +218,11 @@ class NativeDecoysEngine:
 
 def hidden_wires(cls: AttestationClass, w: Sequence[int], witnesses: Sequence[bytes], beta: int) -> bytes:
     """As :meth:`ragseal.kernel.stated.Stated.wires`, which is the reference."""
-    if not available() or not isinstance(cls, DecoysClass):
-        return stated_of(cls).wires(w, witnesses, beta)
+    made = WIRES.get(cls.kind) if available() else None
+    return made(cls, w, witnesses, beta) if made else stated_of(cls).wires(w, witnesses, beta)
+
+
+def _decoys_wires(cls: DecoysClass, w: Sequence[int], witnesses: Sequence[bytes], beta: int) -> bytes:
     members, behind, hints, count = witnesses
     chunks, scores, packed = (cls.c, cls.chunks), buffer_of(np.array(w, dtype=np.int64)), field.to_bytes(beta)
     x, z = done(lambda: native.decoys_wires(chunks, scores, members, behind, hints, packed))
@@ -262,6 +265,9 @@ def _shards(w: Scores, N: int) -> list[list[int]]:
     """Scores of every shard."""
     return [[int(x) for x in part] for part in np.reshape(w, (-1, N))]
 
+
+#: By kind of law: what the native module makes of witnesses; of others the kernel does.
+WIRES: dict[str, Callable[[Any, Sequence[int], Sequence[bytes], int], bytes]] = {DecoysClass.kind: _decoys_wires}
 
 #: By kind of law: the native module's engine, and the kernel's.
 ENGINES: dict[str, tuple[Callable[[Any], Engine], Callable[[Any], Engine]]] = {

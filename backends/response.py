@@ -64,8 +64,11 @@ def respond(
         UnprovableError: a named completeness failure.
     """
     rows, columns, bases = index.rows, index.columns, index.bases
-    whole = isinstance(engine, NativeNoiseEngine | NativeDecoysEngine)
-    if whole and isinstance(rows, NativeScores) and isinstance(group, NativeGroup):
+    if (
+        isinstance(engine, NativeNoiseEngine | NativeDecoysEngine)
+        and isinstance(rows, NativeScores)
+        and isinstance(group, NativeGroup)
+    ):
         committers = [committer(one, bases.b) for one in columns]
         found = engine.respond(key, rows.rows, committers, embedding, line, rhos)
         return Response(winners(found), tuple(found["scores"]), found["c_y"])

@@ -36,7 +36,7 @@ def main() -> None:
 
 @main.command("list")
 def list_() -> None:
-    """Print every class: slots N of a shard, shards S, what else it is made of, rows by formula, digest that policies name."""
+    """Print every class: slots N of a shard, shards S, other sizes, rows by formula, digest that policies name."""
     for cls in _chosen([]):
         rows = shapes.count_rows(cls)
         click.echo(

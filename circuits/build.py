@@ -227,7 +227,7 @@ def cached(
 
 
 def _shipped(circuit: Circuit, label: str, cache_dir: Path) -> Path | None:
-    """The folder of a circuit that comes with the package, unpacked; None: this one does not, or its sources changed."""
+    """The folder of a circuit that comes with the package, unpacked; None: it does not, or its sources changed."""
     said = shipped(label)
     if not said or said["content"] != (digest := _content_digest(circuit, said["compiler"])):
         return None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compiled circuits that come with the package, so that nobody compiles before a first answer.
 
-They lie in ``compiled/NAME.r1cs.xz``; ``compiled.toml`` says of each which sources and compiler it was made of, and the
-SHA-256 of the R1CS.  One whose sources have changed since is not taken.  ``python -m ragseal.circuits ship`` makes them.
+They lie in ``compiled/NAME.r1cs.xz``; ``compiled.toml`` says of each which sources and compiler it was made of, and
+the SHA-256 of the R1CS.  One whose sources have changed is not taken.  ``python -m ragseal.circuits ship`` makes
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ NAMES = ("decoys-4k", "decoys-16k", "estimate-112", "thinning-4096", "thinning-1
 
 
 def shipped(label: str) -> dict[str, Any]:
-    """What is said of a circuit that comes with the package: compiler, content, sha256, seconds.  Empty: it does not."""
+    """What is said of a circuit that comes with the package: compiler, content, sha256, seconds.  Empty: it does not
+    come."""
     if not TABLE.exists():
         return {}
     found = texts.read_toml(TABLE, f"compiled circuits: {TABLE}").get(label)

@@ -449,8 +449,8 @@ def check_unscaled(policy: Policy, cls: AttestationClass) -> None:
     limit = score_limit(policy.dimension)
     if policy.lo >= limit:
         raise PolicyError(
-            f"lo = {policy.lo}: no score of {policy.dimension} dimensions exceeds {limit}, so that nothing would match; "
-            f"the nearest is lo = {limit - 1}"
+            f"lo = {policy.lo}: no score of {policy.dimension} dimensions exceeds {limit}, so nothing would match; the "
+            f"nearest is lo = {limit - 1}"
         )
     cls.check_range(0, policy.lo, -limit, limit)
 

@@ -99,7 +99,7 @@ class SameEmbeddingOpening(Message):
 
 @dataclass(frozen=True, slots=True)
 class ProofBatch(Message):
-    """Proofs of a set of records with their batched openings: those of the law, and one a tenant and version for links."""
+    """Proofs of a set of records with their batched openings: the law's, and one a tenant and version for links."""
 
     TAG: ClassVar[str] = "proof-batch"
     CODECS: ClassVar[Sequence[Codec]] = (

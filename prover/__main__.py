@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ragseal.circuits.sizes import USUAL, size_for
 from ragseal.embedder import load_embedder
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
@@ -26,7 +25,7 @@ from ragseal.prover.cli.document_commands import documents
 from ragseal.prover.cli.fsck_command import fsck
 from ragseal.prover.cli.key_commands import fetch_keys, release_key
 from ragseal.prover.cli.log_commands import log as log_group
-from ragseal.prover.cli.options import STATE, auditor_seats
+from ragseal.prover.cli.options import STATE, auditor_seats, sized
 from ragseal.prover.cli.plan_command import plan
 from ragseal.prover.cli.proof_commands import proofs as proofs_group
 from ragseal.prover.cli.serve_command import serve
@@ -71,12 +70,7 @@ def main() -> None:
 @main.command(short_help="Make a provider's folder and keys")
 @STATE
 @click.option("--origin", required=True, help="Name of the ledger, such as example.org/rag; part of every checkpoint.")
-@click.option("--documents", type=click.IntRange(min=1),
-              help=f"About how many the largest tenant has: decides the size of indices. Default: that of {USUAL}.")  # fmt: skip
-@click.option("--class", "class_name", help="The circuit class by name, instead of --documents.")
-@click.option(
-    "--shards", default=1, show_default=True, type=int, help="With --class: an index is so many shards of it."
-)
+@sized
 @click.option("--embedder", default="minilm", show_default=True,
               help='Of documents and queries: "minilm", "sentence-transformers:NAME" or '
               '"declared:PROVIDER/MODEL@DIMENSION", which is asked over the network.')  # fmt: skip
@@ -87,9 +81,7 @@ def main() -> None:
 def init(
     directory: Path,
     origin: str,
-    documents: int | None,
-    class_name: str | None,
-    shards: int,
+    size: tuple[str, int],
     embedder: str,
     provider_token: str | None,
     log_token: str | None,
@@ -100,12 +92,7 @@ def init(
     Prints the two public keys that clients and auditors pin: the provider's and the ledger's.
     """
     keys = [Ed25519PrivateKey.generate() if uri is None else load_token_key(uri) for uri in (provider_token, log_token)]
-    if documents is not None and (class_name, shards) != (None, 1):
-        raise ConfigurationError("name either --documents, which decides the class, or --class with --shards")
-    if documents is not None:
-        size, shards = size_for(documents)
-        class_name = size.name
-    class_name = class_name or USUAL
+    class_name, shards = size
     require_shards(assembly.circuit_class(class_name), shards)
     load_embedder(embedder)
     create(directory, Settings(origin, class_name, embedder, shards), *keys)

@@ -274,9 +274,7 @@ def _(cls: ToyClass) -> Rows:
 
 
 @promise.register
-def _(
-    cls: ToyClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction
-) -> Delivered:
+def _(cls: ToyClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction) -> Delivered:
     lost = failures.until_delivered(cls, chunks, sum(one.queries for one in windows))
     items, unseen = {"grid": float(lost.grid)}, 1.5 * coins.periods
     routes = Routes((unseen, unseen), (2.0, 2.0), True)
@@ -512,8 +510,8 @@ def test_a_plan_compares_it_with_every_other_kind() -> None:
 def test_what_a_provider_reads_of_it_is_its_own() -> None:
     policy = of_a_toy()
     spent = {
-        "epsilon": 1.5, "unseen": 1.5, "return": 2.0, "chance": 0.0, "listed_by_chance": 0.0, "listed_once": 0.05, "hidden_share": 0.2,
-        "bounds_reading": False, "coin_periods": 1,
+        "epsilon": 1.5, "unseen": 1.5, "return": 2.0, "chance": 0.0, "listed_by_chance": 0.0, "listed_once": 0.05,
+        "hidden_share": 0.2, "bounds_reading": False, "coin_periods": 1,
     }  # fmt: skip
     found = terms(policy, TOY, spent)
     assert found["toys"] == 5
@@ -531,6 +529,4 @@ def test_a_kind_without_an_accountant_bounds_nothing() -> None:
     assert promise.dispatch(Unknown) is promise.dispatch(ToyClass)  # a subclass has its kind's
     assert promise.dispatch(AttestationClass) is not promise.dispatch(NoiseClass)
     with pytest.raises(PolicyError, match="which bounds no return"):
-        promise.dispatch(AttestationClass)(
-            TOY, [], coins=CoinThrows(1, 1), chunks=1, delta=Fraction(1, 2)
-        )
+        promise.dispatch(AttestationClass)(TOY, [], coins=CoinThrows(1, 1), chunks=1, delta=Fraction(1, 2))

@@ -1,13 +1,42 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Options that several of the provider's commands take, and how their values are read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
+import click
+
+from ragseal.circuits.sizes import USUAL, size_for
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat, is_auditor
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.terminal import state_folder
 
 STATE = state_folder("RAGSEAL_PROVIDER_STATE", "provider", "Folder with everything this provider keeps")
+
+
+def sized(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that decide the size of indices; the command gets ``size``: the class's name, and its shards."""
+
+    @wraps(command)
+    def run(*given: Any, documents: int | None, class_name: str | None, shards: int, **others: Any) -> Any:
+        if documents is not None and (class_name, shards) != (None, 1):
+            raise ConfigurationError("name either --documents, which decides the class, or --class with --shards")
+        size = class_name or USUAL, shards
+        if documents is not None:
+            cls, count = size_for(documents)
+            size = cls.name, count
+        return command(*given, size=size, **others)
+
+    for option in (
+        click.option("--shards", default=1, show_default=True, help="With --class: an index is so many shards of it."),
+        click.option("--class", "class_name", help="The circuit class by name, instead of --documents."),
+        click.option("--documents", type=click.IntRange(min=1),
+                     help="About how many the largest tenant has, which decides the size of indices; by default that "
+                     f"of class {USUAL}."),
+    ):  # fmt: skip
+        run = option(run)
+    return run
 
 
 def hexadecimal(text: str, size: int, what: str) -> bytes:

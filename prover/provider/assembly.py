@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from ragseal.accounting.claims import claim_of
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import open_engine
-from ragseal.backends.native import available
-from ragseal.backends.native import slow_path_notice
+from ragseal.backends.native import available, slow_path_notice
 from ragseal.circuits.build import BuiltCircuit, build, default_cache
 from ragseal.circuits.circuit import class_digest, fitting, load_classes
 from ragseal.circuits.packages import node_modules

@@ -390,7 +390,9 @@ def test_policies_that_are_none(changes: dict[str, Any], said: str) -> None:
 def test_a_class_without_noise() -> None:
     digest, rate = class_digest(DECOYS), 1 << 16
     table = DECOYS.table(rate).digest()
-    made = answers_policy(machine(NAME), class_name=DECOYS.name, class_digest=digest, table_digest=table, decoy_rate=rate)
+    made = answers_policy(
+        machine(NAME), class_name=DECOYS.name, class_digest=digest, table_digest=table, decoy_rate=rate
+    )
     with pytest.raises(PolicyError, match="for answers choose a class with noise"):
         check_policy(made, DECOYS, digest)
 

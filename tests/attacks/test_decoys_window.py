@@ -19,7 +19,6 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, split_points
 from ragseal.kernel.classes import Asked
 from ragseal.kernel.decoys import stated
-from ragseal.kernel.params import R
 from ragseal.kernel.policy import EVERY_LIST
 from ragseal.kernel.proofs import ProofEntry, Statement, statement_of
 from ragseal.kernel.statement import Returned
@@ -29,9 +28,9 @@ from tests.attacks.checks import OPENED, all_but, without
 from tests.attacks.removal import Check
 from tests.attacks.world import accepted, refused, undecided
 from tests.classes import DECOYS, TINY
-from tests.simulator import provider as scene
 from tests.simulator import GROUP
-from tests.simulator.decoys import IDS, LO, RATE, DecoysWorld, key, policy, queried
+from tests.simulator import provider as scene
+from tests.simulator.decoys import LO, RATE, DecoysWorld, key, policy, queried
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -91,7 +90,12 @@ def test_a_component_outside_of_the_span_of_c_v() -> None:
 
 
 #: the commitment that holds another value than one beside it, and the bases that it is over
-APART = {"C_im": (1, stated.MEMBERS), "C_m''": (2, stated.MEMBERS), "C_b": (3, stated.BEHIND), "C_b'": (4, stated.BEHIND)}
+APART = {
+    "C_im": (1, stated.MEMBERS),
+    "C_m''": (2, stated.MEMBERS),
+    "C_b": (3, stated.BEHIND),
+    "C_b'": (4, stated.BEHIND),
+}
 
 
 @pytest.mark.parametrize("name", APART)
@@ -112,7 +116,7 @@ def test_commitments_of_one_use_that_hold_other_values(name: str) -> None:
 
 
 def test_a_length_that_is_not_the_sum_of_the_shards() -> None:
-    """Every commitment opens by itself; the length of the whole list in C_v is not what its shards' numbers add up to."""
+    """Every commitment opens by itself; the length of the whole list in C_v is not the sum of its shards' numbers."""
     world = queried(2)
     kept = world.kept[world.digest, 3]
     kept.shared = (*kept.shared[:-1], kept.shared[-1] + 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every check that an attack test may remove is there to be removed.
 
-A guard is named by the text of its error.  Where that text is reworded, the attack tests would fail late and one by one;
-this test is quick and names them all.
+A guard is named by the text of its error.  Where that text is reworded, the attack tests would fail late and one by
+one; this test is quick and names them all.
 """
 
 from __future__ import annotations

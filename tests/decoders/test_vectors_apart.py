@@ -20,8 +20,8 @@ ELSEWHERE = {
     "added-up", "points", "msm", "generators", "fold-points", "fold", "unfold", "opening", "prove-opening",
     "squared-norm", "prove-squared-norm", "groth16", "verifying-key", "index-file", "embedding-commitment",
     "score-commitment", "record", "receipt", "openings", "block", "block-batch", "noise-table", "noise-masses",
-    "check-noise-table", "row-noise", "slot-noise", "select", "select-noise", "select-decoys", "draw-table", "commitments",
-    "epsilon", "audit", "full-blocks", "proof-file", "seal",
+    "check-noise-table", "row-noise", "slot-noise", "select", "select-noise", "select-decoys", "draw-table",
+    "commitments", "epsilon", "audit", "full-blocks", "proof-file", "seal",
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")

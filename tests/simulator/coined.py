@@ -151,7 +151,7 @@ class CoinedWorld(World):
         rng, N, d = random.Random(f"{before.name} {manifest.hex()} {contexts[0]}"), self.cls.N, DIMENSION
         hides = [hidden_slots(seed, context, N, share) for context in contexts]
         matrix = np.array(before.rows, dtype=np.int8)
-        after = recommitted(before, thin(matrix, sum(hides, [])).tolist(), self.key, rng)
+        after = recommitted(before, thin(matrix, [one for own in hides for one in own]).tolist(), self.key, rng)
         made = []
         for shard, context in enumerate(contexts):
             own, points = slice(d * shard, d * (shard + 1)), slice(64 * d * shard, 64 * d * (shard + 1))
@@ -175,7 +175,7 @@ class CoinedWorld(World):
         """Which slots of a tenant this window's coins hide."""
         share = self.manifest.policy.hidden
         contexts = self.contexts(self.throw, self.throws[self.throw][0], tenant)
-        return sum((hidden_slots(self.seed, context, self.cls.N, share) for context in contexts), [])
+        return [one for context in contexts for one in hidden_slots(self.seed, context, self.cls.N, share)]
 
     def put_thinning(self, *tenants: ThinnedIndex) -> None:
         """Another entry in the place of this window's thinning."""

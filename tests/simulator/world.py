@@ -447,9 +447,7 @@ class World:
     def committed(self, kept: Kept) -> bytes:
         """The commitments of every shard's proof."""
         bases: CommittedBases = self.key.committed
-        return b"".join(
-            bases.commit(GROUP, own, kept.blinders(bases, shard)) for shard, own in enumerate(kept.hidden)
-        )
+        return b"".join(bases.commit(GROUP, own, kept.blinders(bases, shard)) for shard, own in enumerate(kept.hidden))
 
     def c_v(self, kept: Kept) -> bytes:
         """The commitment to what a record's shards share."""
@@ -471,9 +469,7 @@ class World:
     def _sums(self, kept: Kept) -> list[int]:
         """Blinders of the sums over shards that the opening of all C_v is about, too."""
         bases: CommittedBases = self.key.committed
-        every = [
-            list(itertools.chain.from_iterable(kept.blinders(bases, shard))) for shard in range(len(kept.hidden))
-        ]
+        every = [list(itertools.chain.from_iterable(kept.blinders(bases, shard))) for shard in range(len(kept.hidden))]
         return [sum(own[at] for own in every) % R for at in bases.sums]
 
     def open(self, use: Use, context: bytes, relations: Sequence[Relation], rows: Sequence[bytes]) -> Opening:
