@@ -88,8 +88,10 @@ def own_queries() -> dict[str, list[str]]:
 
 
 def within(shape: Shape, window: Window, target: float, unseen: float | None) -> Candidate | None:
-    """The policy with the best answers whose return is at most the target, without a coin for every list; None: there is
-    none, as decoys have none for every list."""
+    """The policy with the best answers whose return is at most the target, without a coin for every list.
+
+    None: there is none, as decoys have none for every list.
+    """
     coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
     if unseen is None and not planned(EVERY_LIST).bounds(shape.cls.law):
         return None
@@ -169,8 +171,11 @@ def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 @click.option("--demo-draws", default=40, show_default=True, help="Noise samples a query of the demo's corpus.")
 @click.option("--most", default=300, show_default=True, help="Queries of the BEIR folder.")
 @click.option("--no-demo", is_flag=True, help="Measure the BEIR folder alone.")
+@click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, help="Of these.")
 @click.option("--only-modules", is_flag=True, help="Measure queries with many relevant documents alone.")
-def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, only_modules: bool) -> None:
+def main(
+    corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, laws: Sequence[str], only_modules: bool
+) -> None:
     """Measure, print and write bench/results/claims.json; what is not measured again is kept."""
     out = RESULTS / "claims.json"
     kept: list[dict[str, Any]] = json.loads(out.read_text())["points"] if out.exists() else []
@@ -188,17 +193,17 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bo
         rows = []
         if not no_demo:
             works = module_works(model, CACHE, moved)
-            used = shapes(classes, PLANNED_LAWS, Sizes(RETURNED), max(work.documents for work in works))
+            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
             rows += measure("modules", works, used, windows, COSTS, demo_draws, moved)
         for what, queries in () if no_demo or only_modules else (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, PLANNED_LAWS, Sizes(RETURNED), max(work.documents for work in works))
+            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
             ten = [shape for shape in used if shape.ids == 10 and shape.cls.law in (GEOMETRIC, ONE_SIDED)]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, PLANNED_LAWS, Sizes(RETURNED), work.documents)
+            used = shapes(classes, laws, Sizes(RETURNED), work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {_of(row) for row in rows}
     rows += [row for row in kept if _of(row) not in fresh]

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ragseal.accounting.decoys_curve import ids_needed, least_by_chance
-from ragseal.accounting.delivered_decoys import Lists, by_chance
+from ragseal.accounting.decoys_curve import ids_needed, least_by_chance, return_of_ids
+from ragseal.accounting.delivered_decoys import Lists, by_chance, refused
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import class_digest, load_classes
@@ -179,6 +179,8 @@ def test_what_is_different_is_said_in_words(corpus: Path, tmp_path: Path) -> Non
     assert f"no law lists fewer than {least_by_chance(slots, 6, 13):.3g} ids by chance on average" in text
     needed = [f"{ids_needed(slots, one, 13, 10)} at return {one}" for one in (5, 6, 7)]
     assert f"for 10 results but once in 2^20 lists, a list needs {', '.join(needed)} ids" in text
+    assert f"; 12 ids have them from return {return_of_ids(slots, 12, 13, 10):.2f} on" in text
+    assert f"A query is refused with probability {float(refused(TINY.elements, SHARDS)):.1g}, whatever the data" in text
     assert "it bounds one return and nothing of every list" in text
     assert "1 document in 20 is not found this period" in text
     many = made(
