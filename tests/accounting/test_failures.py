@@ -20,9 +20,7 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise_class import NoiseClass, whole_index
 from tests.cases import first_is_fast
 
-CLASSES: dict[str, NoiseClass] = {
-    name: cls for name, cls in load_classes().items() if isinstance(cls, NoiseClass)
-}
+CLASSES: dict[str, NoiseClass] = {name: cls for name, cls in load_classes().items() if isinstance(cls, NoiseClass)}
 
 Uniforms = tuple[int, ...]
 Law = dict[Uniforms, Counter[Uniforms]]  #: by the uniforms of the slots in common, how often which list is shown
