@@ -29,6 +29,7 @@ from ragseal.kernel.encoding import (
     U64,
     Blob,
     Codec,
+    Elements,
     Fixed,
     Many,
     Message,
@@ -178,7 +179,7 @@ class Record(Message):
 
     TAG: ClassVar[str] = "record"
     CODECS: ClassVar[Sequence[Codec]] = (
-        HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), Many(ELEMENT, MAX_SHARDS), U64, U8,
+        HASH, U64, Nested(SignedRequest), Points(MAX_SHARDS), Elements(MAX_SHARDS), U64, U8,
     )  # fmt: skip
 
     manifest: bytes  #: digest of the window's manifest; equal to the request's

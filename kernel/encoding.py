@@ -36,6 +36,12 @@ class Reader:
         self._at += n
         return out
 
+    def peek(self) -> int:
+        """The next byte, which stays; EncodingError at the end."""
+        value = self.take(1)[0]
+        self._at -= 1
+        return value
+
     def left(self) -> int:
         return len(self._data) - self._at
 
@@ -239,6 +245,33 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
+class Elements:
+    """One field element as it stands; of n > 1 a byte 0x80 + n, and n elements, as a tuple.
+
+    An element is below r, so its first byte is below 0x80.
+    """
+
+    limit: int  #: 127 at most
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, tuple) or not 1 <= len(value) <= self.limit:
+            raise EncodingError(f"expected a tuple of 1 to {self.limit} elements")
+        if len(value) > 1:
+            out.append(_SEVERAL + len(value))
+        for entry in value:
+            ELEMENT.write(entry, out)
+
+    def read(self, reader: Reader) -> tuple[int, ...]:
+        count = reader.peek() - _SEVERAL
+        if count < 0:
+            return (ELEMENT.read(reader),)
+        reader.take(1)
+        if not 2 <= count <= self.limit:
+            raise EncodingError(f"{count} elements announced, where 2 to {self.limit} can stand")
+        return tuple(ELEMENT.read(reader) for _ in range(count))
+
+
+@dataclass(frozen=True, slots=True)
 class Nested:
     """Another message, with its own tag."""
 
@@ -252,6 +285,10 @@ class Nested:
     def read(self, reader: Reader) -> Any:
         return self.kind.read(reader)
 
+
+LATER_VERSION = 2  #: of messages that have got fields since version 1
+_FIRST = PROTOCOL_VERSION.to_bytes(2, "big")
+_SEVERAL = 0x80
 
 U8, U16, U32, U64, U128 = Int(1), Int(2), Int(4), Int(8), Int(16)
 I32, I64 = Int(4, negative=True), Int(8, negative=True)
@@ -269,12 +306,26 @@ class Message:
 
     TAG: ClassVar[str]
     CODECS: ClassVar[Sequence[Codec]]
+    #: So many of the last fields stand in version 2 alone; version 1 is of messages in which all of them are 0.
+    LATER: ClassVar[int] = 0
+
+    def version(self) -> int:
+        """Of its encoding."""
+        _, named = _layout(type(self))  # type: ignore[arg-type]
+        later = named[len(named) - self.LATER :]
+        return LATER_VERSION if any(getattr(self, name) for name, _ in later) else PROTOCOL_VERSION
 
     def encode(self) -> bytes:
         """Canonical bytes; EncodingError if a field holds what its codec cannot carry."""
         head, named = _layout(type(self))  # type: ignore[arg-type]
-        out = bytearray(head)
-        for name, codec in named:
+        out, carried = bytearray(head), named
+        if self.LATER:
+            version = self.version()
+            out += version.to_bytes(2, "big")
+            carried = named if version == LATER_VERSION else named[: -self.LATER]
+        else:
+            out += _FIRST
+        for name, codec in carried:
             try:
                 codec.write(getattr(self, name), out)
             except EncodingError as error:
@@ -289,14 +340,15 @@ class Message:
         """Decode from a cursor, leaving what follows."""
         head, named = _layout(cls)  # type: ignore[arg-type]
         start = reader.take(1)
-        if start[0] != head[0] or reader.take(head[0]) != head[1:-2]:
+        if start[0] != head[0] or reader.take(head[0]) != head[1:]:
             raise EncodingError(f"not a {cls.TAG} message")
         version = reader.take(2)
-        if version != head[-2:]:
-            spoken = int.from_bytes(version, "big")
-            raise EncodingError(f"{cls.TAG}: protocol version {spoken}, this program speaks {PROTOCOL_VERSION}")
+        known = PROTOCOL_VERSION, *([LATER_VERSION] if cls.LATER else [])
+        spoken = int.from_bytes(version, "big")
+        if spoken not in known:
+            raise EncodingError(f"{cls.TAG}: protocol version {spoken}, this program speaks {known[-1]}")
         values: dict[str, Any] = {}
-        for name, codec in named:
+        for name, codec in named[: -cls.LATER] if cls.LATER and spoken == PROTOCOL_VERSION else named:
             try:
                 values[name] = codec.read(reader)
             except EncodingError as error:
@@ -323,13 +375,13 @@ class Message:
 
 @cache
 def _layout(kind: type[Message]) -> tuple[bytes, tuple[tuple[str, Codec], ...]]:
-    """Length, tag and version as they lead an encoding, and the fields in order.
+    """Length and tag as they lead an encoding, before the version, and the fields in order.
 
     Looking them up for every message costs more than the fields themselves.
     """
     tag = kind.TAG.encode("ascii")
     names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    return bytes([len(tag)]) + tag + PROTOCOL_VERSION.to_bytes(2, "big"), tuple(zip(names, kind.CODECS, strict=True))
+    return bytes([len(tag)]) + tag, tuple(zip(names, kind.CODECS, strict=True))
 
 
 def peek_tag(data: bytes) -> str:

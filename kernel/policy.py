@@ -66,6 +66,7 @@ class Policy(Message):
     """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
     TAG: ClassVar[str] = "policy"
+    LATER: ClassVar[int] = 2
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
         U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32,
@@ -104,7 +105,7 @@ class Policy(Message):
     similarity: int = 0  #: least score of a document that takes part, in units of y, SPEC A.14.3; 0 of another claim
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
-    ids: int  #: K: ids of a list; of a class with noise its own; of decoys unless more are drawn, or fewer match
+    ids: int = 0  #: K: ids of a list, of decoys unless more are drawn or fewer match; of noise the class's, or 0
     decoy_rate: int = 0  #: ids that a shard draws on average, times 2^16; 0 of a class with noise
 
     @property

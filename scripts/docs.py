@@ -185,6 +185,8 @@ def _fields(kind: Any) -> str:
 
 def _codec(codec: Any) -> str:
     match codec:
+        case encoding.Elements():
+            return f"1 to {codec.limit} field elements"
         case encoding.Many():
             return f"at most {codec.limit} of {_codec(codec.item)}"
         case encoding.Points():

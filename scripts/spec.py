@@ -34,6 +34,7 @@ from ragseal.kernel.encoding import (
     Blob,
     Codec,
     Element,
+    Elements,
     Fixed,
     Flag,
     Int,
@@ -92,6 +93,8 @@ def form(codec: Codec) -> str:
             return "key"
         case Points(limit):
             return f"points[{limit}]"
+        case Elements(limit):
+            return f"elements[{limit}]"
         case Many(item, limit):
             return f"list[{limit}] of {form(item)}"
         case Nested():
@@ -136,9 +139,11 @@ def message(kind: type[Message]) -> str:
     missing = [field.name for field in fields(kind) if not said.get(field.name)]  # type: ignore[arg-type]
     if missing or not about:
         raise SystemExit(f"spec: {kind.__name__} says nothing of {', '.join(missing) or 'itself'}: add `#:` comments")
+    every = list(zip(fields(kind), kind.CODECS, strict=True))  # type: ignore[arg-type]
     rows = [
-        f"| `{field.name}` | {form(codec)} | {_plain(said[field.name])} |"
-        for field, codec in zip(fields(kind), kind.CODECS, strict=True)  # type: ignore[arg-type]
+        f"| `{field.name}` | {form(codec)}{', version 2' if at >= len(every) - kind.LATER else ''} | "
+        f"{_plain(said[field.name])} |"
+        for at, (field, codec) in enumerate(every)
     ]
     head = textwrap.fill(f"**`{kind.TAG}`** {_plain(about)}", 120, break_on_hyphens=False)
     return "\n".join([head, "", "| field | form | meaning |", "|---|---|---|", *rows])

@@ -33,6 +33,7 @@ from ragseal.kernel.encoding import (
     Blob,
     Codec,
     Element,
+    Elements,
     Fixed,
     Flag,
     Int,
@@ -112,6 +113,8 @@ def described(codec: Codec) -> tuple[str, str]:
             return '["key"]', "Uint8Array"
         case Points(limit):
             return f'["points", {limit}]', "Uint8Array"
+        case Elements(limit):
+            return f'["elements", {limit}]', "readonly bigint[]"
         case Many(item, limit):
             data, kind = described(item)
             return f'["many", {data}, {limit}]', f"readonly {f'({kind})' if ' ' in kind else kind}[]"
@@ -126,7 +129,7 @@ def messages() -> str:
     out = [
         HEAD,
         "export type Codec =\n"
-        '  | readonly ["uint" | "int" | "fixed" | "blob" | "text" | "name" | "points", number]\n'
+        '  | readonly ["uint" | "int" | "fixed" | "blob" | "text" | "name" | "points" | "elements", number]\n'
         '  | readonly ["flag" | "element" | "key" | "metadata-value"]\n'
         '  | readonly ["characters", number, number]\n'
         '  | readonly ["many", Codec, number]\n'
@@ -151,6 +154,9 @@ def messages() -> str:
             out.append(f'    ["{field.name}", {described(codec)[0]}],\n')
         out.append("  ],\n")
     out.append("};\n\n")
+    out.append("/** How many of a message's last fields stand in version 2 alone. */\n")
+    later = ", ".join(f'"{kind.TAG}": {kind.LATER}' for kind in kinds if kind.LATER)
+    out.append(f"export const LATER: {{ readonly [T in Tag]?: number }} = {{ {later} }};\n\n")
     logged: Sequence[type[Message]] = (*commitment.MESSAGES, attestation.Record)
     entries = ", ".join(f'"{kind.TAG}"' for kind in logged)
     out.append(f"/** What a log of this protocol holds. */\nexport const ENTRIES = [{entries}] as const;\n")

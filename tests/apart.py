@@ -52,8 +52,11 @@ def be(value: int, width: int = 32) -> bytes:
 def canonical(message: Any) -> bytes:
     """G.1: tag, version 1, then every field of the dataclass in its order, each by its codec's name."""
     tag = message.TAG.encode()
-    out = bytes([len(tag)]) + tag + b"\x00\x01"
-    for field, codec in zip(fields(message), message.CODECS, strict=True):
+    every = list(zip(fields(message), message.CODECS, strict=True))
+    first, later = every[: len(every) - message.LATER], every[len(every) - message.LATER :]
+    newer = any(getattr(message, field.name) for field, _ in later)
+    out = bytes([len(tag)]) + tag + (b"\x00\x02" if newer else b"\x00\x01")
+    for field, codec in first + (later if newer else []):
         out += _field(codec, getattr(message, field.name))
     return out
 
@@ -81,6 +84,8 @@ def _field(codec: Any, value: Any) -> bytes:
     if kind == "Points":
         assert len(value) % 64 == 0
         return (len(value) // 64).to_bytes(1 if codec.limit < 256 else 2, "big") + value
+    if kind == "Elements":
+        return (bytes([0x80 + len(value)]) if len(value) > 1 else b"") + b"".join(map(be, value))
     if kind == "Many":
         return len(value).to_bytes(4, "big") + b"".join(_field(codec.item, one) for one in value)
     assert kind == "Nested", f"a codec that this test does not know: {kind}"

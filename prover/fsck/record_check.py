@@ -35,19 +35,18 @@ PAGE = 512  #: records read at a time
 
 #: A record's fixed-width environment: what stands before its signed request, and behind it.
 _HEAD = 1 + len(Record.TAG) + 2 + 32 + 8
-_POINTS, _LISTS, _LIST, _TAIL = 1, 4, 32, 8 + 1  #: counts of C_y and of lists; a list; time and mode
+_POINTS, _LIST, _TAIL = 1, 32, 8 + 1  #: count of C_y; a list; time and mode
 
 
-def request_digest(entry: bytes, shards: int = 1) -> bytes:
+def request_digest(entry: bytes, shards: int = 1, lists: int = 1) -> bytes:
     """Of an encoded record: the digest under which its request's secrets are kept (``query_key``)."""
-    behind = _POINTS + POINT_BYTES * shards + _LISTS + _LIST * _lists(entry, shards) + _TAIL
+    behind = _POINTS + POINT_BYTES * shards + _width(lists) + _TAIL
     return hashlib.sha256(entry[_HEAD:-behind]).digest()
 
 
-def _lists(entry: bytes, shards: int) -> int:
-    """How many lists an encoded record commits to: as many as shards, or one; the number stands before them."""
-    at = len(entry) - _TAIL - _LIST * shards
-    return shards if entry[at - _LISTS : at] == shards.to_bytes(_LISTS, "big") else 1
+def _width(lists: int) -> int:
+    """Bytes of a record's commitments to T: several have a byte before them."""
+    return _LIST * lists + (lists > 1)
 
 
 def kept_commitments(secrets: bytes) -> bytes:
@@ -59,11 +58,11 @@ def kept_commitments(secrets: bytes) -> bytes:
     return kept.c_y + field.pack(kept.t_commits)
 
 
-def commitments(entry: bytes, shards: int = 1) -> bytes:
+def commitments(entry: bytes, shards: int = 1, lists: int = 1) -> bytes:
     """Of an encoded record: C_y of every shard, and the commitments to T."""
     end = len(entry) - _TAIL
-    at = end - _LIST * _lists(entry, shards)
-    return entry[at - _LISTS - POINT_BYTES * shards : at - _LISTS] + entry[at:end]
+    points = end - _width(lists)
+    return entry[points - POINT_BYTES * shards : points] + entry[end - _LIST * lists : end]
 
 
 #: Told how many more records were looked at.
@@ -94,12 +93,13 @@ class RecordCheck:
         kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
         owners = {seq: place for place, seq in self._window.seq_of.items()}
         shards = manifest.policy.shards
+        lists = shards if manifest.policy.decoy_rate else 1  # of noise one, of decoys one a shard
         for seq, index, entry in self._entries():
-            found = kept.get(request_digest(entry, shards))
+            found = kept.get(request_digest(entry, shards, lists))
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"
             if found is None:
                 yield f"{where}: its secrets are missing, so it can be neither answered again nor proven"
-            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, shards):
+            elif found[:2] != owners[seq] or kept_commitments(found[2]) != commitments(entry, shards, lists):
                 yield f"{where}: the secrets kept for it belong to another record"
             progress(1)
         query = (

@@ -98,6 +98,13 @@ const points = (limit) => (cursor) => {
   if (count < 1n || count > BigInt(limit)) refuse("another number of points");
   return hex(cursor.take(64 * Number(count)));
 };
+const elements = (limit) => (cursor) => {
+  const first = cursor.data[cursor.at];
+  if (first === undefined || first < 0x80) return [element(cursor)];
+  const count = Number(cursor.number(1)) - 0x80;
+  if (count < 2 || count > limit) refuse("another number of elements");
+  return Array.from({ length: count }, () => element(cursor));
+};
 const message = (tag) => (cursor) => decode(tag, cursor);
 
 const u8 = unsigned(1);
@@ -347,7 +354,7 @@ const MESSAGES = {
   request: [name, name, hash, name, u32, fixed(16), hash, point, hash, flag, fixed(16), hash, hash],
   "signed-request": [message("request"), signature],
   "answer-ask": [hash, name, u32, hash],
-  record: [hash, u64, message("signed-request"), points(SHARDS), list(element, SHARDS), u64, u8],
+  record: [hash, u64, message("signed-request"), points(SHARDS), elements(SHARDS), u64, u8],
   "metadata-pair": [characters(1, 64), metadataValue],
   metadata: [list(message("metadata-pair"), 16)],
   "slot-text": [characters(1, 512), text(1048576), message("metadata")],
@@ -381,11 +388,22 @@ const MESSAGES = {
   inclusion: [u64, list(hash, 63), blob(65536)],
 };
 
+/** How many of a message's last fields stand in version 2 alone; in version 1 they are 0. */
+const LATER = { policy: 2 };
+
 export function decode(tag, cursor) {
   const head = Buffer.from(tag, "ascii");
   if (cursor.number(1) !== BigInt(head.length) || !head.equals(cursor.take(head.length))) refuse(`not a ${tag}`);
-  if (cursor.number(2) !== BigInt(VERSION)) refuse("version");
-  const fields = MESSAGES[tag].map((read) => read(cursor));
+  const later = LATER[tag] ?? 0;
+  const version = Number(cursor.number(2));
+  if (version !== VERSION && !(later && version === 2)) refuse("version");
+  const all = MESSAGES[tag];
+  const first = all.slice(0, all.length - later).map((read) => read(cursor));
+  const added = all.slice(all.length - later);
+  const none = added.map((read) => read(new Cursor(Buffer.alloc(8))));
+  const newer = version === VERSION ? none : added.map((read) => read(cursor));
+  if (version !== VERSION && newer.every((value, at) => value === none[at])) refuse("not the canonical encoding");
+  const fields = [...first, ...newer];
   rules[tag]?.(fields);
   return { tag, fields };
 }

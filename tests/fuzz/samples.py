@@ -113,6 +113,8 @@ def value(codec: Any, rng: random.Random) -> Any:
             return rng.choice([0, 1, R - 1, rng.randrange(R)])
         case encoding.Points(limit):
             return rng.randbytes(64 * rng.randrange(1, min(limit, 4) + 1))
+        case encoding.Elements(limit):
+            return tuple(rng.randrange(R) for _ in range(rng.randrange(1, min(limit, 4) + 1)))
         case encoding.Many(item, limit):
             return tuple(value(item, rng) for _ in range(rng.choice([0, 1, 2, 3]) % (limit + 1)))
         case encoding.Nested(kind):

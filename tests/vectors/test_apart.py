@@ -131,9 +131,9 @@ def _c_y(rest: bytes) -> bytes:
 
 
 def _lists(rest: bytes) -> bytes:
-    """Behind those a count of elements, and these."""
-    at = 65 + 64 * rest[64]
-    return rest[at + 4 : at + 4 + 32 * int.from_bytes(rest[at : at + 4], "big")]
+    """Behind these the elements, before 8 + 1 bytes; several have a byte before them that no element begins with."""
+    data = rest[65 + 64 * rest[64] : -9]
+    return data[1:] if data[0] >= 0x80 else data
 
 
 def _c_e(request: bytes) -> tuple[bytes, int]:

@@ -249,7 +249,8 @@ def split(made: Message) -> list[tuple[str, Any, bytes]]:
     """Head and fields of a message: (name, codec, bytes), which joined are its encoding."""
     out: list[tuple[str, Any, bytes]] = []
     size = 3 + len(made.TAG)
-    for field, codec in zip(fields(made), made.CODECS, strict=True):  # type: ignore[arg-type]
+    every = list(zip(fields(made), made.CODECS, strict=True))  # type: ignore[arg-type]
+    for field, codec in every if made.version() > 1 or not made.LATER else every[: -made.LATER]:
         data = bytearray()
         codec.write(getattr(made, field.name), data)
         out.append((field.name, codec, bytes(data)))
@@ -305,6 +306,10 @@ def spoiled(codec: Any, data: bytes) -> Iterator[tuple[str, bytes, str, str]]:
             )
         case encoding.Blob():
             yield "oversized", _LONG + data[4:], "oversized", "a length of 2^32 - 1"
+        case encoding.Elements(limit):
+            yield "not-below-r", R.to_bytes(32, "big"), ">= r", "an element that is r itself, a second name of 0"
+            yield "one-announced", b"\x81" + data, "announced", "one element, announced as several are"
+            yield "too-many", bytes([0x81 + limit]) + data, "announced", "more elements than can stand"
         case encoding.Many():
             yield "too-many", _LONG + data[4:], "oversized", "a count of 2^32 - 1"
 
@@ -335,7 +340,13 @@ def _message(book: Book, made: Message) -> None:
     refused("truncated", "truncated", "its last byte is missing", data[:-1])
     refused("one-byte-more", "bytes too many", "a byte follows it", data + b"\0")
     at = 1 + len(tag)
-    refused("version-2", "protocol version 2", "of version 2", data[:at] + b"\x00\x02" + data[at + 2 :])
+    newest = 3 if made.LATER else 2  # a version that no program knows
+    refused(
+        f"version-{newest}",
+        f"protocol version {newest}",
+        f"of version {newest}",
+        data[:at] + newest.to_bytes(2, "big") + data[at + 2 :],
+    )
     other = b"X" + data[2:at]
     refused("another-tag", f"not a {tag} message", "another letter in its tag", data[:1] + other + data[at:])
     parts, seen = split(made), set[str]()

@@ -77,7 +77,7 @@ function rows({ masses }: DrawTable, draws: number): bigint[] {
 function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: digest }: Policy, cls: NoiseClass): Asked {
   if (rate !== 0) throw new Unknown("the policy has decoys, and its class has noise");
   if (hex(digest) !== cls.tableDigest) throw new Unknown("the policy's noise table is not the one of its class in this build");
-  need(ids === cls.ids, `a list of the policy's class has ${cls.ids} ids, not ${ids}`, "log");
+  need(ids === 0 || ids === cls.ids, `a list of the policy's class has ${cls.ids} ids, not ${ids}`, "log");
   const width = BigInt(gain) * BigInt(hi - lo);
   return { inputs: [claim === "answers" ? 1n + width : width >> BigInt(cls.stepBits)], table: [], packed: pack([]) };
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Canonical messages from bytes. What a field may hold comes from the kernel's CODECS (generated/messages.ts). SPEC G.1. */
 import { Refusal, hex, need, refuse, toNumber } from "./bytes.js";
-import { type Codec, FIELDS, type MetadataNumber, type Messages, type Tag } from "./generated/messages.js";
+import { type Codec, FIELDS, LATER, type MetadataNumber, type Messages, type Tag } from "./generated/messages.js";
 import { checkRules } from "./rules.js";
 import { checkPublicKey } from "./signature.js";
 import { R } from "./transcript.js";
 
 /** Of the protocol. */
 export const VERSION = 1;
+/** Of messages that have got fields since: numbers, which are 0 in all of version 1. */
+const LATER_VERSION = 2;
+const SEVERAL = 0x80;
 const SMALL = 6;
 
 class Cursor {
@@ -107,6 +110,13 @@ function read(cursor: Cursor, codec: Codec): unknown {
       need(count >= 1 && count <= codec[1], `${count} points, where 1 to ${codec[1]} can stand`);
       return cursor.take(64 * count);
     }
+    case "elements": {
+      const first = cursor.data[cursor.at] ?? 0;
+      if (first < SEVERAL) return [read(cursor, ["element"])];
+      const count = cursor.number(1) - SEVERAL;
+      need(count >= 2 && count <= codec[1], `${count} elements announced, where 2 to ${codec[1]} can stand`);
+      return Array.from({ length: count }, () => read(cursor, ["element"]));
+    }
     case "many": {
       const count = cursor.number(4);
       need(count <= codec[2] && count <= cursor.data.length - cursor.at + 1, `oversized: ${count} items announced`);
@@ -122,16 +132,21 @@ function message<T extends Tag>(cursor: Cursor, tag: T): Messages[T] {
   const size = cursor.number(1);
   need(size === tag.length && String.fromCharCode(...cursor.take(size)) === tag, `not a ${tag} message`);
   const version = cursor.number(2);
-  need(version === VERSION, `${tag}: protocol version ${version}, this program speaks ${VERSION}`);
+  const later = LATER[tag] ?? 0;
+  const known = version === VERSION || (version === LATER_VERSION && later > 0);
+  need(known, `${tag}: protocol version ${version}, this program speaks ${later > 0 ? LATER_VERSION : VERSION}`);
   const out: { [name: string]: unknown } = { tag };
-  for (const [name, codec] of FIELDS[tag]) {
+  const added = FIELDS[tag].length - later;
+  for (const [at, [name, codec]] of FIELDS[tag].entries()) {
     try {
-      out[name] = read(cursor, codec);
+      out[name] = at >= added && version === VERSION ? 0 : read(cursor, codec);
     } catch (error) {
       if (error instanceof Refusal) refuse(`${tag}.${name}: ${error.message}`, error.whose);
       throw error;
     }
   }
+  const some = FIELDS[tag].slice(added).some(([name]) => out[name] !== 0);
+  need(version === VERSION || some, `${tag}: not the canonical encoding`);
   out["raw"] = cursor.data.subarray(start, cursor.at);
   const found = out as unknown as Messages[T];
   checkRules(found as Messages[Tag]);
