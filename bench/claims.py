@@ -28,22 +28,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from bench.experiment import RESULTS, ROOT, machine, save, table
 from bench.modules import module_works
 from bench.questions import QUESTIONS
+from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
+from ragseal.kernel.params import GEOMETRIC, ONE_SIDED
+from ragseal.kernel.policy import EVERY_LIST
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost
-from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, most_gain
+from ragseal.prover.planning.candidates import Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.laws import planned_law
+from ragseal.prover.planning.laws import PLANNED_LAWS, planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
 from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, embed, load_workload
 
 CACHE = ROOT / "var" / "embeddings"
 DELTA = Fraction(1, 10**6)
+DIMENSION = 384  #: of the packaged embedder
 N_MAX, K_MAX = 25, 2  #: of claim every-list
 RETURNED = (10, 16, 32, 50, 128)  #: K
 HIGHER = (0.35, 0.55)  #: cosines of a second score window, for queries with good answers
@@ -84,10 +87,17 @@ def own_queries() -> dict[str, list[str]]:
     return out
 
 
-def gain_at(shape: Shape, window: Window, target: float, unseen: float | None) -> tuple[int, Budget]:
-    """The largest gain whose return is at most the target, and whom the claim is made to."""
+def within(shape: Shape, window: Window, target: float, unseen: float | None) -> Candidate | None:
+    """The policy with the best answers whose return is at most the target, without a coin for every list.
+
+    None: there is none, as decoys have none for every list.
+    """
     coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
-    return planned_law(shape.cls).gain_of_return(window.lo, window.hi, target, coin), replace(coin, unseen=unseen)
+    if unseen is None and not planned(EVERY_LIST).bounds(shape.cls.law):
+        return None
+    dial = planned_law(shape.cls).dial(shape, window, coin, lambda one: most_gain(shape.cls, DIMENSION, one.lo, one.hi))
+    place = dial.of_return(target)
+    return replace(dial.at(place), budget=replace(coin, unseen=unseen)) if place >= dial.least else None
 
 
 def measure(
@@ -101,13 +111,12 @@ def measure(
             for unseen, target in costs:
                 if unseen is None and not shape.available:  # its accounting takes minutes a class
                     continue
-                gain, budget = gain_at(shape, window, target, unseen)
-                if gain:
-                    wanted.append((shape, window, gain, budget, target))
-    settings = [Candidate(shape, window, gain, budget) for shape, window, gain, budget, _ in wanted]
-    planners = [Planner(work, 384, draws, progress=moved) for work in works]
-    found = [planner.qualities(settings) for planner in planners]
-    free = {K: [planner.noise_free(K) for planner in planners] for K in {shape.cls.K for shape in used}}
+                one = within(shape, window, target, unseen)
+                if one is not None:
+                    wanted.append((one, target))
+    planners = [Planner(work, DIMENSION, draws, progress=moved) for work in works]
+    found = [planner.qualities([one for one, _ in wanted]) for planner in planners]
+    free = {K: [planner.noise_free(K) for planner in planners] for K in {one.ids for one, _ in wanted}}
     weights = np.array([work.queries for work in works]) / sum(work.queries for work in works)
 
     def mean(name: str, qualities: Sequence[Any]) -> float:
@@ -117,12 +126,12 @@ def measure(
         return float(math.sqrt(sum((w * getattr(q, name)) ** 2 for w, q in zip(weights, qualities, strict=True))))
 
     rows = []
-    for (shape, window, gain, budget, target), *qualities in zip(wanted, *found, strict=True):
-        cls, without = shape.cls, mean("ndcg10", free[shape.cls.K])
-        made = cost(cls, window.lo, window.hi, gain, budget)
+    for (one, target), *qualities in zip(wanted, *found, strict=True):
+        cls, budget, without = one.cls, one.budget, mean("ndcg10", free[one.ids])
+        made = cost(cls, one.terms, budget)
         rows.append({
-            "corpus": what, "claim": budget.claim, "law": cls.law, "N": cls.N, "K": cls.K,
-            "window": list(window.cosines), "gain": gain, "unseen": budget.unseen, "return": target,
+            "corpus": what, "claim": budget.claim, "law": cls.law, "N": one.capacity, "K": one.ids,
+            "window": list(one.window.cosines), "gain": one.gain, "unseen": budget.unseen, "return": target,
             "epsilon": made.epsilon if math.isfinite(made.epsilon) else "inf", "hidden": budget.hidden,
             "ndcg10": mean("ndcg10", qualities), "ndcg10_se": error("ndcg10_se", qualities),
             "share": mean("ndcg10", qualities) / without,
@@ -162,8 +171,11 @@ def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 @click.option("--demo-draws", default=40, show_default=True, help="Noise samples a query of the demo's corpus.")
 @click.option("--most", default=300, show_default=True, help="Queries of the BEIR folder.")
 @click.option("--no-demo", is_flag=True, help="Measure the BEIR folder alone.")
+@click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, help="Of these.")
 @click.option("--only-modules", is_flag=True, help="Measure queries with many relevant documents alone.")
-def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, only_modules: bool) -> None:
+def main(
+    corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, laws: Sequence[str], only_modules: bool
+) -> None:
     """Measure, print and write bench/results/claims.json; what is not measured again is kept."""
     out = RESULTS / "claims.json"
     kept: list[dict[str, Any]] = json.loads(out.read_text())["points"] if out.exists() else []
@@ -181,17 +193,17 @@ def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bo
         rows = []
         if not no_demo:
             works = module_works(model, CACHE, moved)
-            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
             rows += measure("modules", works, used, windows, COSTS, demo_draws, moved)
         for what, queries in () if no_demo or only_modules else (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, NOISE_LAWS, RETURNED, max(work.documents for work in works))
+            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
-            ten = [shape for shape in used if shape.cls.K == 10 and shape.cls.law != GAUSSIAN]
+            ten = [shape for shape in used if shape.ids == 10 and shape.cls.law in (GEOMETRIC, ONE_SIDED)]
             rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, NOISE_LAWS, RETURNED, work.documents)
+            used = shapes(classes, laws, Sizes(RETURNED), work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {_of(row) for row in rows}
     rows += [row for row in kept if _of(row) not in fresh]

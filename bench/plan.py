@@ -30,7 +30,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
-from ragseal.prover.planning.candidates import Candidate, Window
+from ragseal.prover.planning.candidates import Candidate, Sizes, Window
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import CANDIDATES, Choices, Trial, make_plan
@@ -67,7 +67,7 @@ def in_noisy_order(work: Workload, capacity: int, s: int, window: Window, gain: 
 
 def check(work: Workload, draws: int) -> dict[str, Any]:
     """The known points, and the same ones as a client that re-ranks gets them."""
-    (shape,) = shapes(load_classes().values(), [GAUSSIAN], [10], work.documents)
+    (shape,) = shapes(load_classes().values(), [GAUSSIAN], Sizes([10]), work.documents)
     cls = shape.cls
     planner = Planner(work, 384, draws)
     free, unit = planner.noise_free(10), scale_of(GAUSSIAN)
@@ -76,7 +76,7 @@ def check(work: Workload, draws: int) -> dict[str, Any]:
         window = Window.of(lo, hi)
         gain = round(MU * (unit << cls.step_bits) / (window.hi - window.lo))
         value, error = in_noisy_order(work, cls.N, cls.step_bits, window, gain, draws)
-        ranked = planner.qualities([Candidate(shape, window, gain, NO_COIN)])[0]
+        ranked = planner.qualities([Candidate(shape, window, gain, NO_COIN, shape.ids)])[0]
         points.append({
             "window": [lo, hi], "mu": gain * (window.hi - window.lo) / (unit << cls.step_bits), "known": known,
             "ndcg10": value, "se": error, "deviation": (value - known) / error, "re_ranked": ranked.ndcg10,
@@ -102,7 +102,7 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
     """nDCG@10 of every candidate window at equal scale, which is equal epsilon; the best on average is recommended."""
     rows, shares = [], dict.fromkeys([WHOLE, *CANDIDATES], 0.0)
     for name, work in works.items():
-        used = shapes(load_classes().values(), [GAUSSIAN, GEOMETRIC], [10, 50], max(work.documents, 2305))
+        used = shapes(load_classes().values(), [GAUSSIAN, GEOMETRIC], Sizes([10, 50]), max(work.documents, 2305))
         planner = Planner(work, 384, draws)
         for shape in used:
             cls = shape.cls
@@ -110,13 +110,13 @@ def calibrate(works: Mapping[str, Workload], draws: int) -> dict[str, Any]:
                 unit = scale_of(cls.law) << cls.step_bits
                 windows = [Window.of(*w) for w in shares]
                 gains = [max(1, round(scale * unit / (w.hi - w.lo))) for w in windows]
-                asked = [Candidate(shape, w, gain, NO_COIN) for w, gain in zip(windows, gains, strict=True)]
+                asked = [Candidate(shape, w, gain, NO_COIN, shape.ids) for w, gain in zip(windows, gains, strict=True)]
                 found = planner.qualities(asked)
                 best = max(q.ndcg10 for q in found)
                 if best < LEAST:
                     continue
                 for window, quality in zip(shares, found, strict=True):
-                    point = {"corpus": name, "law": cls.law, "K": cls.K, "scale": scale, "window": list(window)}
+                    point = {"corpus": name, "law": cls.law, "K": shape.ids, "scale": scale, "window": list(window)}
                     rows.append({**point, "ndcg10": quality.ndcg10, "se": quality.ndcg10_se})
                     shares[window] += quality.ndcg10 / best
     count = len(rows) // len(shares)
@@ -136,7 +136,7 @@ def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], No
     """Of every law and K the best answers within each epsilon, as a plan compares them; measured under fresh draws."""
     classes, public = tuple(load_classes().values()), next(iter(PUBLIC_WINDOWS.values()))
     budget, windows = Budget(25, 2, Fraction(1, 10**6), UNSEEN), [Window.of(public.lo, public.hi)]
-    used = shapes(classes, PLANNED_LAWS, DELIVERED_K, work.documents)
+    used = shapes(classes, PLANNED_LAWS, Sizes(DELIVERED_K), work.documents)
     planner = Planner(work, 384, draws, progress=progress)
     rows = []
     for target in EPSILONS:
@@ -186,7 +186,7 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
     elif part == "calibrate":
         click.echo(table(("window", "mean share of the best"), list(found[part]["mean_share_of_best"].items())))
     elif part == "delivered":
-        names = ("target", "law", "K", "class", "prizes", "gain", "epsilon", "ndcg10", "ndcg10_se", "recall", "top1")
+        names = ("target", "law", "K", "class", "decoys", "gain", "epsilon", "ndcg10", "ndcg10_se", "recall", "top1")
         click.echo(table(names, [[row[name] for name in names] for row in found[part]]))
     else:
         click.echo("\n".join(found[part]["reasons"]))

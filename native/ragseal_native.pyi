@@ -95,16 +95,6 @@ class Committer:
         """sum_j e_j C_j + rho B for int8 entries of e."""
 
 @type_check_only
-class Selection(TypedDict):
-    """The mechanism's answer; see kernel/mechanism.py."""
-
-    ids: list[int]
-    flags: list[bool]
-    v: int
-    i_star: int
-    theta: int
-
-@type_check_only
 class Response(TypedDict):
     ids: list[int]
     flags: list[bool]

@@ -64,7 +64,7 @@ def test_unseen_adds_up_over_coins_and_the_return_does_not() -> None:
     assert found.unseen == pytest.approx(3 * math.log(256 / 13))
     assert found.returned == pytest.approx(6, abs=1e-3)
     assert found.epsilon == found.unseen
-    assert found.listed_by_chance == pytest.approx(1 - (1 - SMALL.K / SMALL.N) ** 75)
+    assert found.listed_by_chance == pytest.approx(1 - (1 - SMALL.most_ids(1) / SMALL.N) ** 75)
 
 
 def test_a_window_that_never_opened_costs_its_coins_and_nothing_else() -> None:

@@ -14,19 +14,21 @@ import pytest
 from bench import claims, modules
 from bench.experiment import RESULTS
 from bench.questions import QUESTIONS
-from ragseal.circuits.circuit import load_classes
+from ragseal.accounting.decoys_curve import ids_needed
+from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import TENANTS, demo_queries
 from ragseal.demo.policy import MINILM
-from ragseal.demo.scenario import smallest_class
 from ragseal.kernel.noise import scale_of
-from ragseal.prover.planning.budgets import UNSEEN, Budget, cost
+from ragseal.prover.planning.budgets import UNSEEN, Budget, Terms, cost
+from ragseal.prover.planning.candidates import RESULTS as LEFT
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.workload import Workload
 from tests.classes import TINY
 
-SHAPE = Shape(TINY, True)
+SHAPE = Shape(TINY, True, TINY.K)
 WINDOW = Window(0, 2000)
+TERMS = Terms(0, 2000, TINY.widest(6 * scale_of(TINY.law)) // 2000, TINY.K)
 
 
 def work(queries: int, seed: int) -> Workload:
@@ -38,14 +40,14 @@ def test_rows_are_what_planner_and_accountant_say() -> None:
     works = [work(20, 1), work(60, 2)]
     costs = ((0.7, 6.0), (None, 6.0))
     with_coin, without = claims.measure("what", works, [SHAPE], [WINDOW], costs, 2, lambda *_: None)
-    gain = SHAPE.cls.widest(6 * scale_of(SHAPE.cls.law)) // 2000
+    gain = TERMS.gain
     assert with_coin["gain"] == without["gain"] == gain
     budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
-    assert with_coin["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, budget).epsilon == pytest.approx(math.log(2))
-    assert without["epsilon"] == cost(SHAPE.cls, 0, 2000, gain, replace(budget, unseen=None)).epsilon > 20
+    assert with_coin["epsilon"] == cost(TINY, TERMS, budget).epsilon == pytest.approx(math.log(2))
+    assert without["epsilon"] == cost(TINY, TERMS, replace(budget, unseen=None)).epsilon > 20
     assert (budget.hidden, with_coin["hidden"], without["hidden"]) == (128, 128, 0)
     for row, whose in ((with_coin, budget), (without, replace(budget, unseen=None))):
-        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose)])[0] for one in works]
+        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose, TINY.K)])[0] for one in works]
         assert row["top1"] == pytest.approx((20 * found[0].top1 + 60 * found[1].top1) / 80)
         assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without noise
         assert 0 < row["top1_se"] < 0.1
@@ -88,11 +90,12 @@ def test_the_questions_are_not_the_demos() -> None:
 def test_the_demos_window_and_return_give_first_answers_that_a_person_finds_good() -> None:
     """Four of five first answers are those without noise and coin: of its own queries, by the published measurement."""
     rows = json.loads((RESULTS / "claims.json").read_text())["points"]
-    cls = load_classes()[smallest_class(1000)]
+    cls, shards = size_for(1000)
+    K = max(one for one in claims.RETURNED if one <= ids_needed(shards * cls.N, claims.DEMO_RETURN, 13, LEFT))
     (found,) = [
         row for row in rows
-        if (row["corpus"], row["law"], row["N"], row["K"]) == ("demo", cls.law, cls.N, cls.K)
-        and (row["window"], row["unseen"], row["return"]) == ([MINILM.lo, MINILM.hi], UNSEEN, claims.DEMO_RETURN)
+        if (row["corpus"], row["law"], row["N"], row["K"]) == ("demo", cls.law, shards * cls.N, K)
+        and (row["window"][0], row["unseen"], row["return"]) == (MINILM.lo, UNSEEN, claims.DEMO_RETURN)
     ]  # fmt: skip
     assert found["top1"] >= 0.8
     assert found["epsilon"] <= claims.DEMO_RETURN

@@ -14,6 +14,7 @@ import pytest
 
 from ragseal.kernel import statement
 from ragseal.kernel.errors import UnprovableError
+from ragseal.kernel.statements import stated_of
 from tests.circuits.noise_drafts import PLACES, NoiseDraft, NoiseSetting, finish
 from tests.circuits.noise_forgeries import (
     check,
@@ -133,7 +134,7 @@ def test_a_commitment_to_another_set(tiny: NoiseSetting) -> None:
     d = tiny.honest(1000)
     inputs = d.inputs()
     d.ids[-1] = max(d.ids) + 1
-    inputs[tiny.r1cs.wire_of["t_commit"]] = statement.places_commitment(d.cls, d.salt, d.t())
+    (inputs[tiny.r1cs.wire_of["t_commit"]],) = stated_of(d.cls).lists(d.salt, d.t(), 1)
     assert_only_rule(tiny, inputs, linear_row(tiny.r1cs, "t_commit"))
 
 

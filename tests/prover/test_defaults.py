@@ -50,7 +50,7 @@ DIMENSION = 384
 @pytest.mark.parametrize("scale", [0.0, 1.5, 3.7, 9.0])
 def test_how_often_a_document_comes_back_is_what_the_mechanism_does(name: str, scale: float) -> None:
     """Against the served mechanism itself: noise of every slot, the K largest."""
-    cls, table = CLASSES[name], build_table(CLASSES[name].law)
+    cls, table = with_noise(CLASSES[name]), build_table(CLASSES[name].law)
     draws = 4000 if cls.N < 1000 else 1500
     signal = round(scale * (scale_of(cls.law) << cls.step_bits)) + 7  # between table steps
     rng, sampler = np.random.default_rng(11), TableSampler(table)

@@ -25,6 +25,7 @@ def policy(cls: AttestationClass, gain: int) -> Policy:
     return a_policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=build_table(cls.law).digest(), dimension=384,
         lo=LO, hi=HI, gain=gain, n_max=25, epsilon_account="3", tau=1, period_start=0, opens=0, closes=86_400,
+        ids=cls.most_ids(1),
     )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ import scipy  # whose `stats` is loaded where a test uses it: it takes a second
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import mechanism
 from ragseal.kernel.decoys.bounds import drawn_probability
-from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.law import select
 from ragseal.kernel.decoys.table import RATE_BITS
 from ragseal.kernel.decoys.table import build_table as build_draws
@@ -34,6 +33,7 @@ from ragseal.prover.planning.quality import (
     noise_free,
 )
 from ragseal.prover.planning.workload import Workload
+from tests.classes import DECOYS
 
 pytestmark = pytest.mark.slow
 
@@ -134,10 +134,6 @@ def test_the_selection_of_a_noise_class_is_the_mechanisms(name: str) -> None:
         assert (signal[0] >> cls.c).tolist() == [clipped_steps(int(x) >> cls.c, steps) for x in w[:60]]
         flagged = {one.slot for one in made.returned if one.flag}
         assert flagged == {i for i in made.ids if i < 60 and y[0, i] > measure.silent(lo, gain)}
-
-
-DECOYS = load_classes()["decoys-tiny"]
-assert isinstance(DECOYS, DecoysClass)
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

@@ -34,7 +34,7 @@ def policy(name: str = TINY.name, **changes: Any) -> Policy:
         "lo": 9677, "hi": 14516, "gain": GAIN, "n_max": 100, "k_max": 2, "delta": "1/1000000",
         "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True,
         "unit": "slot", "chunks_max": 1, "period_start": 0,
-        "opens": 10, "closes": 20,
+        "opens": 10, "closes": 20, "ids": cls.most_ids(1),
     }  # fmt: skip
     return Policy(**(values | changes))
 

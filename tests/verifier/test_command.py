@@ -38,7 +38,7 @@ def run(*arguments: str) -> Result:
 def test_help_teaches_every_command() -> None:
     top = run("--help")
     assert top.exit_code == 0
-    assert "ragseal-verifier keygen --class noise-small" in top.output
+    assert "ragseal-verifier keygen    " in top.output
     for command in ("init", "keygen", "trust", "keys", "classes", "beacon", "serve", "audit", "show"):
         shown = run(command, "--help")
         assert shown.exit_code == 0, command

@@ -70,7 +70,7 @@ def _audit_with_table(monkeypatch: pytest.MonkeyPatch, table: Any) -> verificati
         def __init__(self, cls: Any) -> None:
             self._cls = cls
 
-        def tables(self) -> tuple[Any, ...]:
+        def tables(self, decoy_rate: int) -> tuple[Any, ...]:
             return (table,)
 
         def __getattr__(self, name: str) -> Any:

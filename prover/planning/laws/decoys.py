@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragseal.accounting.decoys_curve import drawn_for, ids_needed, least_by_chance
-from ragseal.accounting.delivered_decoys import RARE, ByChance, Lists, by_chance, rate_of_return
+from ragseal.accounting.decoys_curve import drawn_for, ids_needed, least_by_chance, return_of_ids
+from ragseal.accounting.delivered_decoys import RARE, ByChance, Lists, by_chance, rate_of_return, refused
 from ragseal.circuits.sizes import HEAD_ROOM, SIZES, size_for
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.decoys.decoys_class import DecoysClass
@@ -152,13 +152,14 @@ class DecoysPlan(PlannedLaw):
     def about(self, chosen: Candidate) -> list[str]:
         """What is different from a law with noise, and the curve that no law beats."""
         found, cls = by_chance(_chosen(chosen)), self.cls
+        per_query = float(refused(cls.elements, chosen.shape.shards))
         index = f"{chosen.capacity:,} slots" + (f" in {chosen.shape.shards} shards" if chosen.shape.shards > 1 else "")
         return [
             f"answers are exact: {found.in_words()}. All other places go to the documents that match, the best first",
             f"class {cls.name} holds {index}, with head-room: it is the one that an index of so many documents gets",
             "its return follows from coin and decoys alone: neither scores, nor the number of queries is part of it. A "
             f"document matches above cosine {chosen.window.cosines[0]:g}; a question that none matches gets decoys "
-            "without a text",
+            f"without a text. A query is refused with probability {per_query:.1g}, whatever the data are",
             curve_in_words(chosen),
             "it bounds one return and nothing of every list: two lists can differ for certain by what a slot holds, so "
             "it goes with no other claim",
@@ -201,12 +202,16 @@ _MATCHES = "{}# cosine above which a document matches, a public choice, never a 
 def curve_in_words(chosen: Candidate) -> str:
     """K, return and size of an index: what each of a few returns would take."""
     hidden, slots, results = chosen.budget.hidden, chosen.capacity, chosen.shape.results
+    own = ""
+    if chosen.shape.ids:
+        least = return_of_ids(slots, chosen.ids, hidden, results)
+        own = f"; {chosen.ids:,} ids have them from return {least:.2f} on" if math.isfinite(least) else ""
     near = [chosen.target + more for more in (-1, 0, 1) if chosen.target + more >= LEAST_RETURN]
     needed = ", ".join(f"{ids_needed(slots, one, hidden, results):,} at return {one:g}" for one in near)
     return (
         f"no law lists fewer than {least_by_chance(slots, chosen.target, hidden):.3g} ids by chance on average, of an "
         f"index of {slots:,} slots at return {chosen.target:g}; for {results} results but once in 2^{RARE} lists, a "
-        f"list needs {needed} ids"
+        f"list needs {needed} ids{own}"
     )
 
 
