@@ -26,7 +26,6 @@ from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import commit_scores
 from ragseal.circuits import search
 from ragseal.kernel import field, signature
-from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.noise import scale_of
 from ragseal.kernel.noise_class import NoiseClass
@@ -74,7 +73,7 @@ def medians_ms(samples: dict[str, list[float]]) -> dict[str, float]:
     return {name: round(1000 * statistics.median(values), 4) for name, values in samples.items()}
 
 
-def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[str, Any]:
+def against_faiss(cls: NoiseClass, documents: int, rounds: int) -> dict[str, Any]:
     """Both paths on one index of ``documents`` vectors in a class of at least as many slots."""
     rng, group = np.random.default_rng(2), default_group()
     matrix = unit_rows(rng, cls.N)
@@ -101,11 +100,11 @@ def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[st
         flat.search(query, cls.K)
         signer.sign(record)
 
-    w = retrieval.shifted_scores(version, [int(x) for x in e], policy)
+    w = retrieval.shifted_scores(policy, cls, version, [int(x) for x in e])
     blocks = {width: [field.to_bytes(secrets.randbelow(R)) for _ in range(width - 1)] for width in (3, 17)}
     parts = {
         "scores": lambda: version.in_force.scored.scores(e),
-        "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.hmax(cls)),
+        "noise_and_selection": lambda: engine.answer(secrets.randbelow(R), w, policy.asked(cls)),
         "poseidon_width_17": lambda: native.poseidon(blocks[17]),
         "poseidon_width_3": lambda: native.poseidon(blocks[3]),
         "c_y": lambda: commit_scores(group, points[:-64], key.scores, [int(x) for x in e], R - 5),

@@ -57,7 +57,7 @@ def make_policy(cls: NoiseClass, words: Vocabulary, gain: int, similarity: float
         claim=ANSWERS, hidden=0, lo=0, hi=MOST_COUNTED, gain=gain, n_max=10, k_max=10, delta=DELTA, epsilon_account="1",
         theta="9/10", tau=1000, gate=False, unit="slot", chunks_max=1, period_start=0, opens=0, closes=3600,
         vocabulary=words.root, words_max=words_max, participations=often, answered_by=30,
-        similarity=round(similarity * SCORE_UNIT**2),
+        similarity=round(similarity * SCORE_UNIT**2), ids=cls.K,
     )  # fmt: skip
 
 

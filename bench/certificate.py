@@ -33,6 +33,7 @@ from ragseal.kernel import certificate, commitment, link_list, noise
 from ragseal.kernel.certificate import BlockBatch, Scope
 from ragseal.kernel.estimate import find_links, full_blocks
 from ragseal.kernel.estimate_class import CLASSES
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import Policy
 from ragseal.prover.base.randomness import scalar
 from ragseal.prover.estimate.estimate import BlockProver, TenantRecords
@@ -75,13 +76,13 @@ def vectors(count: int, copies: int) -> npt.NDArray[np.int8]:
 
 def policy(tau: int) -> Policy:
     """A policy with this tau; only theta, tau and the dimension matter here."""
-    cls = load_classes()[LARGE]
+    cls = with_noise(load_classes()[LARGE])
     return Policy(
         class_name=cls.name, class_digest=class_digest(cls), table_digest=noise.build_table(cls.law).digest(),
         dimension=DIMENSION,
         claim="every-list", hidden=0, lo=4839, hi=11290,
         gain=1, n_max=1000, k_max=10, delta="1/1000000", epsilon_account="100",
-        theta="4/5", tau=tau, gate=True, unit="slot", chunks_max=1, period_start=0, opens=1, closes=2,
+        theta="4/5", tau=tau, gate=True, unit="slot", chunks_max=1, period_start=0, opens=1, closes=2, ids=cls.K,
     )  # fmt: skip
 
 

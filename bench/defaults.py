@@ -29,6 +29,7 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.opening import Equations
 from ragseal.verifier.steps import proofs as auditor
 
@@ -55,7 +56,7 @@ def proofs(cls: AttestationClass, sizes: Sequence[int]) -> dict[str, Any]:
         paths = make_keys(built.r1cs, cls, class_digest(cls), Path(folder) / "keys")
         pk = native.ProvingKey.load(str(paths.zkey))
     r1cs = native.R1cs.load(str(built.r1cs))
-    bench = Bench(cls, KeyView(cls, pk.verifying_key()), np.random.default_rng(1))
+    bench = Bench(with_noise(cls), KeyView(cls, pk.verifying_key()), np.random.default_rng(1))
     records = [make(bench, k) for k in range(DISTINCT)]
     made, spent = [], []
     for one in records:
@@ -89,7 +90,7 @@ def main(sizes: tuple[int, ...]) -> None:
         found["proofs_cpu"][name] = proofs(classes[name], sizes)
         click.echo(json.dumps(found["proofs_cpu"][name]), err=True)
     click.echo(f"{ANSWERED}: answers beside FAISS", err=True)
-    found["answers"] = {ANSWERED: answering.against_faiss(classes[ANSWERED], DOCUMENTS, ANSWERS)}
+    found["answers"] = {ANSWERED: answering.against_faiss(with_noise(classes[ANSWERED]), DOCUMENTS, ANSWERS)}
     save(RESULT, found)
     click.echo(f"written: {RESULT}", err=True)
 

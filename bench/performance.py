@@ -29,7 +29,7 @@ from bench import answering, proofpath, sealing
 from bench.classes import LARGE, QUICK
 from bench.experiment import RESULTS, ROOT, machine, save
 from ragseal.circuits.circuit import load_classes
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import NoiseClass, with_noise
 
 LOAD = RESULTS / "load.json"
 
@@ -96,7 +96,7 @@ class Kept:
         shutil.rmtree(self._folder)
 
 
-def prove_path(effort: Effort, cls: AttestationClass, say: Callable[[str], None]) -> dict[str, Any]:
+def prove_path(effort: Effort, cls: NoiseClass, say: Callable[[str], None]) -> dict[str, Any]:
     """Everything about one class's proofs."""
     out, bench, made = proofpath.proving(cls, ROOT / "var", effort.distinct, effort.repeat, say)
     out["verification"] = proofpath.verification(bench, made, effort.records, say)
@@ -185,7 +185,7 @@ def main(name: str | None, quick: bool, fresh: bool, skip_load: bool, out: Path 
     def say(text: str) -> None:
         click.echo(f"[{time.monotonic() - began:5.0f} s] {text}", err=True)
 
-    cls = classes[name or effort.cls]
+    cls = with_noise(classes[name or effort.cls])
     kept = Kept((out or ROOT / "var" / "bench") / f"performance-{cls.name}{'-quick' if quick else ''}", fresh)
     proofs = kept.part("proofs", lambda: prove_path(effort, cls, say))
     if name is not None:

@@ -25,7 +25,7 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.kernel import folding
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.prover.commitment.columns import commit_columns, make_version
 from ragseal.verifier.steps import proofs as auditor
 
@@ -92,7 +92,7 @@ def other_provers(zkey: Path, witness: Any, repeat: int, say: Say) -> dict[str, 
 
 
 def proving(
-    cls: AttestationClass, cache: Path, distinct: int, repeat: int, say: Say
+    cls: NoiseClass, cache: Path, distinct: int, repeat: int, say: Say
 ) -> tuple[dict[str, Any], Bench, list[Instance]]:
     """Rows, keys, witnesses and proofs; and the records that verification is measured on."""
     say(f"compiling class {cls.name} (once)")
@@ -143,7 +143,7 @@ def verification(bench: Bench, made: list[Instance], records: int, say: Say) -> 
     opened = [timed(partial(batch, bench, [one]), 1) for one in made]
     open_single_s, singles = [seconds[0] for seconds, _ in opened], [pair for _, pair in opened]
     single_s = [timed(partial(auditor.check_batch, bench.basis, *pair), 1)[0][0] for pair in singles]
-    items = [(one.assignment.clear, one.c_w, one.c_h + one.c_v, one.proof) for one in made]
+    items = [(one.assignment.clear, one.c_w, one.committed + one.c_v, one.proof) for one in made]
     pairing_s = [timed(partial(bench.key.verify, *item), 1)[0][0] for item in items]
     return {
         "records": records,

@@ -29,6 +29,7 @@ from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.groth16.keys import KeyView, make_keys
 from ragseal.groth16.snarkjs import proof_bytes
+from ragseal.kernel.noise_class import with_noise
 
 #: Bytes for the proof and for the public inputs, each as JSON.
 PROOF, PUBLIC = 1 << 12, 1 << 25
@@ -75,7 +76,7 @@ def compare(name: str, library: Library, rounds: int, say: Callable[[str], None]
     Raises:
         ProofError: either prover made a proof that does not verify.
     """
-    cls = load_classes()[name]
+    cls = with_noise(load_classes()[name])
     say(f"compiling class {name} (once)")
     built = build(cls, ROOT / "var" / "build")
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def compare(name: str, library: Library, rounds: int, say: Callable[[str], None]
             for prover, action in (("own", own), ("rapidsnark", rapidsnark)):
                 say(f"round {turn} of {rounds}: {prover}")
                 clock, cpu, proof = cost(action)
-                key.verify(one.assignment.clear, one.c_w, one.c_h + one.c_v, proof)
+                key.verify(one.assignment.clear, one.c_w, one.committed + one.c_v, proof)
                 if turn:  # the first one of each finds cold caches
                     samples[prover].append(round(clock, 4))
                     samples[f"{prover}_cpu"].append(round(cpu, 4))

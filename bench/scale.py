@@ -31,6 +31,7 @@ from ragseal.backends.scores import NativeScores
 from ragseal.circuits.build import default_cache
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import field
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 
@@ -77,7 +78,7 @@ class Index:
 
     def select(self, w: npt.NDArray[np.int64]) -> NoiseAnswer:
         """Noise over every slot, and the top K."""
-        return self.engine.select(noise_key(self.seed, 5, secrets.randbits(248)), w, STEPS)
+        return self.engine.select(noise_key(self.seed, 5, secrets.randbits(248)), w, Asked((STEPS,)))
 
     def commit(self, e: Rows) -> list[bytes]:
         """C_y of every shard."""

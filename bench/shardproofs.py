@@ -13,7 +13,6 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,15 +20,14 @@ import numpy as np
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import NativeNoiseEngine
-from ragseal.backends.poseidon import noise_key
+from ragseal.backends.poseidon import commit_lists, noise_key
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
-from ragseal.groth16.assignments import Assignment
+from ragseal.groth16.assignments import assign_attestation
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import NativeBackend
-from ragseal.groth16.views import committed_threshold
 from ragseal.kernel import field, statement
-from ragseal.kernel.hint_opening import scaled_blinder
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
@@ -55,12 +53,13 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
     w = rng.integers(-1000 << cls.c, 90 << cls.c, (shards, cls.N))
     seed, beacon, ctx, salt = (1, 2), 3, secrets.randbits(248), secrets.randbits(248)
     engine, key = NativeNoiseEngine(cls), noise_key(seed, beacon, ctx)
-    found = engine.select(key, w, STEPS)
+    asked = Asked((STEPS,))
+    found = engine.select(key, w, asked)
     backend = NativeBackend(cls, built.r1cs, zkey)
-    view, rho_v = backend.key, secrets.randbelow(R)
-    c_v = committed_threshold(group, view, (found.threshold, found.threshold_slot), rho_v)
-    t_commit = statement.places_commitment(cls, salt, found.returned)
-    common = Statement(statement.seed_commitment(seed), beacon, ctx, STEPS, t_commit)
+    view, rho_v, shared = backend.key, secrets.randbelow(R), (found.threshold, found.threshold_slot)
+    c_v = view.committed.commit_shared(group, shared, rho_v)
+    lists = commit_lists(cls, salt, found.returned, shards)
+    common = Statement(statement.seed_commitment(seed), beacon, ctx, asked, lists)
     proven, parts = [], []
     clock, processor = time.perf_counter(), time.process_time()
     for shard, stated in enumerate(statements_of(cls, common, shards)):
@@ -69,13 +68,12 @@ def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
         times.append(time.perf_counter())
         rho, rhos, own = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)], tuple(map(int, w[shard]))
         c_w = group.msm(view.scores.y + view.scores.b, field.pack([*own, rho]))
-        c_h = view.hint_bases.commit(group, h, rhos)
+        c_h = view.committed.commit(group, [h], [rhos])
         times.append(time.perf_counter())
         alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
-        clear = (*stated.clear(), alpha, beta)
-        blind = (rho + scaled_blinder(rhos, beta) + rho_v) % R
-        given = Assignment(clear, own, h, 0, seed, salt, (found.threshold, found.threshold_slot))
-        proof = backend.prove(replace(given, blind=blind))
+        clear = (*stated, alpha, beta)
+        blind = (rho + rhos[0] + beta * rhos[1] + rho_v) % R
+        proof = backend.prove(assign_attestation(cls, clear, own, [h], shared, blind, (seed, salt)))
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])
         proven.append((clear, c_w, c_h + c_v, proof))

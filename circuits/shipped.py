@@ -20,11 +20,11 @@ from ragseal.runtime import texts
 FOLDER = HERE / "compiled"
 TABLE = HERE / "compiled.toml"
 MOST_BYTES = 1 << 28  #: of an R1CS, unpacked
-NAMES = ("decoys-4k", "decoys-16k", "estimate-112", "thinning-4096", "thinning-16384")
+NAMES = ("decoys-4k", "estimate-112", "thinning-4096")
 
 
 def shipped(label: str) -> dict[str, Any]:
-    """What is said of a circuit that comes with the package: compiler, content, sha256, seconds.  Empty: it does not
+    """What is said of a circuit that comes with the package: compiler, content, sha256.  Empty: it does not
     come."""
     if not TABLE.exists():
         return {}

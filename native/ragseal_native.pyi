@@ -95,16 +95,6 @@ class Committer:
         """sum_j e_j C_j + rho B for int8 entries of e."""
 
 @type_check_only
-class Selection(TypedDict):
-    """The mechanism's answer; see kernel/mechanism.py."""
-
-    ids: list[int]
-    flags: list[bool]
-    v: int
-    i_star: int
-    theta: int
-
-@type_check_only
 class Response(TypedDict):
     ids: list[int]
     flags: list[bool]
@@ -163,7 +153,7 @@ class NoiseEngine:
         threshold: v*, i*; returned: 2 id + flag of T's slots, increasing.
         """
 
-@final
+@type_check_only
 class DecoysSelection(TypedDict):
     ids: list[int]
     flags: list[bool]

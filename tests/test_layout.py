@@ -16,6 +16,7 @@ from ragseal.circuits.circuit import load_classes
 layout: Any = importlib.import_module("scripts.layout")  # other scripts import it by its own name alone
 CIRCUITS, Circom, Described, Rust = layout.CIRCUITS, layout.Circom, layout.Described, layout.Rust
 CLASSES = load_classes()
+KINDS = tuple(one.kind for one in CIRCUITS)  #: of decoys a test compares the compiled circuit with the table
 
 
 @pytest.mark.parametrize("described", CIRCUITS, ids=lambda one: one.noun)
@@ -37,7 +38,7 @@ def test_another_order_or_length_changes_all_that_is_generated(described: Any) -
         assert layout.tables(described.noun) != layout.tables(described.noun, [other])
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@pytest.mark.parametrize("name", sorted(name for name, cls in CLASSES.items() if isinstance(cls, KINDS)))
 def test_derived_sizes_as_written_are_those_of_the_class(name: str) -> None:
     cls = CLASSES[name]
     described = next(one for one in CIRCUITS if isinstance(cls, one.kind))

@@ -17,17 +17,17 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from bench.classes import smallest_with_noise
 from bench.saferag.retrievers import check_count, check_index, rows_of
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.scores import score_matrix
-from ragseal.circuits.circuit import load_classes
-from ragseal.demo.scenario import smallest_class
 from ragseal.embedder import Embedder
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.classes import Asked
 from ragseal.kernel.errors import ConfigurationError, UnprovableError
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, R
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
-from ragseal.prover.planning.laws import planned_law
+from ragseal.prover.planning.laws.noise import NoisePlan
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)
 LEAST_DOCUMENTS = 1000  #: the class is that of an index of production size, however few contexts are in it
@@ -37,7 +37,7 @@ LEAST_DOCUMENTS = 1000  #: the class is that of an index of production size, how
 class Mechanism:
     """A policy's numbers under claim until-delivered."""
 
-    cls: AttestationClass
+    cls: NoiseClass
     lo: int
     hi: int
     gain: int
@@ -62,16 +62,16 @@ def mechanism(documents: int, window: tuple[float, float], returned: float = RET
     lo, hi = (round(x * SCORE_UNIT**2) for x in window)
     if not -(SCORE_UNIT**2) <= lo < hi <= SCORE_UNIT**2:
         raise ConfigurationError(f"a score window is two cosines, the lower one first, not {window}")
-    cls = load_classes()[smallest_class(max(LEAST_DOCUMENTS, documents))]
+    cls = smallest_with_noise(max(LEAST_DOCUMENTS, documents))
     budget = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
-    gain = planned_law(cls).gain_of_return(lo, hi, returned, budget)
+    gain = NoisePlan(cls).gain_of_return(lo, hi, returned, budget)
     if not gain:
         raise ConfigurationError(f"no gain gives return {returned:g} in the window {window}: take a wider one")
     return Mechanism(cls, lo, hi, gain, budget.hidden, returned)
 
 
 @lru_cache(maxsize=2)
-def _engine(cls: AttestationClass) -> Engine:
+def _engine(cls: NoiseClass) -> Engine:
     return open_engine(cls)
 
 
@@ -116,11 +116,11 @@ class OpenWindow:
         made = self.index.made
         y = np.where(self.hidden, 0, self.index.scores(question))
         w = made.gain * (y - made.lo)
-        hmax = made.cls.window_of(made.gain * (made.hi - made.lo))
+        asked = Asked((made.cls.window_of(made.gain * (made.hi - made.lo)),))
         while True:
             key = int.from_bytes(self.rng.bytes(48), "big") % R
             try:
-                returned = _engine(made.cls).answer(key, w, hmax)
+                returned = _engine(made.cls).answer(key, w, asked)
                 break
             except UnprovableError:  # a named failure: the account gets nothing and asks again
                 continue

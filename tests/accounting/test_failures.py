@@ -17,12 +17,11 @@ from ragseal.accounting.audit import ScorePolicy
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise, overflow
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.lottery_class import LotteryClass
 from ragseal.kernel.noise_class import NoiseClass, whole_index
 from tests.cases import first_is_fast
 
 CLASSES: dict[str, NoiseClass] = {
-    name: cls for name, cls in load_classes().items() if not isinstance(cls, LotteryClass)
+    name: cls for name, cls in load_classes().items() if isinstance(cls, NoiseClass)
 }
 
 Uniforms = tuple[int, ...]
@@ -145,7 +144,7 @@ def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
     assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if isinstance(cls, NoiseClass)])
+@pytest.mark.parametrize("name", CLASSES)
 def test_each_shard_may_find_no_theta(name: str) -> None:
     """That all slots of an index together hold enough of the grid says nothing: a shard is refused by its own."""
     cls = CLASSES[name]

@@ -26,13 +26,17 @@ def tiny(request: pytest.FixtureRequest) -> NoiseSetting:
 
 
 def test_a_coarse_element_above_the_modulus(tiny: NoiseSetting) -> None:
-    """The integer o + r has the same residue and other bits."""
+    """The integer o + r has the same residue and other bits; its top is in range, and leaves less than 0."""
 
-    def forge(d: NoiseDraft) -> list[str]:
-        d.coarse_elements[0] += P
+    def forge(d: NoiseDraft) -> list[str] | None:
+        most = 1 << (d.cls.coarse_top_position + d.cls.c * d.cls.coarse_top)
+        at = next((at for at, element in enumerate(d.coarse_elements) if element + P < most), None)
+        if at is None:
+            return None
+        d.coarse_elements[at] += P
         d.read_elements()
         finish(d)
-        return [rf"block\[0\]\.f\[0\]\[{d.cls.coarse_filler + 2 * d.cls.coarse_top - 1}\]"]
+        return [rf"block\[{at // 16}\]\.f\[{at % 16}\]\[{d.cls.coarse_filler + 2 * d.cls.coarse_top - 1}\]"]
 
     check(tiny, forge)
 
@@ -167,6 +171,25 @@ def test_noise_raised(tiny: NoiseSetting) -> None:
     check(tiny, forge)
 
 
+def test_noise_lowered(tiny: NoiseSetting) -> None:
+    """A row of the table further down: its distance to the row's upper limit is below 0, and a winner loses."""
+
+    def forge(d: NoiseDraft) -> list[str] | None:
+        p = next((p for p in d.places if p.win and not p.sign and p.z > 0), None)
+        if p is None:
+            return None
+        others = sorted((d.score(q) for q in d.places if q is not p), reverse=True)
+        p.z -= d.score(p) - others[d.cls.K - 1] + 1
+        table = d.cls.table
+        if p.z < 0:
+            return None
+        p.before, p.upto = table.cdf(p.z - 1), table.cdf(p.z)
+        d.settle()
+        return of_place(d, rf"noise\.f\[{2 * d.cls.uniform_chunks - 1}\]", p) if d.threshold >= d.entry else None
+
+    check(tiny, forge)
+
+
 def test_noise_scaled(tiny: NoiseSetting) -> None:
     def forge(d: NoiseDraft) -> list[str] | None:
         p = max(losers(d), key=lambda p: (1 - 2 * p.sign) * p.z)
@@ -199,4 +222,4 @@ def test_the_last_winners_slot_beyond_its_bits(tiny: NoiseSetting) -> None:
     d = next(requests(tiny))
     d.threshold += 1
     d.threshold_slot += 1 << d.cls.L
-    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"lastWinner\.f\[1\]"))
+    assert_only_rule(tiny, d.inputs(), *fractions(tiny.r1cs, r"lastWinner\.f\[2\]"))

@@ -7,6 +7,7 @@ As in test_noise_winners, one rule stands against each forged statement.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -246,6 +247,29 @@ def test_a_place_with_another_digit(tiny: NoiseSetting) -> None:
         d.clip(p)
         d.settle()
         return of_place(d, "fOpen", p)
+
+    check(tiny, forge)
+
+
+def test_a_place_with_another_bound(tiny: NoiseSetting) -> None:
+    """A key has no bound: with another one another digit gives the same e, (Y + t + k')(Y + t + H) = (Y + k)(Y + H)."""
+
+    def forge(d: NoiseDraft) -> list[str] | None:
+        for p, x in itertools.product(losers(d), range(2)):
+            y, e = x + p.b - d.entry + 1, multiplier(p.k, p.b, x, d.entry, d.steps)
+            for t in range(-60, 61):
+                divisor = y + t + d.steps
+                if not t or not e or not divisor or e % divisor:
+                    continue
+                k = e // divisor - y - t
+                if not max(p.k, d.entry - p.b - t) < k <= d.steps:
+                    continue
+                p.k, p.b = k, p.b + t
+                d.clip(p)
+                d.settle()
+                d.x[p.slot] = p.shift = x
+                return of_place(d, "fCoarse", p)
+        return None
 
     check(tiny, forge)
 

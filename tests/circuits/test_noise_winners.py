@@ -14,6 +14,7 @@ import pytest
 
 from ragseal.kernel import statement
 from ragseal.kernel.errors import UnprovableError
+from ragseal.kernel.statements import stated_of
 from tests.circuits.noise_drafts import PLACES, NoiseDraft, NoiseSetting, finish
 from tests.circuits.noise_forgeries import (
     check,
@@ -21,7 +22,7 @@ from tests.circuits.noise_forgeries import (
     of_place,
     requests,
 )
-from tests.circuits.rules import assert_only_rule, boolean_row, fractions
+from tests.circuits.rules import assert_only_rule, boolean_row, fractions, linear_row
 from tests.circuits.scene import compiled, noise_tiny
 
 pytestmark = pytest.mark.slow
@@ -127,6 +128,14 @@ def test_the_committed_set_is_not_the_winners(tiny: NoiseSetting) -> None:
         return [rf"inside\[{d.cls.K - 1}\]\.fInside"]
 
     check(tiny, forge)
+
+
+def test_a_commitment_to_another_set(tiny: NoiseSetting) -> None:
+    d = tiny.honest(1000)
+    inputs = d.inputs()
+    d.ids[-1] = max(d.ids) + 1
+    (inputs[tiny.r1cs.wire_of["t_commit"]],) = stated_of(d.cls).lists(d.salt, d.t(), 1)
+    assert_only_rule(tiny, inputs, linear_row(tiny.r1cs, "t_commit"))
 
 
 def test_a_threshold_below_the_entry() -> None:

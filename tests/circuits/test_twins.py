@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from ragseal.circuits.build import cached
-from ragseal.circuits.circuit import HERE, circuit_of, noise_sources
+from ragseal.circuits.circuit import HERE, circuit_of, decoys_sources, noise_sources
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.noise_mechanism import wide_elements
@@ -123,9 +123,8 @@ def test_input_order_is_the_circuits() -> None:
 
 
 def test_every_template_has_a_twin() -> None:
-    texts = [
-        path.read_text(encoding="utf-8") for path in (*noise_sources(), *circuit_of(CLASSES["estimate-6"]).sources)
-    ]
+    files = (*noise_sources(), *decoys_sources(), *circuit_of(CLASSES["estimate-6"]).sources)
+    texts = [path.read_text(encoding="utf-8") for path in files]
     templates = {name for text in texts for name in re.findall(r"^template (\w+)", text, re.M)}
     assert templates == set(TWINS)
     for name, entry in TWINS.items():

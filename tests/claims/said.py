@@ -136,10 +136,11 @@ def planned() -> dict[str, Any]:
     """A plan's page and its points, under both claims that are planned on a corpus."""
     cls, delta, out = classes()[PLAIN][0], Fraction(1, 10**6), {}
     for budget in (Budget(25, 2, delta), Budget(25, 2, delta, 3.0)):
-        shape, window = Shape(cls, True), ScoreWindow(4800, 5600)
-        found = cost(cls, window.lo, window.hi, 16, budget)
+        shape, window = Shape(cls, True, cls.most_ids(1)), ScoreWindow(4800, 5600)
+        chosen = Candidate(shape, window, 16, budget, shape.ids)
+        found = cost(cls, chosen.terms, budget)
         quality = Quality(*(0.5,) * 6)
-        point = Point(Candidate(shape, window, 16, budget), found.epsilon, quality, found.delivered)
+        point = Point(chosen, found.epsilon, quality, found.delivered)
         row = {**point.row(), "policy": point.policy_file(900), "efficient": True}
         for met in ("recommended", "nearest"):
             plan = {

@@ -18,10 +18,9 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import NO_RECEIPT, ON_DEMAND, Record, Request, SignedRequest
 from ragseal.kernel.beacon import BeaconOpening, BeaconSeal, Seat
-from ragseal.kernel.classes import AttestationClass, usual_table
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, TenantIndex, WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.lottery_class import LotteryClass, PrizeTable
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
@@ -38,7 +37,7 @@ from ragseal.verifier.steps.receipts import Tally
 
 OPENS, HOUR = 1_800_000_000, 3600
 ORIGIN = "test.example/log"
-PLAIN, ONE_SIDED, LOTTERY, OTHER = "noise-tiny-two", "noise-tiny-one", "lottery-tiny", "noise-small-two-50"
+PLAIN, ONE_SIDED, DECOYS, OTHER = "noise-tiny-two", "noise-tiny-one", "decoys-tiny", "noise-small-two-50"
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -48,18 +47,19 @@ def key_of(name: str) -> Ed25519PrivateKey:
 @cache
 def classes() -> Mapping[str, tuple[AttestationClass, bytes]]:
     known = load_classes()
-    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, LOTTERY, OTHER)}
+    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, DECOYS, OTHER)}
 
 
 def policy(claim: str, number: int, **changes: Any) -> Policy:
     """The policy of the window that opens ``number`` hours after the first."""
     name = changes.pop("class_name", {EVERY_LIST: PLAIN}.get(claim, ONE_SIDED))
-    cls, digest = classes()[name]
+    (cls, digest), rate = classes()[name], changes.get("decoy_rate", 0)
     values: dict[str, Any] = {
-        "class_name": name, "class_digest": digest, "table_digest": usual_table(cls).digest(), "dimension": 384,
+        "class_name": name, "class_digest": digest, "table_digest": cls.tables(rate)[0].digest(), "dimension": 384,
         "claim": claim, "hidden": 0, "lo": 4800, "hi": 5600, "gain": 64, "n_max": 3, "k_max": 2, "delta": "1/1000000",
         "epsilon_account": "60", "theta": "9/10", "tau": 100, "gate": claim == EVERY_LIST, "unit": "slot",
         "chunks_max": 1, "period_start": OPENS, "opens": OPENS + number * HOUR, "closes": OPENS + (number + 1) * HOUR,
+        "ids": cls.most_ids(1),
     }  # fmt: skip
     if claim == UNTIL_DELIVERED:
         values |= {"hidden": 13}
@@ -114,7 +114,7 @@ class Log:
                 bytes(32), True, bytes(16), NO_RECEIPT, public_of(b"s" * 32),
             )  # fmt: skip
             self.messages.append(
-                Record(digest, seq, SignedRequest(request, bytes(64)), bytes(64), 1, start + 60, ON_DEMAND)
+                Record(digest, seq, SignedRequest(request, bytes(64)), bytes(64), (1,), start + 60, ON_DEMAND)
             )
         close = WindowClose(digest, records, start + 600)
         self.messages.append(close)
@@ -158,14 +158,12 @@ def until_delivered() -> Log:
     return log
 
 
-def coins_of_a_lottery() -> Log:
+def coins_of_decoys() -> Log:
+    """Two windows of other draws, ids and shards, which are accounted together."""
     log = Log()
-    cls = classes()[LOTTERY][0]
-    assert isinstance(cls, LotteryClass)
-    for number, prizes in enumerate((cls.prizes, 2)):
-        digest = PrizeTable(cls.m, prizes).digest()
-        changes = {"class_name": LOTTERY, "table_digest": digest, "chunks_max": 2}
-        log.window(policy(UNTIL_DELIVERED, number, **changes))
+    for number, (rate, ids, shards) in enumerate(((1 << 16, 8, 1), (1 << 15, 5, 2))):
+        changes = {"class_name": DECOYS, "decoy_rate": rate, "ids": ids, "shards": shards, "chunks_max": 2}
+        log.window(policy(UNTIL_DELIVERED, number, hi=4801, gain=1, **changes), records=2 * number)
     return log
 
 
@@ -206,7 +204,7 @@ PERIODS: Mapping[str, tuple[Callable[[], Log], str]] = {
     "every-list, a long period": (long_period, "w14"),
     "every-list, a document of three slots": (in_parts, "w0"),
     "until-delivered": (until_delivered, "w3"),
-    "until-delivered, the lottery": (coins_of_a_lottery, "w1"),
+    "until-delivered, decoys": (coins_of_decoys, "w1"),
     "until-delivered, one window": (coins_alone, "w0"),
     "until-delivered, two-sided noise": (coins_of_two_sided_noise, "w13"),
     "answers": (answers, "w3"),

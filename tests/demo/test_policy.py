@@ -14,9 +14,10 @@ import pytest
 
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.circuits.search import count_rows
+from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.policy import MINILM, RETURN, Choice, measured, policy_text
-from ragseal.demo.scenario import Scenario, smallest_class
+from ragseal.demo.scenario import Scenario
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import link_threshold
@@ -87,7 +88,7 @@ def test_policy_file(plan: Scenario) -> None:
     assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
-@pytest.mark.parametrize("name", ["noise-small-two-50", "lottery-small-32"])
+@pytest.mark.parametrize("name", ["noise-small-two-50", "decoys-4k"])
 def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
     plan = dataclasses.replace(plan, class_name=name)
     cls = load_classes()[name]
@@ -100,19 +101,25 @@ def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan
     assert spent["epsilon"] == spent["unseen"] < 3
 
 
-def test_the_cheapest_class_of_the_best_law_is_taken() -> None:
-    """Of one cost that with most results."""
-    classes = load_classes()
-    for documents, name in (
-        (1, "mini-one-50"), (2507, "mini-one-50"), (2508, "mini-one-10"), (5000, "small-one-50"),
-        (6500, "small-one-50"),
-        (20_000, "large-one-50"),
-    ):  # fmt: skip
-        chosen = classes[smallest_class(documents)]
-        assert (chosen.law, chosen.name) == ("one-sided-16", f"noise-{name}")
-        others = [c for c in classes.values() if c.law.startswith("one-sided") and documents <= c.N and c.K >= 10]
-        least = min(count_rows(c).domain for c in others)
-        assert count_rows(chosen).domain == least
-        assert all(c.K <= chosen.K for c in others if count_rows(c).domain == least)
-    with pytest.raises(ConfigurationError, match="fit no class"):
-        smallest_class(10**6)
+@pytest.mark.parametrize(
+    ("documents", "name", "shards"),
+    [
+        (1, "decoys-4k", 1), (3276, "decoys-4k", 1), (3277, "decoys-16k", 1), (13107, "decoys-16k", 1),
+        (13108, "decoys-64k", 1), (104_857, "decoys-128k", 1), (104_858, "decoys-128k", 2), (838_861, "decoys-128k", 9),
+    ],
+)  # fmt: skip
+def test_the_smallest_class_with_room_to_grow_is_taken(documents: int, name: str, shards: int) -> None:
+    cls, found = size_for(documents)
+    assert (cls.name, found) == (name, shards)
+    assert 5 * documents <= 4 * shards * cls.N
+    assert count_rows(cls).domain == min(
+        count_rows(one).domain for one in load_classes().values() if one.law == cls.law and one.N >= cls.N
+    )
+
+
+def test_more_documents_than_the_largest_class_holds_are_refused() -> None:
+    largest, _ = size_for(838_861)
+    most = largest.S * largest.N * 4 // 5
+    assert size_for(most)[1] == largest.S
+    with pytest.raises(ConfigurationError, match="are more than an index holds"):
+        size_for(most + 1)

@@ -407,7 +407,7 @@ def _kind(tag: str) -> type[Message]:
 def _class_files() -> list[bytes]:
     """The smallest class of each kind."""
     found = []
-    for file, name in (("lottery_classes.toml", "[lottery-tiny]"), ("noise_classes.toml", "[noise-tiny-two]")):
+    for file, name in (("decoys_classes.toml", "[decoys-tiny]"), ("noise_classes.toml", "[noise-tiny-two]")):
         text = (Path(__file__).parents[2] / "circuits" / file).read_text()
         at = text.index(name)
         found.append(text[at : text.index("\n[", at)].encode())

@@ -404,7 +404,7 @@ def test_relations_of_commitments() -> None:
     assert [names[before + k] for k in picked[1][:-1]] == ["slot"] * CLS.N
     (threshold,) = thresholds.over
     assert (thresholds.name, threshold.entries) == ("thresholds", ((0, 3),))
-    assert threshold.bases == points(*of["threshold"], 1) + points(*of["thresholdSlot"], 1) + points(b, 1)
+    assert threshold.bases == points(of["threshold"][0], 1) + points(of["thresholdSlot"][0], 1) + points(b, 1)
     assert stated.scales(7) == (1, 1, 7, 1)
     records = [[(POINTS[0], POINTS[1]), (POINTS[2], POINTS[3])], [(POINTS[4], POINTS[5])]]
     (_, own), (_, last) = bases.relations(records, POINTS[6:8])

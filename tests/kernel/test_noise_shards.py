@@ -17,7 +17,7 @@ from ragseal.kernel import overflow
 from ragseal.kernel.classes import Asked, attestation_class
 from ragseal.kernel.errors import AttestationError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.mechanism import noise_key
-from ragseal.kernel.noise_class import NoiseClass, overflow_bound
+from ragseal.kernel.noise_class import NoiseClass, overflow_bound, with_noise
 from ragseal.kernel.noise_mechanism import at_threshold, clipped, digit, open_places, select_noise, wide_elements
 from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import GRID_EXPONENT, OVERFLOW_EXPONENT, TAG_COARSE, TAG_FINE
@@ -162,7 +162,7 @@ def test_a_policy_has_as_many_shards_as_its_class_is_for(tiny: NoiseClass) -> No
 
 def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: NoiseClass) -> None:
     policy = replace(simulator.policy(), shards=3)
-    whole = policy.whole(tiny)
+    whole = with_noise(policy.whole(tiny))
     assert (whole.N, policy.capacity(tiny), whole.K) == (3 * tiny.N, 3 * tiny.N, tiny.K)
     assert (whole.L, whole.ids_per_element, whole.returned_chunks) == (
         tiny.L,
@@ -170,7 +170,7 @@ def test_an_accountant_sees_all_slots_and_a_packer_the_class(tiny: NoiseClass) -
         tiny.returned_chunks,
     )
     assert policy.whole(whole) is whole
-    alone = replace(policy, shards=1).whole(tiny)
+    alone = with_noise(replace(policy, shards=1).whole(tiny))
     assert (alone.N, alone.L, alone.R) == (tiny.N, tiny.L, tiny.R)
     with pytest.raises(PolicyError, match="1 to 64 together"):
         replace(policy, shards=65).whole(tiny)

@@ -28,7 +28,7 @@ def policy(**changes: Any) -> Policy:
         "dimension": 384, "claim": "every-list", "hidden": 0,
         "lo": 4800, "hi": 11300, "gain": 40, "n_max": 10, "k_max": 2, "delta": "1/1000000",
         "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True, "unit": "slot", "chunks_max": 1,
-        "period_start": 0, "opens": 10, "closes": 20,
+        "period_start": 0, "opens": 10, "closes": 20, "ids": 3,
     }  # fmt: skip
     return Policy(**(values | changes))
 
@@ -72,6 +72,8 @@ def test_good_policy_and_round_trip() -> None:
         ({"gain": 4000}, "use gain <="),
         ({"dimension": 0}, "dimension"),
         ({"chunks_max": 0}, "chunks_max"),
+        ({"ids": 2}, "has 3 ids, not 2: let ids be 3"),
+        ({"decoy_rate": 1}, "decoy_rate must be 0"),
         ({"version_every": 30}, "the nearest is 60"),
         ({"version_every": 90}, "the nearest is 120"),
         ({"version_every": 86460}, "the nearest is 86400"),

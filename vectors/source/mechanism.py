@@ -201,7 +201,7 @@ def _select_with_decoys(book: Book, name: str, key: Any) -> None:
         ("few-draws", "A shard draws nothing nearly always.", {"decoy_rate": 655}),
     ):  # fmt: skip
         book.valid(f"select/{name}-{what}", "select-decoys", "M.5.3", text, **{**base, **changes})
-    for what, about, error, text, changes in (
+    wrong: list[tuple[str, str, str, str, dict[str, Any]]] = [
         ("a-slot-less", "A slot has no score.", "AttestationError", "shards of 60 slots", {"y": [y(0)[1:]]}),
         ("no-shard", "No shard has scores.", "AttestationError", "shards of 60 slots", {"y": []}),
         ("no-k", "K is 0.", "PolicyError", "takes 1 to 24 ids", {"ids": 0}),
@@ -209,7 +209,8 @@ def _select_with_decoys(book: Book, name: str, key: Any) -> None:
         ("scores-out-of-range", "A distance has more than two chunks.", "AttestationError", "out of the range",
          {"y": [[0, 1 << 16, *[0] * (n - 2)]]}),
         ("too-many-draws", "The class has fewer.", "PolicyError", "draws in a class of 20", {"decoy_rate": 2 << 16}),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for what, about, error, text, changes in wrong:
         book.refused(f"select/{name}-{what}", "select-decoys", "M.5.3", about, error, text, **{**base, **changes})
 
 

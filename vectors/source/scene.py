@@ -22,21 +22,23 @@ from vectors.source.reading import verifying_key_of
 from vectors.source.trapdoor import GROUP, Trapdoor
 
 CLEAR = len(CLEAR_NAMES)
-THRESHOLD_AT = CLEAR + CLS.N + HINTS
-PUBLIC = THRESHOLD_AT + len(THRESHOLD) + 1
+SCORES_AT = CLEAR + 1
+HINTS_AT = SCORES_AT + CLS.N
+THRESHOLD_AT = HINTS_AT + HINTS
+PUBLIC = THRESHOLD_AT + len(THRESHOLD)
 SIZE = CLASSES["estimate-6"]
 
 
 class WindowKey(View):
-    """The attestation's key of these vectors: clear inputs, scores, six hints for a class's, threshold, blinder."""
+    """The attestation's key of these vectors, in the order of SPEC B.10.2: six hints for a class's, and no C_1."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(CLS.name, PUBLIC, CLEAR, verifying_key_of(data))
         self.cls, self.stated = CLS, stated_of(CLS)
-        self.scores = ScoreBases(self.bases(CLEAR, CLS.N), self.bases(PUBLIC - 1, 1))
+        self.scores = ScoreBases(self.bases(SCORES_AT, CLS.N), self.bases(CLEAR, 1))
         self.sum_y = GROUP.msm(self.scores.y, field.pack([1] * CLS.N))
         b, size = self.scores.b, len(THRESHOLD)
-        hints = Over(self.bases(CLEAR + CLS.N, HINTS) + b, ((0, HINTS + 1),))
+        hints = Over(self.bases(HINTS_AT, HINTS) + b, ((0, HINTS + 1),))
         threshold = Over(self.bases(THRESHOLD_AT, size) + b, ((0, size + 1),))
         self.committed = CommittedBases((Use(HINTS_USE, HINTS, (hints,)),), Use(THRESHOLDS, size, (threshold,)))
 

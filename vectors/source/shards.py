@@ -48,12 +48,11 @@ def add(book: Book) -> None:
 
 
 def _messages(book: Book) -> None:
-    shared = {"class_name": CLASS, "shards": S}
-    for made in (replace(POLICY, **shared), OVER, ENTRY, BATCH):
+    for made in (replace(POLICY, class_name=CLASS, shards=S), OVER, ENTRY, BATCH):
         tag = made.TAG
         about = f"A {tag} of an index of {S} shards."
         book.valid(f"messages/{tag}/of-shards", "message", "G.1", about, tag=tag, bytes=made.encode())
-    of_decoys = replace(POLICY, **{**shared, "class_name": DECOYS}, ids=40, decoy_rate=3 << 14, hi=POLICY.lo + 1)
+    of_decoys = replace(POLICY, class_name=DECOYS, shards=S, ids=40, decoy_rate=3 << 14, hi=POLICY.lo + 1)
     for made in (of_decoys, LISTED, LISTED_ENTRY, LISTED_BATCH):
         tag = made.TAG
         about = f"A {tag} of an index of {S} shards, of decoys."
