@@ -167,7 +167,7 @@ def rate_of_return(N: int, K: int, shards: int, hidden: int, target: float) -> i
         one = Lists(N, K, rate, shards)
         return max(certified_return(one, hidden, 1), ideal_return(one, hidden, 1)) <= target
 
-    low, high, step = max(0, math.floor(alone) - 1), max(1, math.ceil(alone)), 1
+    low, high, step = math.floor(alone), math.floor(alone) + 1, 1
     while not enough(high):
         low, high, step = high, high + step, 2 * step
     while high - low > 1:

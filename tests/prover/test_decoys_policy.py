@@ -66,7 +66,7 @@ def test_a_policy_names_its_return_and_the_rest_follows() -> None:
         ({"gain": 2}, "leave out gain"),
         ({"hi": 0.9}, "leave out hi"),
         ({"return": None}, "return is missing"),
-        ({"claim": "every-list", "unseen": None}, ""),
+        ({"claim": "every-list", "unseen": None, "estimate": "gate"}, "it goes with the claim until-delivered only"),
     ],
 )
 def test_what_a_policy_of_decoys_cannot_say(changes: dict[str, Any], why: str) -> None:

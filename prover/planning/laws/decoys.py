@@ -12,16 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ragseal.accounting.decoys_curve import drawn_for, ids_needed, least_by_chance, return_of_ids
+from ragseal.accounting.decoys_curve import drawn_for, ids_needed, least_by_chance, most_drawn, return_of_ids
 from ragseal.accounting.delivered_decoys import RARE, ByChance, Lists, by_chance, rate_of_return, refused
 from ragseal.circuits.sizes import HEAD_ROOM, SIZES, size_for
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.decoys.decoys_class import DecoysClass
-from ragseal.kernel.decoys.table import DECOYS
+from ragseal.kernel.decoys.table import DECOYS, smallest_draws
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.planning.binomial import at_most
@@ -58,6 +59,16 @@ class ReturnDial(Dial):
         except PolicyError:
             return False
         return True
+
+    def may_fit(self, turned: int) -> bool:
+        """Whether it may have: ids that one shard draws, by the law uncut, without a table."""
+        target, cls = turned / STEPS, self.law.cls
+        drawn = drawn_for(target, self.budget.hidden)
+        draws = Fraction(-math.log1p(-drawn) * (1 << cls.L)).limit_denominator(1 << 16)
+        if cls.N * drawn > cls.draws or smallest_draws(draws) > cls.draws:
+            return False
+        ids = self.shape.ids or ids_needed(self.shape.shards * cls.N, target, self.budget.hidden, self.shape.results)
+        return ids <= cls.most_ids(self.shape.shards) and most_drawn(cls.N, drawn, 66) <= cls.room
 
     def place_of(self, candidate: Candidate) -> int:
         return round(candidate.target * STEPS)
@@ -110,7 +121,9 @@ class DecoysPlan(PlannedLaw):
         low, high = whole.least - 1, whole.most
         while high - low > 1:  # a larger return takes less room
             middle = (low + high) // 2
-            low, high = (low, middle) if whole.fits(middle) else (middle, high)
+            low, high = (low, middle) if whole.may_fit(middle) else (middle, high)
+        while not whole.fits(high):
+            high = min(whole.most, high + max(1, high // 64))
         return replace(whole, least=high)
 
     @property
