@@ -8,6 +8,7 @@ circuit.  So vectors hold real proofs of small keys, and a second implementation
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from py_ecc import optimized_bn128 as ecc
 
@@ -20,6 +21,7 @@ G1 = (1).to_bytes(32, "big") + (2).to_bytes(32, "big")
 GROUP = default_group()
 
 
+@cache
 def g2(k: int) -> bytes:
     """k times G2's generator: x.c1 || x.c0 || y.c1 || y.c0."""
     x, y = ecc.normalize(ecc.multiply(ecc.G2, k))
