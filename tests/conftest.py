@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 
+gc.disable()  # until all tests are read, see pytest_collection_finish
 TESTS = Path(__file__).resolve().parent
 os.environ.setdefault("RAGSEAL_BUILD", str(TESTS.parent / "var" / "build"))
 # The embedder's threads sleep while they wait for each other: beside other workers, two thirds of its time went into
@@ -61,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Modules and tests live until the end: a collection that walks through all of them each time frees nothing."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _turn(path: Path, slow: bool) -> int:
