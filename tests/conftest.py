@@ -22,6 +22,27 @@ os.environ.setdefault("RAGSEAL_BUILD", str(TESTS.parent / "var" / "build"))
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # likewise numpy's, whose threads wait awake as well
 
+MEMORY = Path("/dev/shm")
+ROOMY = 8 << 30  #: bytes: more than twice what the files of all tests take at any moment
+
+
+def _in_memory() -> bool:
+    """Whether the tests' folders may lie in memory: there they wait for no disk, which took longer than they computed.
+
+    Nothing that lies there is lost when a process is killed, and more than that no test does to one.
+    """
+    try:
+        known = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        room = os.statvfs(MEMORY)
+    except OSError:
+        return False
+    available = int(known["MemAvailable"].split()[0]) << 10
+    return os.access(MEMORY, os.W_OK) and min(available, room.f_bavail * room.f_frsize) >= ROOMY
+
+
+if "PYTEST_DEBUG_TEMPROOT" not in os.environ and _in_memory():
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 _LIMIT = sys.getrecursionlimit()
 with contextlib.suppress(ImportError):
