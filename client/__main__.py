@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Sequence
@@ -357,4 +358,5 @@ main.add_command(mcp)
 main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
 if __name__ == "__main__":
+    gc.freeze()  # what is loaded lives until the end: no collection, nor the last one, walks through it
     main()

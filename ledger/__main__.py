@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import time
 from dataclasses import asdict
@@ -382,4 +383,5 @@ main.add_command(doctor_command(state_option, "state", "--provider", serves=True
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what is loaded lives until the end: no collection, nor the last one, walks through it
     main()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -257,4 +258,5 @@ for command in (release_key, plan, calibrate, fsck):
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what is loaded lives until the end: no collection, nor the last one, walks through it
     main()

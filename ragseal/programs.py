@@ -6,6 +6,7 @@ Loading takes half a second, in which Python itself would answer Ctrl-C with the
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
@@ -22,7 +23,9 @@ def _start(part: str) -> None:
 
 def _run(part: str) -> None:
     try:
-        importlib.import_module(f"ragseal.{part}.__main__").main()
+        main = importlib.import_module(f"ragseal.{part}.__main__").main
+        gc.freeze()  # what is loaded lives until the end: no collection, nor the last one, walks through it
+        main()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -323,4 +324,5 @@ def show_message(file: Path) -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what is loaded lives until the end: no collection, nor the last one, walks through it
     main(prog_name="ragseal-verifier")
