@@ -161,6 +161,7 @@ def test_the_odometer_ends_with_the_period_and_puts_old_windows_together() -> No
     assert [row["window"] for row in two] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_window_of_less_than_one_step_is_accounted_as_one_step() -> None:
     """H = 0 of a noise class: nobody may open it, but where a log holds it later windows need their numbers."""
     steps = load_classes()["noise-small-one-50"]

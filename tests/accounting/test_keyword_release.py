@@ -112,6 +112,7 @@ def test_failures_that_take_all_of_delta_leave_no_epsilon() -> None:
     assert math.isfinite(cost.epsilon(10, 1e-1))
 
 
+@pytest.mark.slow
 def test_costs_are_found_for_a_promise_and_keep_it() -> None:
     for exact in (True, False):
         cost = cost_for(3.0, Fraction(1, 10**4), 5, exact=exact)

@@ -73,6 +73,7 @@ def test_lower_bounds_find_the_best_event() -> None:
     assert lower_bounds([1] * 60, [0] * 60, 0.95, 1e-3).epsilon == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_mechanism_at_its_epsilon_is_hardly_ever_accused(epsilon: float) -> None:
     """Randomised response is exactly epsilon-private; bounds above epsilon are errors, one of a hundred."""

@@ -92,6 +92,7 @@ def test_a_window_that_was_drawn_beside_an_open_one_passes_as_that_one_does() ->
         accepted(honest().of(name), window=name)
 
 
+@pytest.mark.slow
 def test_a_window_whose_beacon_never_completes_is_no_fault_of_the_open_one() -> None:
     """An honest auditor that is slow or away: what it leaves undone convicts nobody."""
     for entries in range(7):

@@ -74,6 +74,7 @@ def test_client_refuses_a_record_of_another_query_commitment() -> None:
             client.check_record(GROUP, world.manifest.policy, record.signed, other)
 
 
+@pytest.mark.slow
 def test_client_refuses_a_commitment_to_another_e() -> None:
     """The provider states the client's e and commits to its own choice; nobody after the client could tell."""
     world = AttackWorld()

@@ -84,6 +84,7 @@ def test_an_account_does_not_have_windows_loaded_in_turn(tmp_path: Path, monkeyp
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_whose_signature_does_not_hold_takes_nothing_from_the_account(tmp_path: Path) -> None:
     async def run() -> None:
         async with old_windows(tmp_path, 1) as on:
@@ -101,6 +102,7 @@ def test_whose_signature_does_not_hold_takes_nothing_from_the_account(tmp_path: 
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with old_windows(tmp_path) as on:
@@ -129,6 +131,7 @@ def test_nobody_waits_for_the_loading_of_another_window(tmp_path: Path, monkeypa
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_an_account_does_not_have_registries_opened_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million accounts are hashed for a registry's tree: 300 calls for a line had that done 300 times."""
 
@@ -156,6 +159,7 @@ def test_an_account_does_not_have_registries_opened_in_turn(tmp_path: Path, monk
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_beacon_message_that_comes_again_costs_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         async with scene.window_on(tmp_path) as serving:

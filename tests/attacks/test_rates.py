@@ -55,6 +55,7 @@ async def prepared(serving: Any, asker: Asker, query: str, signer: str = "") -> 
     return answer
 
 
+@pytest.mark.slow
 def test_only_what_an_account_signs_anew_counts_and_what_it_began_is_finished(tmp_path: Path) -> None:
     async def scene() -> None:
         async with limited(tmp_path, HOURLY) as server:
@@ -88,6 +89,7 @@ def test_only_what_an_account_signs_anew_counts_and_what_it_began_is_finished(tm
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_whoever_is_early_is_told_how_early_as_every_grpc_library_reads_it(tmp_path: Path) -> None:
     async def scene() -> None:
         async with limited(tmp_path, Rate.parse("1/h")) as server, open_channel(server.address) as channel:
@@ -184,6 +186,7 @@ def test_rates_are_read_strictly_and_may_change() -> None:
         throttle.take("a")
 
 
+@pytest.mark.slow
 def test_limits_change_while_a_provider_serves_and_a_bad_file_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -123,6 +123,7 @@ ENGINES: dict[str, tuple[Any, Any, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_refuse_alike(name: str) -> None:
     fast, slow, shards = ENGINES[name]

@@ -155,6 +155,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "m.json").exists()
 
 
+@pytest.mark.slow
 def test_a_file_of_questions_takes_the_place_of_made_ones(tmp_path: Path) -> None:
     path = tmp_path / "nq.jsonl"
     path.write_text('{"question": "who wrote it", "answer": ["Ada", "Lovelace"]}\n')

@@ -35,6 +35,7 @@ def state(running: Live) -> Path:
     return running.account(ACCOUNT)
 
 
+@pytest.mark.slow
 def test_the_usage_example_runs(running: Live, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running.open()
     monkeypatch.setattr(client_module, "load_embedder", lambda name: scene.TrigramEmbedder())
@@ -46,6 +47,7 @@ def test_the_usage_example_runs(running: Live, state: Path, monkeypatch: pytest.
     assert result.failed == 0
 
 
+@pytest.mark.slow
 def test_questions_across_a_restart_and_a_lost_answer(
     running: Live, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +94,7 @@ def received_but_lost(retrieve: Callable[..., Retrieved]) -> Callable[..., Retri
     return lost
 
 
+@pytest.mark.slow
 def test_an_embedding_of_another_query_is_refused_before_anything_is_signed(running: Live, state: Path) -> None:
     running.open()
 

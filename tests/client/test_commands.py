@@ -380,6 +380,7 @@ def test_a_damaged_window_keeps_no_other_s_receipts_back(bench: Any, tmp_path: P
     assert len(list((tmp_path / "w2").glob("*.receipt"))) == 1
 
 
+@pytest.mark.slow
 def test_every_altered_byte_of_an_exported_receipt_is_noticed(bench: Any, tmp_path: Path) -> None:
     client = bench.client()
     client.ask("json")

@@ -42,6 +42,7 @@ def client(running: Live, embedder: Any = None, name: str = "alice") -> Client:
     return Client(running.address, running.account(name), running.log_key, embedder)
 
 
+@pytest.mark.slow
 def test_the_manifest_commits_to_what_is_declared_and_records_say_unchecked(running: Live) -> None:
     assert running.window.manifest.embedder == declared(NAME).digest()
     with client(running) as asking:
@@ -51,6 +52,7 @@ def test_the_manifest_commits_to_what_is_declared_and_records_say_unchecked(runn
     assert result.ranked is None
 
 
+@pytest.mark.slow
 def test_an_account_with_a_key_of_its_own_checks(running: Live, server: EmbeddingServer) -> None:
     with client(running, server.model(NAME)) as asking:
         result = asking.ask("report about topic 3")
@@ -63,6 +65,7 @@ def test_an_account_with_a_key_of_its_own_checks(running: Live, server: Embeddin
         other.ask("report about topic 3")
 
 
+@pytest.mark.slow
 def test_a_request_is_answered_after_a_restart_though_the_server_says_something_else(
     running: Live, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +95,7 @@ def test_a_request_is_answered_after_a_restart_though_the_server_says_something_
     assert calls == 1
 
 
+@pytest.mark.slow
 def test_embeddings_of_older_windows_are_not_kept(running: Live) -> None:
     state: State = running.provider.state
     with client(running) as asking:
@@ -104,6 +108,7 @@ def test_embeddings_of_older_windows_are_not_kept(running: Live) -> None:
     assert state.rows("SELECT manifest, embedding FROM prepared") == [(b"m" * 32, embedding)]
 
 
+@pytest.mark.slow
 def test_where_the_server_is_away_the_account_asks_again_later(running: Live, server: EmbeddingServer) -> None:
     server.away = True
     with client(running) as asking:
@@ -116,6 +121,7 @@ def test_where_the_server_is_away_the_account_asks_again_later(running: Live, se
     assert len(running.window.records) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_is_given_though_nothing_can_rank_it(running: Live, server: EmbeddingServer) -> None:
     model = server.model(NAME)
     real = model.embed

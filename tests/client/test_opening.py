@@ -255,6 +255,7 @@ def test_the_beacon_that_all_those_differ_from_is_accepted(bench: Any) -> None:
     assert bench.evidence() == []
 
 
+@pytest.mark.slow
 def test_a_beacon_beside_a_window_that_was_closed_is_accepted(bench: Any) -> None:
     """Many records of the window before stand among the beacon's entries; each page is proven as a whole."""
     record = bench.client().ask("json").record

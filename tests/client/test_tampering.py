@@ -88,6 +88,7 @@ def test_every_altered_prepared_is_refused(bench: Any) -> None:
     assert bench.client().ask("xml").record.signed.request.ctr == 2  # the retry is possible, the counter unspent
 
 
+@pytest.mark.slow
 def test_every_altered_answer_is_refused(bench: Any) -> None:
     client = bench.client()
     client.ask("json")
@@ -97,6 +98,7 @@ def test_every_altered_answer_is_refused(bench: Any) -> None:
     assert bench.client().ask("xml").record.signed.request.ctr == 3
 
 
+@pytest.mark.slow
 def test_every_altered_part_that_is_sealed_and_signed_anew_is_refused(bench: Any) -> None:
     """What nobody on the line can alter any more, the provider can: it seals and signs exactly what it has altered."""
     client = bench.client()
@@ -132,6 +134,7 @@ def test_every_altered_part_that_is_sealed_and_signed_anew_is_refused(bench: Any
     assert bench.client().ask("xml").record.signed.request.ctr == 3
 
 
+@pytest.mark.slow
 def test_every_altered_manifest_is_refused(bench: Any) -> None:
     for name, change in alterations(bench.provider.signed):
         bench.provider.tamper = lambda m, change=change: change(m) if isinstance(m, SignedManifest) else m

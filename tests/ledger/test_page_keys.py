@@ -107,6 +107,7 @@ async def test_a_turn_is_of_the_log_that_is_shown(world: World) -> None:
     assert broken(world, line, "")["state"] == "good"
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_what_a_thief_of_the_old_key_showed_this_browser_convicts_nobody(world: World) -> None:
     await turned(world, SECOND)

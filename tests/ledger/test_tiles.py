@@ -132,6 +132,7 @@ async def test_a_log_of_any_size(folder: TileFolder, tmp_path: Path, size: int) 
     assert fsck(tmp_path / "tiles") == peer.data
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_it_grows_and_forgets_partial_files_that_nobody_needs(folder: TileFolder, tmp_path: Path) -> None:
     peer, sizes = Peer(0), []

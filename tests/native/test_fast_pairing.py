@@ -66,6 +66,7 @@ def test_the_subgroup() -> None:
     assert not fast_pairing.in_subgroup((x0, x1, y0, y1 + 1))
 
 
+@pytest.mark.slow
 def test_products_that_cancel() -> None:
     a, b, c = (RNG.randrange(1, R) for _ in range(3))
     holds = [(g1(a), g2(b)), (g1(-a * b * pow(c, -1, R)), g2(c)), (None, g2(3))]

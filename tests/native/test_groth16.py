@@ -52,6 +52,7 @@ def committed(key: Any, public: bytes, blind: int = 0) -> tuple[bytes, bytes]:
     return public[: 32 * CLEAR], native.g1_msm(vk.ic(1 + CLEAR, vk.n_public - CLEAR), hidden)
 
 
+@pytest.mark.slow
 def test_the_pairing_equation_in_py_ecc(made: Any, key: Any, proof: bytes) -> None:
     data = key.verifying_key().to_bytes()
     alpha, beta, gamma, delta = data[:64], data[64:192], data[192:320], data[320:448]

@@ -44,6 +44,7 @@ def test_algorithm_1_by_hand() -> None:
     assert detect(near, RULES[PRECISE]).found
 
 
+@pytest.mark.slow
 def test_how_often_each_formula_is_wrong_about_normal_scores() -> None:
     """The precise location gives 5.5 %, where rho says 5 %; the paper's 0.3 %."""
     scores = np.random.default_rng(5).standard_normal((4000, 3633))

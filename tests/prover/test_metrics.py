@@ -67,6 +67,7 @@ async def get(address: str, path: str, method: str = "GET", host: str = "") -> t
     return int(head.split()[1]), body.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_no_web_page_reads_the_numbers_by_a_name_that_leads_here(tmp_path: Path) -> None:
     server = server_on(tmp_path)
@@ -125,6 +126,7 @@ def server_on(folder: Path, publish: float = 0.0, **listening: Any) -> Server:
     return Server(provider, options, Listening("127.0.0.1:0", metrics="127.0.0.1:0", **listening))
 
 
+@pytest.mark.slow
 def test_a_window_in_numbers_and_whether_it_answers(tmp_path: Path) -> None:
     """From the commitment to the end: each number against what happened, and readiness of calls and of queries."""
 
@@ -188,6 +190,7 @@ def test_a_window_in_numbers_and_whether_it_answers(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_what_an_answer_moves_waits_for_the_coarse_tick(tmp_path: Path) -> None:
     """Else whoever reads the numbers would see when somebody asks, which the ledger hides (SPEC B.3)."""
 
@@ -224,6 +227,7 @@ def test_what_an_answer_moves_waits_for_the_coarse_tick(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_the_coarse_tick_shows_records_and_numbers_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         server = server_on(tmp_path, publish=0.4)
@@ -330,6 +334,7 @@ def test_numbers_are_not_served_in_the_clear_unless_asked_nor_without_their_pack
     provider.close()
 
 
+@pytest.mark.slow
 def test_the_log_tells_machines_of_no_query_text_secret_or_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ def test_an_earlier_window_that_broke_its_budget_is_charged_in_full() -> None:
     assert [spent.queries for spent in verdict.budget.windows] == [3, 3]
 
 
+@pytest.mark.slow
 def test_windows_count_by_when_they_opened_not_by_when_their_manifest_was_entered() -> None:
     """w0 is committed to after w1 and runs before it, which only an audit of w1 refuses: that of w2 charges both."""
     world = World()

@@ -106,6 +106,7 @@ def reports() -> dict[str, dict[str, Any]]:
     return {name: document.build(make()) for name, make in OUTCOMES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_no_value_is_spelt_as_python_spells_it(reports: dict[str, dict[str, Any]], name: str) -> None:
     text = visible(reports[name])

@@ -328,6 +328,7 @@ def test_audits_are_for_this_machine_and_for_callers_with_a_certificate() -> Non
             check_caller(Call(peer, transport_security_type=[b"ssl"]))
 
 
+@pytest.mark.slow
 def test_audits_of_one_caller_are_limited(state: State) -> None:
     target = Target("127.0.0.1:9", World().signer.verifier)
     with auditor(state, {"127.0.0.1:9": target}, working=False) as address:

@@ -52,6 +52,7 @@ def call(url: str, body: object = None, **headers: str) -> tuple[int, Any, dict[
         return error.code, json.loads(text) if text.startswith(b"{") else text, dict(error.headers)
 
 
+@pytest.mark.slow
 def test_openais_client_searches_a_tenant(bench: Any, url: str) -> None:
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as client:
