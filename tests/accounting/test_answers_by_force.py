@@ -26,6 +26,7 @@ from ragseal.accounting.answers import (
 from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.noise import build_table
+from ragseal.kernel.noise_class import with_noise
 from tests.accounting.test_answers import policy
 
 N, STEP = 3, 1  #: keywords, and steps that one document adds to a count
@@ -187,7 +188,7 @@ def test_the_period_counts_parts() -> None:
     whole, part = one_answer(cls, table, 4, 2, parts=3), one_answer(cls, table, 12, 6)
     assert (whole.present, whole.absent, whole.lost) == (part.present, part.absent, part.lost)
     assert whole.agree
-    assert whole.part == pytest.approx(cls.K * 4 / 16)
+    assert whole.part == pytest.approx(with_noise(cls).K * 4 / 16)
     assert 3 * whole.part >= whole.absent
     delta = Fraction(1, 10**6)
     one, three = (

@@ -115,7 +115,7 @@ def test_a_million_queries() -> None:
 @pytest.mark.parametrize("exponent", [4, 9, 20])
 @pytest.mark.parametrize(("shift", "n"), [(1, 100), (8, 1000), (128, 100), (350, 3)])
 @pytest.mark.parametrize("cls", [GAUSSIAN, GEOMETRIC], ids=lambda cls: cls.law)
-def test_routes_agree(cls: AttestationClass, shift: int, n: int, exponent: int) -> None:
+def test_routes_agree(cls: NoiseClass, shift: int, n: int, exponent: int) -> None:
     table, delta = build_table(cls.law), 10.0**-exponent
     # Straight at the routes: the named failures of n queries may exceed the smallest of these deltas.
     found = (
@@ -175,7 +175,7 @@ def test_the_shift_is_the_windows_whole_steps() -> None:
     for bad in ((0, 0, 5), (1, 5, 5), (1, -1, 5), (1, 6, 5)):
         with pytest.raises(PolicyError):
             worst_shift(GAUSSIAN, *bad)
-    step = 1 << TINY_TWO.c
+    step = 1 << TINY_TWO.step_bits
     assert [worst_shift(TINY_TWO, 1, 0, width) for width in (step, 2 * step - 1, 2 * step)] == [1, 1, 2]
     assert worst_shift(TINY_TWO, 3, 100, 100 + step) == 3
     assert worst_shift(TINY_TWO, 1, 0, step - 1) == 1  # nobody may open it, but what stands in a log is accounted

@@ -39,7 +39,7 @@ def test_column_with_a_component_along_a_hint_base(name: str) -> None:
     key = machine().key
     at = key.layout.by_name[name].offset
     cheat = Cheat(h_in_scores=lambda e: {at: GAIN * e[0] * SHIFT})
-    world = _world(cheat, {0: ((key.hints[64 * at : 64 * at + 64], SHIFT),)})
+    world = _world(cheat, {0: ((key.bases(key.layout.hints_at + at, 1), SHIFT),)})
     refused(world, 4, "the columns opening does not hold")
     with without(COLUMNS):
         accepted(world)

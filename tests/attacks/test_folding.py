@@ -49,8 +49,8 @@ def _swap(batch: ProofBatch, part: str, change: Callable[[Opening], Opening]) ->
     if part == "hints":
         first, *others = batch.openings
         return replace(batch, openings=(change(first), *others))
-    first = batch.links[0]
-    return replace(batch, links=(replace(first, opening=change(first.opening)), *batch.links[1:]))
+    link = batch.links[0]
+    return replace(batch, links=(replace(link, opening=change(link.opening)), *batch.links[1:]))
 
 
 #: the links of this world are too short to fold: tests/kernel/test_folding.py has long ones

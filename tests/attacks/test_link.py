@@ -29,7 +29,7 @@ VARIANTS = {
         y_extra=((machine().base("ctx"), 5),), proven=lambda s, e: replace(s, ctx=(s.ctx + 5 * GAIN) % R)
     ),
     "component_along_a_hint_base": lambda: Cheat(
-        y_extra=((machine().key.hints[:64], 5),), h_in_scores=lambda e: {0: 5 * GAIN}
+        y_extra=((machine().key.bases(machine().key.layout.hints_at, 1), 5),), h_in_scores=lambda e: {0: 5 * GAIN}
     ),
 }
 

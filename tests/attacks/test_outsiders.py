@@ -25,6 +25,7 @@ from ragseal.kernel.commitment import WindowClose
 from ragseal.kernel.errors import AuditError, BudgetError, TransportError
 from ragseal.kernel.inquiry import Delivery, Refusal
 from ragseal.kernel.link_list import SignedLinks
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.note import NoteSigner
@@ -316,7 +317,11 @@ MISTAKES: dict[str, Callable[[Auditor], Auditor]] = {
         a, classes={name: (cls, bytes(32)) for name, (cls, _) in a.classes.items()}
     ),
     "a class with another bound": lambda a: replace(
-        a, classes={name: (replace(cls, a=2 * cls.a), digest) for name, (cls, digest) in a.classes.items()}
+        a,
+        classes={
+            name: (replace(with_noise(cls), a=2 * with_noise(cls).a) if cls.scaled else cls, digest)
+            for name, (cls, digest) in a.classes.items()
+        },
     ),
     "the whole time": lambda a: replace(a, since=0),
     "a period in the future": lambda a: replace(a, since=1 << 40),

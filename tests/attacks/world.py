@@ -214,8 +214,10 @@ class AttackWorld(simulator.World):
     def _draft(self, stated: Statement, w: Sequence[int], salt: int = 0) -> NoiseDraft:
         """An honest one."""
         cls: NoiseClass = self.tools.cls
-        low, clear = (1 << cls.c) - 1, (stated.beacon, stated.ctx, *stated.asked.inputs)
-        draft = NoiseDraft(cls, self.seed, *clear, salt, 0, 0, 0, list(w), remainder=[x & low for x in w])
+        low, (hmax,) = (1 << cls.c) - 1, stated.asked.inputs
+        draft = NoiseDraft(
+            cls, self.seed, stated.beacon, stated.ctx, hmax, salt, 0, 0, 0, list(w), remainder=[x & low for x in w]
+        )
         draft.coarse_elements = wide_elements(draft.key, TAG_COARSE, cls.elements, draft.shard)
         draft.fine_elements = wide_elements(draft.key, TAG_FINE, cls.fine_elements, draft.shard)
         draft.read_elements()

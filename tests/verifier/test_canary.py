@@ -14,6 +14,7 @@ import pytest
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
 from tests.classes import TINY
@@ -50,7 +51,7 @@ def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) ->
     v = z
     v[:, slot] += raised >> cls.step_bits
     ahead = (v > v[:, [slot]]) | ((v == v[:, [slot]]) & (np.arange(cls.N) < slot))
-    hits = (ahead.sum(axis=1) < cls.K).mean()
+    hits = (ahead.sum(axis=1) < with_noise(cls).K).mean()
     expected = hit_probability(cls, float(raised), slot)
     assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
 

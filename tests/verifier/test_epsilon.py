@@ -15,6 +15,7 @@ from ragseal.kernel.commitment import (
     WindowOpen,
 )
 from ragseal.kernel.noise import NoiseTable
+from ragseal.kernel.noise_class import with_noise
 from ragseal.verifier.audit import verification
 from tests.classes import ONE_SIDED, TINY
 from tests.simulator import (
@@ -54,7 +55,7 @@ def test_the_bound_on_overflows_is_evaluated_again() -> None:
     world = World.honest()
     own = world.auditor()
     cls, digest = own.classes[TINY.name]
-    edited = replace(own, classes={TINY.name: (replace(cls, a=cls.a * 2), digest)})
+    edited = replace(own, classes={TINY.name: (replace(with_noise(cls), a=with_noise(cls).a * 2), digest)})
     verdict = world.audit(auditor=edited)
     assert verdict.obstacle is not None
     assert (verdict.obstacle.number, "not proven enough" in verdict.line()) == (10, True), verdict.line()
