@@ -34,8 +34,8 @@ def return_in_words(returned: float, hidden_share: float, by_chance: float) -> s
         share = math.exp(returned) * by_chance
         return guess.return_in_words(returned, f"so no document is handed over in more than {share:.0%} of all queries")
     return (
-        f"{guess.return_in_words(returned)}, as only a return below {limit:.2f} is: whoever "
-        "knows what to ask for is handed the document, unless its coin hides it"
+        f"{guess.return_in_words(returned)}: an account that knows what to ask for is handed the document, unless its "
+        "coin hides it"
     )
 
 

@@ -49,7 +49,7 @@ class Result:
     """A checked answer."""
 
     opened: tuple[Opened, ...]  #: of the returned slots with the flag, by increasing slot
-    returned: tuple[int, ...]  #: all K slots; those not in ``opened`` came by the noise, or the guard withholds them
+    returned: tuple[int, ...]  #: all of them; those not in ``opened`` came by chance, or the guard withholds them
     receipt: Receipt
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
@@ -104,17 +104,19 @@ class Result:
         if self.answer is not None:
             return f"{len(self.keywords)} keywords, some of them by the noise alone; no document was handed out"
         came, returned = len(self.slots), len(self.returned)
+        if not returned:
+            return "nothing was returned: no document scores high enough for these words; other words may find one"
         if came == returned:
             return f"all {returned} returned slots came with a text"
-        by_noise = len(self.unread)
+        by_chance = len(self.unread)
         said = f"{came or 'none'} of the {returned} returned slots came with a text"
-        if by_noise:
-            said += f", {'all' if by_noise == returned else by_noise} by the noise alone"
+        if by_chance:
+            said += f", {'all' if by_chance == returned else by_chance} by chance alone"
         if self.withheld:
             said += f"; the guard of this window withholds the text of slot {self.withheld[0]}"
         if came:
             return said
-        return f"{said}: no document scores high enough for these words, or the noise hid it; other words may find it"
+        return f"{said}: no document scores high enough for these words, or chance hid it; other words may find it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,8 @@ class AttestationClass(ABC):
         Raises:
             PolicyError: the class has no index of so many.
         """
+        if not 1 <= shards <= self.S:
+            raise PolicyError(f"an index of {shards} shards, but class {self.name!r} is for 1 to {self.S} together")
         return self
 
     @abstractmethod

@@ -99,7 +99,7 @@ _DEFAULTS: dict[str, Any] = {
 TEMPLATE = """\
 # A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
 {about}
-class = "{class_name}"          # circuit class: capacity, K and noise law
+class = "{class_name}"          # circuit class: capacity, K and law of the noise
 claim = "until-delivered" # what epsilon is about: any accounts and queries, until a document is delivered to them
 unseen = {unseen:g}                # the odds of a document's absence grow e^unseen times at most, in a budget period
 lo = {lo}                 # score window in cosines, as decimals; empty slots score lo

@@ -112,8 +112,8 @@ def test_an_answer_of_empty_slots_is_survived_and_explained(empty: Any) -> None:
     result = empty.client().ask("json")
     assert (result.ranked, result.texts, result.best) == ((), (), None)
     assert result.held == (
-        "none of the 3 returned slots came with a text, all by the noise alone: no document scores high enough for "
-        "these words, or the noise hid it; other words may find it"
+        "none of the 3 returned slots came with a text, all by chance alone: no document scores high enough for "
+        "these words, or chance hid it; other words may find it"
     )
 
 
@@ -128,7 +128,7 @@ def test_readmes_ten_lines_run(
     monkeypatch.setenv("LOG_KEY", "key")
     exec(block, {})
     shown = capsys.readouterr().out
-    assert ("all by the noise alone: " in shown) == (scene == "empty")
+    assert ("all by chance alone: " in shown) == (scene == "empty")
 
 
 def test_budget_is_refused_before_anything_is_sent(bench: Any) -> None:

@@ -281,7 +281,7 @@ def test_ask_says_that_the_noise_returned_no_document(
     )
     vkey = empty.provider.log_signer.verifier.vkey()
     common = ("ask", "json", "--state", empty.state, "--provider", address, "--embedder", "none", "--log-key", vkey)
-    assert "none of the 3 returned slots came with a text, all by the noise alone: no document scores" in run(*common)
+    assert "none of the 3 returned slots came with a text, all by chance alone: no document scores" in run(*common)
     told = json.loads(run(*common, "--json"))
     assert (told["documents"], told["texts"]) == (0, [])
 

@@ -58,16 +58,16 @@ def slots_with(result: Result, came: int, withheld: int = 0) -> Result:
 
 
 def test_what_came_is_said_as_it_is(bench: Any) -> None:
-    """ "0 of 50 returned slots came with a text, the others by the noise alone": the others of none."""
+    """ "0 of 50 returned slots came with a text, the others by chance alone": the others of none."""
     result = bench.client().ask("json")
     assert len(result.returned) == 3
     assert slots_with(result, 3).held == "all 3 returned slots came with a text"
-    assert slots_with(result, 1).held == "1 of the 3 returned slots came with a text, 2 by the noise alone"
+    assert slots_with(result, 1).held == "1 of the 3 returned slots came with a text, 2 by chance alone"
     assert slots_with(result, 0).held.startswith(
-        "none of the 3 returned slots came with a text, all by the noise alone: no document scores high enough"
+        "none of the 3 returned slots came with a text, all by chance alone: no document scores high enough"
     )
     guarded = slots_with(result, 1, withheld=1)
-    assert guarded.held.startswith("1 of the 3 returned slots came with a text, 1 by the noise alone; the guard of ")
+    assert guarded.held.startswith("1 of the 3 returned slots came with a text, 1 by chance alone; the guard of ")
     both = slots_with(result, 2, withheld=1)
     assert both.held.startswith("2 of the 3 returned slots came with a text; the guard of this window withholds")
 

@@ -88,7 +88,7 @@ function first({ window, beacon, asked }: Basis, { record }: Placed): bigint[] {
   return [window.manifest.c_seed, beacon, taggedElement("ctx", record.signed.request.raw), ...asked.inputs];
 }
 
-/** What a record's proofs state but for the table: shards are numbered here, and by nobody else. SPEC B.5.3, A.15.3. */
+/** What a record's proofs state but for the table: shards are numbered here, and by nobody else. SPEC B.5, A.15.3. */
 function statements(basis: Basis, placed: Placed): bigint[][] {
   const { stated } = basis.key;
   const { shards } = basis.window.manifest.policy;
