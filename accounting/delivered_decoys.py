@@ -46,6 +46,7 @@ from ragseal.kernel.params import COARSE_CANONICAL_BITS, COIN_BITS, OVERFLOW_EXP
 LAW_EXPONENT = 60  #: of delta a visible return of one slot takes 2^-60 at most
 _MORE = 4  #: and 2^4 times as much at most for each slot more: sets of nearly as many slots as are ever drawn
 EXACT_SLOTS = 8  #: a document of more slots has A of one slot to the power of their number, which is no less
+MOST_NATS = 700.0  #: of a return; a policy may name 2^32 slots, and a power of so many fills the memory
 RARE = 20  #: once in 2^20 answers
 
 
@@ -110,7 +111,9 @@ def visible(lists: Lists, chunks: int) -> Visible:
     filled = min(chunks, lists.slots)  # a document has no more slots than there are
     if filled > EXACT_SLOTS:
         alone = certified_ratio(lists.table, lists.N, lists.K, Fraction(0))
-        return Visible(None if alone is None else alone**filled, Fraction(0))
+        if alone is None or filled * (math.log(alone.numerator) - math.log(alone.denominator)) > MOST_NATS:
+            return Visible(None, Fraction(0))
+        return Visible(alone**filled, Fraction(0))
     parts = min(lists.shards, filled)  # shards in which a document can have slots
     ratios, left = [], Fraction(0)
     for m in range(1, min(filled, lists.N) + 1):

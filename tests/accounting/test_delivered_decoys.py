@@ -122,15 +122,20 @@ def test_long_documents_have_a_bound_in_no_time() -> None:
         of_m = visible_ratio(lists.table, 60, 10, m)
         assert of_m is not None
         assert of_m <= exact**m
-    began = time.process_time()
-    assert visible(SMALL, 10**9).ratio == exact_power(SMALL, 5184)  # no more slots than there are
-    assert time.process_time() - began < 20
-
-
-def exact_power(lists: Lists, slots: int) -> Fraction:
-    alone = visible_ratio(lists.table, lists.N, lists.K)
+    alone = visible_ratio(SMALL.table, SMALL.N, SMALL.K)
     assert alone is not None
-    return alone**slots
+    assert visible(SMALL, 100).ratio == alone**100
+    assert visible(SMALL, 5184).ratio is None  # e^31,000 is no bound
+    assert visible(SMALL, 10**9) == visible(SMALL, 5184)  # no more slots than there are
+
+
+@pytest.mark.parametrize("chunks", [1 << 20, 1 << 31])
+def test_a_policy_of_absurdly_long_documents_costs_an_auditor_nothing(chunks: int) -> None:
+    """A log may hold any chunks_max; A to that power would fill the memory."""
+    lists, begun = Lists(131_072, 400, 300 << 16, 64), time.process_time()
+    assert math.isinf(certified_return(lists, HIDDEN, chunks))
+    assert math.isinf(decoys_delivered([Asked(lists, 10, 10)], coins=ONE, chunks=chunks, delta=DELTA).returned)
+    assert time.process_time() - begun < 20
 
 
 def test_delta_is_what_sizes_that_hardly_come_leave_and_nothing_else() -> None:
