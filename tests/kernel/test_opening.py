@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import pytest
 
+from ragseal.backends.group import default_group
 from ragseal.kernel import field, opening
 from ragseal.kernel.bn254 import POINT_BYTES, PurePythonGroup
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.opening import Opening, Relation
+from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
 from ragseal.kernel.params import R
 
 GROUP = PurePythonGroup()
@@ -174,3 +175,53 @@ def test_other_bases_are_added_by_themselves() -> None:
     later.add(other, field.pack([1, 2, 3, 4, 5]), [commit([1, 2, 3, 4, 5])], [R - 1])
     assert not later.hold()
     assert later.hold()  # what was asked about is over
+
+
+# Openings whose numbers do not fit are refused before anything is computed with them. SPEC B.7.
+
+
+GROUPS = {"native where it is installed": default_group(), "plain": PurePythonGroup()}
+SMALL = 4
+SMALL_BASES = PurePythonGroup().hash_to_curve(b"shapes", SMALL + 1)
+WITNESS, NONCES = field.pack([3, 1, 4, 1]), field.pack([2, 7, 1, 8])
+COMMITTED = PurePythonGroup().msm(SMALL_BASES[: 64 * SMALL], WITNESS)
+RELATION = Relation(SMALL_BASES[: 64 * SMALL], ((0, SMALL),), (COMMITTED,))
+
+
+def proven(group: str, relation: Relation = RELATION) -> Opening:
+    return prove_opening(GROUPS[group], "shapes", b"context", [relation], WITNESS, NONCES)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_commitment_no_proof(group: str) -> None:
+    """What holds of every commitment of an empty batch is nothing; such a "proof" must not count as one."""
+    verify_opening(GROUPS[group], "shapes", b"context", [RELATION], SMALL, proven(group))
+    empty = replace(RELATION, commitments=())
+    with pytest.raises(ProofError, match="a batch of no commitments"):
+        verify_opening(GROUPS[group], "shapes", b"context", [empty], SMALL, proven(group))
+    with pytest.raises(ProofError, match="a batch of no commitments"):
+        proven(group, empty)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("nonces", [b"", NONCES[:-32], NONCES + bytes(32)])
+def test_as_many_nonces_as_witness_entries(group: str, nonces: bytes) -> None:
+    with pytest.raises(ProofError, match="as many nonces"):
+        prove_opening(GROUPS[group], "shapes", b"context", [RELATION], WITNESS, nonces)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("count", [SMALL - 1, SMALL + 1])
+def test_a_base_for_every_slot(group: str, count: int) -> None:
+    wrong = replace(RELATION, bases=SMALL_BASES[: 64 * count])
+    with pytest.raises(ProofError, match="bases and witness slots differ"):
+        verify_opening(GROUPS[group], "shapes", b"context", [wrong], SMALL, proven(group))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("announcements", [0, 2])
+def test_an_announcement_for_every_relation(group: str, announcements: int) -> None:
+    proof = proven(group)
+    changed = replace(proof, announcements=proof.announcements * announcements)
+    with pytest.raises(ProofError, match="1 announcements expected"):
+        verify_opening(GROUPS[group], "shapes", b"context", [RELATION], SMALL, changed)

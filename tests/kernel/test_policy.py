@@ -15,9 +15,8 @@ from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.fixedpoint import check_embedding, clip, score, score_limit, within_slack
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
-from ragseal.kernel.policy import Policy, check_policy, max_gain
-
-pytestmark = pytest.mark.slow
+from ragseal.kernel.policy import ANSWERS, Policy, check_policy, max_gain
+from ragseal.kernel.versions import nameable
 
 CLASS = NoiseClass("toy", GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
 
@@ -33,6 +32,7 @@ def policy(**changes: Any) -> Policy:
     return Policy(**(values | changes))
 
 
+@pytest.mark.slow
 def test_good_policy_and_round_trip() -> None:
     check_policy(policy(), CLASS, b"c" * 32)
     assert Policy.decode(policy().encode()) == policy()
@@ -42,6 +42,7 @@ def test_good_policy_and_round_trip() -> None:
     assert policy(gain=1, lo=0, hi=2 * 4096).shift(CLASS) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -93,6 +94,7 @@ def test_refused_with_the_reason(changes: dict[str, Any], reason: str) -> None:
         check_policy(policy(**changes), CLASS, b"c" * 32)
 
 
+@pytest.mark.slow
 def test_suggested_gain_is_the_largest_that_fits() -> None:
     most = max_gain(policy(), CLASS)
     check_policy(policy(gain=most), CLASS, b"c" * 32)
@@ -100,6 +102,7 @@ def test_suggested_gain_is_the_largest_that_fits() -> None:
         check_policy(policy(gain=most + 1), CLASS, b"c" * 32)
 
 
+@pytest.mark.slow
 def test_scores() -> None:
     assert score([1, -2, 3], [4, 5, 6]) == 12
     assert [clip(3 * (y - 100), 60) for y in (90, 100, 110, 130)] == [0, 0, 30, 60]
@@ -117,6 +120,7 @@ def test_scores() -> None:
             check_embedding(bad, 3)
 
 
+@pytest.mark.slow
 def test_class_files() -> None:
     assert NoiseClass.from_mapping(CLASS.to_mapping()) == CLASS
     good = CLASS.to_mapping()
@@ -139,6 +143,7 @@ def test_class_files() -> None:
         dataclasses.replace(CLASS, R=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -155,6 +160,7 @@ def test_refusals_name_the_nearest_that_would_do(changes: dict[str, Any], reason
         check_policy(policy(**changes), CLASS, b"c" * 32)
 
 
+@pytest.mark.slow
 def test_the_largest_score_that_is_named_is_accepted() -> None:
     limit = score_limit(384)
     with pytest.raises(PolicyError, match=f"hi = {limit}$"):
@@ -162,6 +168,7 @@ def test_the_largest_score_that_is_named_is_accepted() -> None:
     check_policy(policy(hi=limit), CLASS, b"c" * 32)
 
 
+@pytest.mark.slow
 def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
     wide = dataclasses.replace(CLASS, name="wide", c=14)
     geometric = dataclasses.replace(CLASS, name="geometric", law=GEOMETRIC, c=14)
@@ -181,6 +188,7 @@ def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
     check_policy(policy(class_name="wide", gain=2400), wide, b"c" * 32)
 
 
+@pytest.mark.slow
 def test_delta_too_small_for_the_queries_names_both_ways_out() -> None:
     small = Fraction(1, 10**13)
     table = CLASS.table
@@ -193,3 +201,68 @@ def test_delta_too_small_for_the_queries_names_both_ways_out() -> None:
     assert epsilon_audit(CLASS, table, n_max=most - 1, delta=small, **shape).epsilon > 0
     with pytest.raises(PolicyError, match="used up"):
         epsilon_audit(CLASS, table, n_max=most + 1, delta=small, **shape)
+
+
+# When a window opens and ends, and how long an answer may take: each bound from both sides. SPEC A.1.6, A.14.7.
+
+
+DAY = 86400
+OPENS = 60_007  #: seven seconds after a whole minute
+
+
+def answers(**changes: Any) -> Policy:
+    values = {
+        "claim": ANSWERS, "lo": 0, "hi": 20, "vocabulary": b"v" * 32, "words_max": 1, "participations": 1,
+        "similarity": 1, "answered_by": 30, "opens": OPENS, "closes": OPENS + 600,
+    }  # fmt: skip
+    return policy(**(values | changes))
+
+
+@pytest.mark.parametrize(("length", "late"), [(10, 3600), (3600, 3600), (3601, 3601), (DAY, DAY)])
+def test_a_window_opens_from_the_minute_on_and_lasts_its_length(length: int, late: int) -> None:
+    """One that lasts shorter than an hour has an hour to open; one that lasts longer may open as late as it lasts."""
+    made = policy(opens=OPENS, closes=OPENS + length)
+    assert made.length == length
+    assert made.opens_by == OPENS + late
+    assert [made.may_open(time) for time in (59_999, 60_000, OPENS, OPENS + late, OPENS + late + 1)] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    assert made.ends(60_000) == 60_000 + length, "it lasts as long whenever it opens"
+    assert made.ends(OPENS + late) == OPENS + late + length
+
+
+def test_a_window_of_366_days_is_the_longest() -> None:
+    policy(closes=10 + 366 * DAY).validate()
+    with pytest.raises(PolicyError, match=f"close at {10 + 366 * DAY} at the latest"):
+        policy(closes=10 + 366 * DAY + 1).validate()
+
+
+def test_an_answer_takes_from_1_to_300_seconds() -> None:
+    for by in (1, 300):
+        answers(answered_by=by).validate()
+    for by, nearest in ((0, 1), (301, 300)):
+        with pytest.raises(PolicyError, match=f"nearest is answered_by = {nearest}$"):
+            answers(answered_by=by).validate()
+
+
+def test_no_other_claim_says_how_long_an_answer_takes() -> None:
+    policy().validate()
+    with pytest.raises(PolicyError, match="answered_by are of the claim answers"):
+        policy(answered_by=1).validate()
+
+
+def test_an_answer_leaves_before_its_versions_are_replaced_and_its_window_is_over() -> None:
+    answers(version_every=120, answered_by=60).validate()
+    policy(version_every=60).validate()
+    with pytest.raises(PolicyError, match=r"nearest is answered_by = 60$"):
+        answers(version_every=120, answered_by=61).validate()
+    with pytest.raises(PolicyError, match=r"nearest is version_every = 120$"):
+        answers(version_every=60, answered_by=1).validate()
+    answers(closes=OPENS + 30).validate()
+    with pytest.raises(PolicyError, match=f"let it close after {OPENS + 30}$"):
+        answers(closes=OPENS + 29).validate()
+
+
+def test_only_a_record_of_answers_may_name_a_third_version() -> None:
+    assert nameable(answers()) == 3
+    assert nameable(policy()) == 2

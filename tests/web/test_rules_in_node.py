@@ -13,9 +13,8 @@ from ragseal.kernel.policy import LONGEST_WINDOW, MOST_ANSWERED_BY
 from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN
 from tests import apart
 from tests.decoders.test_two_decoders import first
-from tests.kernel import test_claimed_message as of_claims
-from tests.kernel.test_policy import policy
-from tests.kernel.test_window_times import OPENS, answers
+from tests.kernel import test_message_refusals as of_claims
+from tests.kernel.test_policy import OPENS, answers, policy
 from tests.simulator.claims import claimed
 from tests.web.published import NODE
 from tests.web.test_vectors_in_node import decoded
