@@ -19,6 +19,8 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.log import Appended, Log
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.published import PublicLog
+from tests import apart
 from tests.ledger.log_scene import CHILD, KEY, fill
 
 
@@ -201,3 +203,77 @@ def test_another_key_or_origin_is_refused(directory: Path) -> None:
             Log.open(directory, other)
     with Log.open(directory, KEY) as log:
         assert log.size == 0
+
+
+# What the public reads of a log: nothing beyond the size last revealed, whichever way one asks.
+
+
+PUBLISHED_KEY = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
+
+
+@pytest.fixture
+def published_log(tmp_path: Path) -> Iterator[Log]:
+    with Log.create(tmp_path / "ledger", PUBLISHED_KEY) as published_log:
+        yield published_log
+
+
+def published_fill(published_log: Log, *entries: bytes) -> None:
+    assert all(not isinstance(one, Exception) for one in published_log.append_now([lambda _, e=e: e for e in entries]))  # type: ignore[misc]
+
+
+def test_the_end_moves_when_it_is_revealed(published_log: Log) -> None:
+    published_fill(published_log, b"a", b"b")
+    public = PublicLog(published_log)
+    before = published_log.published()
+    published_fill(published_log, b"c")
+    assert public.published() == before != published_log.published()
+    assert public.size == 2
+    public.reveal()
+    assert public.published() == published_log.published()
+    assert public.size == 3
+    assert (public.origin, public.verifier) == (published_log.origin, published_log.verifier)
+
+
+def test_a_live_log_shows_every_entry_at_once(published_log: Log) -> None:
+    public = PublicLog(published_log, live=True)
+    published_fill(published_log, b"a")
+    assert public.published() == published_log.published()
+    assert public.entries(0, 1) == [b"a"]
+
+
+ASKED: dict[str, Callable[[PublicLog, int], object]] = {
+    "checkpoint": lambda public, size: public.checkpoint_at(size),
+    "entries": lambda public, size: public.entries(size - 1, 1),
+    "several entries": lambda public, size: public.entries(0, size),
+    "leaf hashes": lambda public, size: public.leaf_hashes(size - 1, 1),
+    "inclusion": lambda public, size: public.inclusion(0, size),
+    "consistency": lambda public, size: public.consistency(1, size),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_nothing_is_read_beyond_what_is_public(published_log: Log, asked: str) -> None:
+    published_fill(published_log, b"a", b"b")
+    public = PublicLog(published_log)
+    published_fill(published_log, b"c", b"d")
+    ASKED[asked](public, 2)
+    for size in (3, 4, 5):
+        with pytest.raises(LedgerError, match=f"size {size} is beyond the published size 2"):
+            ASKED[asked](public, size)
+    public.reveal()
+    ASKED[asked](public, 4)
+
+
+def test_what_is_shown_is_the_log_s_own(published_log: Log) -> None:
+    entries = [b"a", b"b", b"c", b"d", b"e"]
+    published_fill(published_log, *entries)
+    public = PublicLog(published_log)
+    assert public.entries(1, 3) == entries[1:4]
+    leaf = [apart.root([entry]) for entry in entries]
+    assert public.inclusion(4, 5) == [apart.root(entries[:4])]
+    assert public.inclusion(0, 2) == [leaf[1]]
+    assert public.consistency(4, 5) == [leaf[4]]
+    assert public.checkpoint_at(5) == published_log.checkpoint()
+    for start, count in ((-1, 1), (0, 0), (0, -1)):
+        with pytest.raises(LedgerError, match="at least one entry, counting from 0"):
+            public.entries(start, count)

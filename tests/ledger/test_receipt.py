@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragseal.kernel.attestation import Record
+from ragseal.kernel.commitment import MESSAGES
+from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AuditError, EncodingError, LedgerError
 from ragseal.ledger.checkpoint import Checkpoint
+from ragseal.ledger.entries import describe
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.receipt import InclusionBundle
+from tests.fuzz.samples import sample
 
 KEY = NoteSigner("log.example/w", Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\x01"))
 ENTRIES = [f"entry {i}".encode() for i in range(11)]
@@ -85,3 +91,19 @@ def test_a_changed_byte_never_verifies_as_something_else(at: int, flip: int) -> 
     except AuditError:
         return
     raise AssertionError(f"byte {at} changed and still verified")
+
+
+# Ledger entries as people are shown them.
+
+
+@pytest.mark.parametrize("kind", [*MESSAGES, Record], ids=lambda kind: kind.TAG)
+def test_every_kind_of_entry_is_shown_by_its_fields(kind: type[Message]) -> None:
+    shown = describe(sample(kind, random.Random(kind.TAG)).encode())
+    assert shown["type"] == kind.TAG
+    assert "fields" in shown, f"{kind.__module__} is not among the modules whose messages are decoded"
+
+
+def test_an_entry_of_no_known_kind_is_shown_by_its_hash() -> None:
+    shown = describe(b"\x05hello\x00\x02")
+    assert (shown["type"], shown["bytes"]) == ("hello", 8)
+    assert "fields" not in shown
