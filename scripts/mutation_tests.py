@@ -8,22 +8,18 @@ TESTS: dict[str, list[str]] = {
     "kernel/transcript.py": ["kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/slot_text.py": ["kernel/test_slot_text.py"],
     "kernel/squarednorm.py": ["kernel/test_squarednorm.py", "kernel/test_certificate.py"],
-    "kernel/opening.py": [
-        "kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py",
-    ],
+    "kernel/opening.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
-        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
-        "verifier/test_batch_word.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py", "verifier/test_proofs.py",
+        "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
     ],
     "kernel/link_list.py": [
         "kernel/test_estimate.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
-        "verifier/test_batch_word.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "verifier/test_proofs.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
     ],
     "kernel/estimate_class.py": ["kernel/test_estimate.py", "kernel/test_certificate.py", "circuits/test_estimate.py"],
-    "kernel/encoding.py": [
-        "kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py",
-    ],
+    "kernel/encoding.py": ["kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py"],
     "kernel/field.py": ["kernel/test_curve.py", "kernel/test_encoding.py", "kernel/test_opening.py"],
     "kernel/signature.py": ["kernel/test_publickey.py", "kernel/test_hashed.py"],
     "kernel/estimate.py": ["kernel/test_estimate.py"],
@@ -42,7 +38,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
-        "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py",
         "attacks/test_columns.py",
     ],
     "kernel/coin_period.py": ["kernel/test_thinning.py", "attacks/test_carried_coins.py"],
@@ -61,7 +57,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "kernel/publickey.py": ["kernel/test_publickey.py"],
     "kernel/sealing.py": ["kernel/test_sealing.py"],
-    "kernel/inquiry.py": ["kernel/test_message_refusals.py", "kernel/test_hashed_asks.py", "prover/test_limits.py"],
+    "kernel/inquiry.py": ["kernel/test_message_refusals.py", "kernel/test_hashed_asks.py", "prover/test_admission.py"],
     "accounting/pld.py": [
         "accounting/test_safe_side.py", "accounting/test_pld.py", "accounting/test_gaussian_steps.py",
     ],
@@ -79,14 +75,13 @@ TESTS: dict[str, list[str]] = {
     "accounting/guess.py": ["accounting/test_statistics.py"],
     "accounting/rounding.py": ["accounting/test_statistics.py"],
     "ledger/merkle.py": ["ledger/test_merkle.py"],
-    "ledger/note.py": [
-        "ledger/test_note.py", "ledger/test_checkpoint.py", ],
+    "ledger/note.py": ["ledger/test_note.py", "ledger/test_checkpoint.py"],
     "ledger/checkpoint.py": ["ledger/test_checkpoint.py", "ledger/test_note.py"],
     "groth16/pairing.py": ["native/test_plain_python.py"],
     "groth16/verifying_key.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "groth16/views.py": [
-        "groth16/test_views.py", "verifier/test_real_key.py",
-        "native/test_plain_python.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "groth16/test_views.py", "verifier/test_real_key.py", "native/test_plain_python.py", "attacks/test_estimate.py",
+        "attacks/test_estimate_lists.py",
     ],
     "client/attestation.py": [
         "client/test_attestation.py", "client/test_tampering.py", "client/test_signed_lies.py",
@@ -101,12 +96,9 @@ TESTS: dict[str, list[str]] = {
         "client/test_announced.py", "client/test_opening.py", "client/test_evidence.py", "client/test_signed_lies.py",
         "client/test_client.py",
     ],
-    "verifier/steps/sample.py": ["verifier/test_hashed.py", "verifier/test_sample.py"],
-    "verifier/steps/blocks.py": ["verifier/test_hashed.py", "verifier/test_blocks.py"],
-    "verifier/steps/log.py": [
-        "verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
-        "verifier/test_meanwhile.py",
-    ],
+    "verifier/steps/sample.py": ["verifier/test_sample.py"],
+    "verifier/steps/blocks.py": ["verifier/test_sample.py", "verifier/test_blocks.py"],
+    "verifier/steps/log.py": ["verifier/test_log.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py"],
     "verifier/steps/asking.py": [
         "verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py",
     ],
@@ -115,11 +107,11 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_verification.py", "attacks/test_outsiders.py",
     ],
     "verifier/steps/beacon.py": [
-        "verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "verifier/test_beacon_order.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py",
         "attacks/test_windows.py",
     ],
     "verifier/audit/participant.py": [
-        "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py", "verifier/test_beacon_order.py",
+        "verifier/test_beacon.py", "verifier/test_meanwhile.py", "verifier/test_beacon_order.py",
     ],
     "verifier/steps/manifest.py": [
         "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
@@ -139,9 +131,9 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/records.py": [
         "verifier/test_attestation.py", "attacks/test_records.py", "attacks/test_receipts.py",
     ],
-    "verifier/steps/proofs.py": ["verifier/test_batch_word.py", "verifier/test_proofs.py", "attacks/test_batches.py"],
+    "verifier/steps/proofs.py": ["verifier/test_proofs.py", "attacks/test_batches.py"],
     "verifier/steps/estimate.py": [
-        "verifier/test_estimation.py", "attacks/test_links_cover.py", "verifier/test_hashed.py",
+        "verifier/test_blocks.py", "attacks/test_links_cover.py", "verifier/test_sample.py",
         "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
         "attacks/test_outsiders.py",
     ],
@@ -152,7 +144,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "verifier/outcome/checklist.py": ["verifier/test_verification.py", "attacks/test_withheld.py"],
     "verifier/folder/verdicts.py": [
-        "verifier/test_verdicts.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
+        "verifier/test_verdicts.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py",
     ],
     "verifier/outcome/outcome.py": [
         "verifier/test_verdicts.py", "verifier/test_report.py", "verifier/test_verification.py",
@@ -164,8 +156,7 @@ TESTS: dict[str, list[str]] = {
     "verifier/service/limits.py": ["verifier/test_service.py"],
     "verifier/steps/dp_accounting_check.py": ["verifier/test_odometer.py", "verifier/test_epsilon.py"],
     "verifier/folder/state.py": [
-        "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_seen_in_beacon.py",
-        "attacks/test_files.py",
+        "verifier/test_state.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py", "attacks/test_files.py",
     ],
     "verifier/folder/key_store.py": ["verifier/test_state.py", "verifier/test_real_key.py", "attacks/test_files.py"],
     "client/acceptance.py": [
@@ -210,11 +201,11 @@ TESTS: dict[str, list[str]] = {
     "prover/attestation/admission.py": ["attacks/test_provider_load.py", "attacks/test_who_gets_what.py"],
     "prover/attestation/asked.py": ["attacks/test_auditors_asks.py"],
     "prover/commitment/loaded.py": ["attacks/test_provider_load.py"],
-    "prover/commitment/guard.py": ["prover/test_guard.py", "prover/test_guard_window.py"],
+    "prover/commitment/guard.py": ["prover/test_guard.py"],
     "prover/attestation/own_lines.py": ["attacks/test_who_gets_what.py", "attacks/test_provider_load.py"],
     "prover/workers/turns.py": ["attacks/test_auditors_asks.py", "prover/test_proofs.py"],
     "prover/serving/deliveries.py": ["attacks/test_auditors_asks.py", "attacks/test_who_gets_what.py"],
-    "prover/base/limits.py": ["prover/test_limits.py", "attacks/test_provider_load.py"],
+    "prover/base/limits.py": ["prover/test_admission.py", "attacks/test_provider_load.py"],
     "accounting/period.py": ["accounting/test_gaussian_steps.py", "verifier/test_odometer.py"],
     "accounting/claims/bound.py": ["claims/test_golden.py", "verifier/test_odometer.py"],
     "accounting/claims/claim.py": ["claims/test_golden.py", "accounting/test_delivered_period.py"],

@@ -54,7 +54,7 @@ sys.setrecursionlimit(_LIMIT)
 FIRST = (
     "demo/test_end_to_end.py", "attacks/test_ceremony.py", "attacks/test_ceremony_files.py", "crash/test_rollover.py",
     "verifier/test_ceremony.py", "native/test_ceremony.py", "crash/test_kill.py", "test_documents.py",
-    "runtime/test_tls_commands.py", "prover/test_rollover.py", "crash/test_clients.py", "attacks/test_timing.py",
+    "runtime/test_tls_commands.py", "prover/test_following.py", "crash/test_clients.py", "attacks/test_timing.py",
     "prover/test_plan.py", "runtime/test_powers_commands.py",
 )  # fmt: skip
 

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ragseal.generators.named import named_generator
-from ragseal.kernel.attestation import MAX_ANSWER_BYTES
+from ragseal.kernel.attestation import COARSE_TIME, MAX_ANSWER_BYTES
 from ragseal.kernel.errors import BudgetError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.policy import ANSWERS
 from ragseal.kernel.proofs import ProofBatch
@@ -23,19 +25,21 @@ from ragseal.prover.attestation.attested import cannot_write, written
 from ragseal.prover.attestation.retrieval import COUNT
 from ragseal.prover.base.limits import UNWRITTEN
 from ragseal.prover.serving.metrics import ANSWERED
+from ragseal.prover.storage import participations
+from ragseal.prover.storage.participations import Participations, allowed, counted, counting
+from ragseal.prover.storage.window import Window
 from ragseal.runtime.timer import Timer
 from ragseal.verifier.report import summary
 from ragseal.verifier.report.document import build
 from ragseal.verifier.report.page import render
 from tests.embedder.embedding_server import Reply
 from tests.generators.chat_server import chatting
-from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on
+from tests.simulator.answered import QUESTION, WORDS, AnsweringLive, Counted, answering_on, answers_policy
 from tests.simulator.clients import client_of
-from tests.simulator.provider import Asker, TrigramEmbedder, newest
-
-pytestmark = pytest.mark.slow
+from tests.simulator.provider import Asker, TrigramEmbedder, new_state, newest
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Path) -> None:
     generator = Counted()
@@ -59,6 +63,7 @@ async def test_an_answer_holds_keywords_and_a_text_and_no_document(tmp_path: Pat
         assert [link.tenant for link in batch.links] == ["acme"]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_document_takes_part_in_so_many_answers_and_no_more(tmp_path: Path) -> None:
     async with answering_on(tmp_path, participations=2) as serving:
@@ -90,6 +95,7 @@ class Failing(Counted):
         return super().answer(question, contexts, keywords)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_fault_of_documents_costs_their_counts_and_not_the_answer(tmp_path: Path) -> None:
     async with answering_on(tmp_path, generator=Failing(at="copper")) as serving:
@@ -107,12 +113,14 @@ class Surrogates(Counted):
         return "copper \ud800" + "x" * MAX_ANSWER_BYTES
 
 
+@pytest.mark.slow
 def test_an_answer_s_text_is_always_one_that_can_be_sent() -> None:
     text = written(Surrogates(), WORDS, QUESTION, [Returned(0, True)], "")
     assert text.startswith("copper xx")
     assert len(text.encode()) == MAX_ANSWER_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 @pytest.mark.parametrize("fault", [TransportError("x.internal says: no such key sk-12"), RuntimeError("sk-12")])
 async def test_what_a_generator_says_of_itself_stays_with_the_operator(
@@ -130,6 +138,7 @@ async def test_what_a_generator_says_of_itself_stays_with_the_operator(
         assert (await alice.ask(QUESTION)).record.seq == 0  # the same request, byte for byte
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_path: Path) -> None:
     """Requests that get no text spend no query: a few of them, then it is not even asked.  Answers count nothing."""
@@ -153,6 +162,7 @@ async def test_a_model_that_fails_does_not_work_for_nothing_again_and_again(tmp_
         assert len(generator.asked) == asked
 
 
+@pytest.mark.slow
 def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with chatting() as server:
         generator = named_generator(f"chat:small@{server.base}", quotes=False)
@@ -168,6 +178,7 @@ def test_what_a_served_model_quotes_is_in_no_log(caplog: pytest.LogCaptureFixtur
     assert QUESTION not in caplog.text
 
 
+@pytest.mark.slow
 def test_metrics_and_traces_tell_no_times_of_answers_in_words(tmp_path: Path) -> None:
     live = AnsweringLive(tmp_path)
     try:
@@ -184,6 +195,7 @@ def test_metrics_and_traces_tell_no_times_of_answers_in_words(tmp_path: Path) ->
         live.end()
 
 
+@pytest.mark.slow
 def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
     """Accounts ask over gRPC, the auditor audits over gRPC: PASS, with an epsilon that covers the texts."""
     live = AnsweringLive(tmp_path)
@@ -217,6 +229,7 @@ def test_a_window_from_questions_to_a_verdict(tmp_path: Path) -> None:
         live.end()
 
 
+@pytest.mark.slow
 def test_a_client_s_time_out_begins_when_an_answer_is_due(tmp_path: Path) -> None:
     live = AnsweringLive(tmp_path, answered_by=6, timer=Timer())
     try:
@@ -225,3 +238,55 @@ def test_a_client_s_time_out_begins_when_an_answer_is_due(tmp_path: Path) -> Non
             assert client.ask(QUESTION, answer=True).record.seq == 0
     finally:
         live.end()
+
+
+# Whose answers a policy's filter counts, and until when a document takes part. SPEC A.14.4.
+
+
+def window_of(name: bytes, closed: int | None) -> Window:
+    signed: Any = SimpleNamespace()
+    close: Any = None if closed is None else SimpleNamespace(time=closed)
+    return Window(signed, name * 32, 0, close=close)
+
+
+@pytest.mark.parametrize("begins", [0, 1, COARSE_TIME - 1])
+def test_a_window_that_ended_in_the_period_s_first_minute_counts(begins: int) -> None:
+    """Its closing states its time to the minute only, so it may have ended within the period."""
+    at = 100 * COARSE_TIME
+    policy = replace(answers_policy(), period_start=at + begins)
+    windows = [window_of(b"a", at - COARSE_TIME), window_of(b"b", at), window_of(b"c", None)]
+    assert counting(windows, policy) == [b"b" * 32, b"c" * 32]
+
+
+def test_answers_add_up_over_windows_and_only_over_those(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = new_state(tmp_path / "p")
+    windows = [name * 32 for name in (b"a", b"b", b"c")]
+    with state.transaction() as db:
+        for window in windows:
+            Participations.charge(db, window, [b"one", b"two"])
+        Participations.charge(db, windows[0], [b"one"])
+        Participations.charge(db, b"x" * 32, [b"one"])
+    for together in (1, 2, 500):
+        monkeypatch.setattr(participations, "_TOGETHER", together)
+        assert counted(state, windows) == Counter({b"one": 4, b"two": 3})
+        assert counted(state, windows[:1]) == Counter({b"one": 2, b"two": 1})
+    assert counted(state, []) == Counter()
+    state.close()
+
+
+def test_a_document_takes_part_in_as_many_answers_as_the_policy_says() -> None:
+    counts = Counter({b"one": 2})
+    assert allowed(counts, b"one", 3)
+    assert not allowed(counts, b"one", 2)
+    assert allowed(counts, b"other", 1)
+    assert not allowed(counts, b"other", 0)
+
+
+def test_a_document_is_counted_under_tenant_and_id(tmp_path: Path) -> None:
+    state = new_state(tmp_path / "p")
+    names = Participations(state, lambda count: b"k" * count)
+    found = [names.document(tenant, name) for tenant, name in (("a", "bc"), ("ab", "c"), ("a", "c"), ("b", "bc"))]
+    assert len(set(found)) == 4
+    assert names.document("a", "bc") == found[0]
+    assert Participations(state, lambda count: b"other"[:count]).document("a", "bc") == found[0]  # the key is kept
+    state.close()

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +23,15 @@ from ragseal.kernel.attestation import Prepare
 from ragseal.kernel.errors import ConfigurationError, EncodingError
 from ragseal.kernel.params import R
 from ragseal.kernel.statements import stated_of
+from ragseal.kernel.versions import nameable
 from ragseal.prover.attestation.prepared_embedding import EmbeddingCommitter, PrepareJob
+from ragseal.prover.attestation.under_way import UnderWay
+from ragseal.prover.storage.window import Window
+from ragseal.prover.workers.turns import Turns
 from ragseal.runtime.group_commit import Batches
 from tests.classes import DECOYS, SMALL, TINY
+from tests.simulator.answered import answers_policy
+from tests.simulator.provider import make_policy
 
 
 def test_calls_that_wait_share_the_next_batch() -> None:
@@ -122,3 +131,146 @@ def test_a_query_that_cannot_be_embedded_fails_no_neighbour() -> None:
     assert found[0][2] != found[2][2]  # type: ignore[index]
     with pytest.raises(EncodingError, match="what is this"):
         fixer.alone(offer("refused"))
+
+
+# A lock that is handed on in the order in which it was asked for.
+
+
+SOON, LATE = 0.2, 10.0
+
+
+class Scene:
+    """Threads that take their turns, and what they did in which order."""
+
+    def __init__(self) -> None:
+        self.turns, self.order = Turns(), list[str]()
+
+    def begin(self, name: str, inside: Callable[[], object] = lambda: None) -> threading.Thread:
+        """A thread that waits for its turn, where somebody has it."""
+        waiting = len(self.turns._waiting)
+
+        def take() -> None:
+            with self.turns:
+                inside()
+                self.order.append(name)
+
+        thread = threading.Thread(target=take, daemon=True)
+        thread.start()
+        end = time.monotonic() + LATE
+        while len(self.turns._waiting) == waiting and time.monotonic() < end:
+            time.sleep(0.001)
+        assert len(self.turns._waiting) == waiting + 1
+        return thread
+
+
+def test_whoever_asked_first_is_next() -> None:
+    scene = Scene()
+    with scene.turns:
+        threads = [scene.begin(name) for name in "abcd"]
+        assert scene.order == []
+    for thread in threads:
+        thread.join(LATE)
+    assert scene.order == list("abcd")
+    with scene.turns:
+        scene.order.append("e")  # it is free again
+    assert scene.order[-1] == "e"
+
+
+def test_whoever_comes_back_at_once_waits_for_those_who_wait() -> None:
+    scene = Scene()
+    with scene.turns:
+        thread = scene.begin("a", lambda: time.sleep(SOON))
+    with scene.turns:
+        scene.order.append("again")
+    thread.join(LATE)
+    assert scene.order == ["a", "again"]
+
+
+def test_a_turn_that_is_handed_on_comes_back() -> None:
+    scene = Scene()
+    with scene.turns:
+        first = scene.begin("a")
+        with scene.turns.handed_on():
+            first.join(LATE)
+            assert scene.order == ["a"]
+        second = scene.begin("b")
+        second.join(SOON)
+        assert scene.order == ["a"], "the caller has its turn again"
+    second.join(LATE)
+    assert scene.order == ["a", "b"]
+
+
+# What waits for requests that were admitted: a window's end, and versions behind which they could not be recorded.
+
+
+def window_of(policy: Any, name: bytes = b"w") -> Window:
+    signed: Any = SimpleNamespace(manifest=SimpleNamespace(policy=policy))
+    return Window(signed, name * 32, 0)
+
+
+@pytest.mark.parametrize("policy", [answers_policy(), make_policy()], ids=["answers", "documents"])
+def test_the_oldest_version_that_somebody_waits_over_decides(policy: Any) -> None:
+    found, window, other = UnderWay(), window_of(policy), window_of(policy, b"o")
+    first = 1 + nameable(policy)  # the version behind which a record may not name the first any more
+    assert not found.keeps_out(window, first)
+    with found.admitted(window, 2), found.admitted(window, 1):
+        assert found.keeps_out(window, first)
+        assert not found.keeps_out(window, first - 1)
+        assert not found.keeps_out(other, first)
+        with found.admitted(window, 1):
+            pass
+        assert found.keeps_out(window, first)  # one of the two is still there
+    with found.admitted(window, 2):
+        assert not found.keeps_out(window, first)
+        assert found.keeps_out(window, first + 1)
+    assert not found.keeps_out(window, first + 1)
+
+
+def test_a_window_that_could_not_be_closed_takes_requests_again() -> None:
+    """Closing may fail: the disk is full, say."""
+
+    async def run() -> None:
+        found, window = UnderWay(), window_of(make_policy())
+
+        async def fails() -> None:
+            async with found.ended(window):
+                assert found.closing(window)
+                assert not found.closing(window_of(make_policy(), b"o"))
+                raise OSError("full")
+
+        with pytest.raises(OSError, match="full"):
+            await fails()
+        assert not found.closing(window)
+        async with found.ended(window):
+            async with found.ended(window):  # two ask for the end at once
+                pass
+            assert found.closing(window)
+        assert not found.closing(window)
+
+    asyncio.run(run())
+
+
+def test_the_end_waits_for_the_last_request_and_for_those_that_fail() -> None:
+    async def run() -> None:
+        found, window, order, release = UnderWay(), window_of(make_policy()), list[str](), asyncio.Event()
+
+        async def request(name: str, version: int, fails: bool) -> None:
+            with found.admitted(window, version):
+                await release.wait()
+                order.append(name)
+                if fails:
+                    raise ValueError
+
+        async def end() -> None:
+            async with found.ended(window):
+                order.append("end")
+
+        asked = [asyncio.create_task(request(f"{at}", at % 2, fails=at > 0)) for at in range(3)]
+        ending = asyncio.create_task(end())
+        await asyncio.sleep(0.01)  # it waits by now
+        release.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.wait_for(ending, 10)
+        assert order == ["0", "1", "2", "end"]
+
+    asyncio.run(run())

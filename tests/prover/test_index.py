@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.commitment import text_leaf
-from ragseal.kernel.errors import ConfigurationError, LedgerError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
-from ragseal.prover.commitment import documents, index
+from ragseal.prover.commitment import documents, index, slots, texts
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put
 from ragseal.prover.commitment.index import Matrix
@@ -119,3 +119,158 @@ def test_a_failed_transaction_changes_nothing(state: State) -> None:
     with pytest.raises(RuntimeError):
         insert(b"0")
     assert state.rows("SELECT * FROM accounts") == []
+
+
+# Texts of a large version stay in the database: what is read there is what would be in memory.
+
+
+STORED_TEXTS_CAPACITY, MANIFEST = 12, bytes(32)
+BEFORE = {3: SlotText("d3", "three", NO_METADATA), 7: SlotText("d7", "seven", committed({"n": 7}))}
+NOW = {0: SlotText("d0", "zero", NO_METADATA), 7: BEFORE[7], 11: SlotText("d11", "", NO_METADATA)}
+
+
+def rows(texts: dict[int, SlotText], value: int) -> index.Matrix:
+    matrix = np.zeros((STORED_TEXTS_CAPACITY, 4), dtype=np.int8)
+    matrix[list(texts)] = value
+    return matrix
+
+
+@pytest.fixture
+def stored_texts_state(tmp_path: Path) -> Iterator[State]:
+    keys = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    create(tmp_path / "p", Settings("example.org/rag", TINY.name, "minilm"), *keys)
+    made = State(tmp_path / "p")
+    with made.transaction() as db:
+        for number, held, value in ((0, BEFORE, 1), (1, NOW, 2)):
+            slots.store(db, MANIFEST, "acme", number, rows(held, value), texts.by_slot(held, STORED_TEXTS_CAPACITY))
+            slots.store(db, MANIFEST, "other", number, rows(BEFORE, 9), texts.by_slot(BEFORE, STORED_TEXTS_CAPACITY))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever there is, is too much for memory, and more than one part."""
+    monkeypatch.setattr(texts, "IN_MEMORY", 0)
+    monkeypatch.setattr(slots, "PART", 2)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(("number", "held"), [(0, BEFORE), (1, NOW)])
+def test_they_are_the_same_as_in_memory(stored_texts_state: State, number: int, held: dict[int, SlotText]) -> None:
+    stored = texts.load_texts(slots.version_slots(stored_texts_state, MANIFEST, "acme", number), STORED_TEXTS_CAPACITY)
+    assert isinstance(stored, texts.StoredTexts)
+    assert dict(stored) == dict(stored.items()) == held
+    assert list(stored.values()) == list(held.values())
+    assert (len(stored), list(stored)) == (len(held), sorted(held))
+    assert [slot in stored for slot in range(-1, STORED_TEXTS_CAPACITY + 1)] == [
+        slot in held for slot in range(-1, STORED_TEXTS_CAPACITY + 1)
+    ]
+    for slot in (-1, 1, STORED_TEXTS_CAPACITY):
+        with pytest.raises(KeyError):
+            stored[slot]
+    assert list(texts.by_slot(stored, STORED_TEXTS_CAPACITY)) == list(texts.by_slot(held, STORED_TEXTS_CAPACITY))
+    secret = b"s" * 32
+    assert (
+        index.text_tree(secret, stored, STORED_TEXTS_CAPACITY).root()
+        == index.text_tree(secret, held, STORED_TEXTS_CAPACITY).root()
+    )
+
+
+@pytest.mark.usefixtures("large")
+def test_a_slot_beyond_the_index_is_damage(stored_texts_state: State) -> None:
+    with pytest.raises(CommitmentError, match="stored slot 11 does not fit an index of 11"):
+        texts.load_texts(slots.version_slots(stored_texts_state, MANIFEST, "acme", 1), 11)
+    with pytest.raises(CommitmentError, match="slot 11"):
+        slots.load_matrix(slots.version_slots(stored_texts_state, MANIFEST, "acme", 1), (11, 4))
+
+
+@pytest.mark.usefixtures("large")
+def test_the_matrix_of_an_update_is_read_in_parts(stored_texts_state: State) -> None:
+    expected = rows(NOW, 2)  # slot 7 has another vector too, so that it is a row of its own
+    assert np.array_equal(
+        slots.load_matrix(slots.version_slots(stored_texts_state, MANIFEST, "acme", 1), (STORED_TEXTS_CAPACITY, 4)),
+        expected,
+    )
+
+
+def test_few_are_held_in_memory_and_outlive_their_rows(stored_texts_state: State) -> None:
+    held = texts.load_texts(slots.version_slots(stored_texts_state, MANIFEST, "acme", 1), STORED_TEXTS_CAPACITY)
+    with stored_texts_state.transaction() as db:
+        db.execute("DELETE FROM version_texts")
+    assert held == NOW
+
+
+@pytest.mark.usefixtures("large")
+def test_what_is_purged_can_be_read_no_more(stored_texts_state: State) -> None:
+    stored = texts.load_texts(slots.version_slots(stored_texts_state, MANIFEST, "acme", 1), STORED_TEXTS_CAPACITY)
+    with stored_texts_state.transaction() as db:
+        db.execute("DELETE FROM version_texts")
+    with pytest.raises(KeyError):
+        stored[7]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_a_version_is_stored_in_parts_as_it_would_be_at_once(
+    stored_texts_state: State, in_parts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "PART", 2 if in_parts else STORED_TEXTS_CAPACITY)
+    with stored_texts_state.transaction() as db:
+        slots.store(db, MANIFEST, "acme", 2, rows(BEFORE, 2), texts.by_slot(BEFORE, STORED_TEXTS_CAPACITY))
+    kept = "SELECT slot, number, until FROM version_texts WHERE tenant = 'acme' ORDER BY slot, number"
+    assert stored_texts_state.rows(kept) == [(0, 1, 2), (3, 0, 1), (3, 2, None), (7, 0, 1), (7, 1, None), (11, 1, 2)]
+
+
+def put(stored_texts_state: State, *documents: tuple[int, str]) -> None:
+    """The tenant's documents, all of them, by slot."""
+    with stored_texts_state.transaction() as db:
+        db.execute("DELETE FROM documents")
+        for slot, text in documents:
+            line = ("acme", slot, f"d{slot}", text, NO_METADATA.encode(), bytes([slot] * 4), bytes(32), "")
+            db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", line)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_version_is_made_of_one_moment(stored_texts_state: State) -> None:
+    put(stored_texts_state, (1, "one"), (5, "five"))
+    with stored_texts_state.snapshot() as documents:
+        put(stored_texts_state, (5, "changed"), (8, "eight"))
+        matrix, found = index.current(documents, "acme", STORED_TEXTS_CAPACITY, 4)
+        assert isinstance(found, texts.StoredTexts)
+        assert [(slot, one.text) for slot, one in found.items()] == [(1, "one"), (5, "five")]
+        assert found[5].text == "five"
+        assert np.flatnonzero(matrix.any(axis=1)).tolist() == [1, 5]
+        with stored_texts_state.snapshot() as later:  # both at once, each of its moment
+            assert list(index.current(later, "acme", STORED_TEXTS_CAPACITY, 4)[1]) == [5, 8]
+        with stored_texts_state.transaction() as db:
+            slots.store(db, MANIFEST, "acme", 2, matrix, texts.by_slot(found, STORED_TEXTS_CAPACITY))
+        texts.settle(found, slots.version_slots(stored_texts_state, MANIFEST, "acme", 2))
+    put(stored_texts_state)
+    assert [(slot, one.text) for slot, one in found.items()] == [(1, "one"), (5, "five")]
+
+
+def test_nothing_is_scrubbed_before_a_snapshot_ends(stored_texts_state: State) -> None:
+    put(stored_texts_state, (1, "erased"))
+    with stored_texts_state.snapshot() as documents:
+        put(stored_texts_state)
+        assert not stored_texts_state.scrub()
+        assert documents.row("SELECT text FROM documents") == ("erased",)
+    assert stored_texts_state.scrub()
+    with stored_texts_state.snapshot() as documents:
+        assert documents.row("SELECT text FROM documents") is None
+
+
+def test_a_snapshot_opens_no_file_and_none_stay_open_of_several_at_once(stored_texts_state: State) -> None:
+    def opened() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = opened()
+    with stored_texts_state.snapshot():
+        assert opened() == before
+    after = []
+    for _ in range(5):
+        with stored_texts_state.snapshot(), stored_texts_state.snapshot(), stored_texts_state.snapshot():
+            assert opened() > before
+        after.append(opened())
+    assert set(after) == {after[0]}  # SQLite keeps closed files of a database that others still lock, for the next one

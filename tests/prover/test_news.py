@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
 import re
 import secrets
@@ -14,18 +16,37 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.commitment import Manifest
+from ragseal.kernel.errors import CommitmentError
 from ragseal.prover import __main__ as program
 from ragseal.prover.commitment import registry
+from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.provider.provider import Provider
+from ragseal.prover.serving import committing, ending
 from ragseal.prover.serving.committing import Told, commit
+from ragseal.prover.serving.ending import Ending
 from ragseal.prover.serving.news import news
 from tests.simulator import World
-from tests.simulator.provider import NOW, SHAPE, TRIGRAMS, embed_with, open_provider
-from tests.simulator.rolling import POLICY
+from tests.simulator.provider import (
+    NOW,
+    SHAPE,
+    TRIGRAMS,
+    Clock,
+    account_key,
+    coined_policy,
+    embed_with,
+    make_policy,
+    newest,
+    open_provider,
+    open_window,
+    serving_on,
+    window_on,
+)
+from tests.simulator.rolling import COINED, POLICY
 
 
 def manifest() -> Manifest:
@@ -132,3 +153,141 @@ def test_nothing_new_is_said_so_and_the_paragraphs_on_request(tmp_path: Path, mo
     short, whole = CliRunner().invoke(program.main, command), CliRunner().invoke(program.main, [*command, "--explain"])
     assert short.stdout == told.text + "\n"
     assert whole.stdout.splitlines() == [*told.text.splitlines(), *told.values["explanation"]]
+
+
+# What comes between consent and commitment: nothing is committed that costs more than what was agreed to.
+
+
+def new_account(provider: Provider, name: str, tenant: str) -> None:
+    key = signature.public_bytes(account_key(name))
+    registry.add_accounts(provider.state, [registry.Registration(name, tenant, key)])
+
+
+def test_an_account_that_comes_meanwhile_is_not_committed_to(tmp_path: Path) -> None:
+    """Its queries count for delta, so an auditor would fail the window that advertises what fewer accounts come to."""
+    provider = open_provider(tmp_path / "p", coins=True)
+    agreed = Agreed(len(registry.accounts(provider.state)), b"")
+    new_account(provider, "late", "acme")
+    with pytest.raises(CommitmentError, match=r"accounts came: \d+ may ask, where \d+ were counted"):
+        provider.commit(coined_policy(), "w1", agreed=agreed)
+    assert not provider.journal.history.windows
+    provider.commit(coined_policy(), "w1", agreed=replace(agreed, accounts=agreed.accounts + 1))
+    provider.close()
+
+
+def test_coins_that_were_not_counted_are_not_thrown(tmp_path: Path) -> None:
+    """Nor documents placed afresh for them."""
+    provider = open_provider(tmp_path / "p", coins=True)
+    accounts = len(registry.accounts(provider.state))
+    placed = provider.state.rows("SELECT * FROM documents ORDER BY 1, 2")
+    with pytest.raises(CommitmentError, match="changed which coins it takes"):
+        provider.commit(coined_policy(), "w1", agreed=Agreed(accounts, b"w" * 32))
+    assert provider.state.rows("SELECT * FROM documents ORDER BY 1, 2") == placed
+    assert not provider.journal.history.windows
+    provider.close()
+
+
+def comes(what: Callable[[Provider], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let something come once a proposal is made."""
+    real = committing.propose
+
+    def proposed(provider: Provider, *given: Any) -> committing.Proposal:
+        found = real(provider, *given)
+        what(provider)
+        return found
+
+    monkeypatch.setattr(committing, "propose", proposed)
+
+
+def test_a_commit_rests_on_what_was_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = open_provider(tmp_path / "p", coins=True)
+    policy = (COINED.format(n_max=6) + f"opens = {NOW}\n").encode()
+    comes(lambda made: new_account(made, "late", "acme"), monkeypatch)
+    with pytest.raises(CommitmentError, match="accounts came"):
+        committing.commit(provider, policy, "w1", math.inf)
+    monkeypatch.undo()
+    committing.commit(provider, policy, "w1", math.inf)
+    provider.close()
+
+
+def test_a_serving_provider_commits_to_what_was_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        policy, other = ((one.format(n_max=6) + f"opens = {NOW}\n").encode() for one in (COINED, POLICY))
+        async with serving_on(open_provider(tmp_path / "p", coins=True)) as serving:
+            comes(lambda made: new_account(made, "late", "acme"), monkeypatch)
+            with pytest.raises(CommitmentError, match="accounts came"):
+                await committing.commit_while_serving(serving, policy, "w1", math.inf)
+            assert not serving.journal.history.windows
+            monkeypatch.undo()
+            comes(lambda made: new_account(made, "later", "acme"), monkeypatch)
+            await committing.commit_while_serving(serving, other, "w1", math.inf)  # epsilon knows no number of accounts
+
+    asyncio.run(run())
+
+
+# The end of a window's time is told before it comes and when it comes, once each.
+
+
+def test_the_operator_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "ragseal.provider")
+    clock = Clock()
+
+    def said() -> list[str]:
+        found = [record.getMessage() for record in caplog.records if "window w1 end" in record.getMessage()]
+        caplog.clear()
+        return found
+
+    async def run() -> None:
+        provider = open_provider(tmp_path / "p", clock)
+        provider.commit(make_policy(), "w1")
+        look = Ending(provider.journal.history, clock).look
+        async with serving_on(provider) as serving:
+            window = provider.journal.history.named("w1")
+            closes = window.manifest.policy.closes
+            late = Ending(provider.journal.history, clock)
+            clock.now = window.closes - 500
+            early = len(caplog.records)
+            late.look()
+            assert "window w1 is not open yet, and may not open after" in caplog.records[early].getMessage()
+            assert not said(), "nothing ends"
+            clock.now = closes + 1
+            late.look()
+            assert "before it was open: commit a new one" in said()[0]
+            clock.now = NOW
+            await open_window(serving)
+            for left, words in (
+                (3601, None), (3600, "in 60 minutes"), (3000, None), (600, "in 10 minutes"), (1, None), (0, None),
+                (-1, "accounts get no more answers; close it"), (-9, None),
+            ):  # fmt: skip
+                clock.now = closes - left
+                look()
+                found = said()
+                assert len(found) == (0 if words is None else 1), (left, found)
+                assert words is None or words in found[0]
+            clock.now = NOW
+            await serving.close_window(window.digest, signature.sign(provider.state.key, "close", window.digest))
+            clock.now = closes + 1
+            Ending(provider.journal.history, clock).look()
+            assert not said()
+
+    asyncio.run(run())
+
+
+def test_a_serving_provider_looks(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ending, "POLL_SECONDS", 0.02)
+    caplog.set_level(logging.WARNING, "ragseal.provider")
+    clock = Clock()
+
+    async def run() -> None:
+        async with window_on(tmp_path / "p", clock) as serving:
+            window = newest(serving)
+            clock.now = window.manifest.policy.closes - 60
+            async with asyncio.timeout(10):
+                while "window w1 ends in 1 minute," not in caplog.text:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from ragseal.kernel import signature
-from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.prover.__main__ import main
+from ragseal.prover.cli.account_commands import read_accounts
 from ragseal.prover.commitment import index, registry
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Delete, Put, apply
+from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.commitment.tenants import near, remove
 from ragseal.prover.provider.backends import Environment
 from ragseal.prover.serving.serving import ServeOptions, Serving
@@ -33,9 +36,8 @@ from tests.simulator.provider import (
     open_window,
 )
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "alike"),
     [
@@ -55,6 +57,7 @@ def run(made: Live, *arguments: str) -> Any:
     return CliRunner().invoke(main, [*command.split(), "--state", str(made.folder / "provider"), *rest])
 
 
+@pytest.mark.slow
 def test_a_new_tenant_with_a_near_name_takes_a_yes(tmp_path: Path) -> None:
     corpus, accounts = tmp_path / "c.jsonl", tmp_path / "accounts.toml"
     corpus.write_text(json.dumps({"id": "1", "text": "one"}) + "\n")
@@ -94,6 +97,7 @@ def test_a_new_tenant_with_a_near_name_takes_a_yes(tmp_path: Path) -> None:
         assert {"tenant": "acme", "documents": 40, "accounts": 2} in listed
 
 
+@pytest.mark.slow
 def test_a_tenant_goes_once_nothing_of_it_is_left(tmp_path: Path) -> None:
     provider = open_provider(tmp_path / "p", state=new_state(tmp_path / "p", {"acme": ["alice"], "Acme": ["bob"]}))
     state, history, clock = provider.state, provider.journal.history, provider.environment.clock
@@ -132,3 +136,43 @@ def test_a_tenant_goes_once_nothing_of_it_is_left(tmp_path: Path) -> None:
     refused("there is no tenant")
     assert len(documents("acme")) == 40
     provider.close()
+
+
+# accounts.toml, as people write it.
+
+
+KEY = "ab" * 32
+
+
+def read(folder: Path, text: str) -> list[Registration]:
+    file = folder / "accounts.toml"
+    file.write_text(text)
+    return read_accounts(file)
+
+
+def test_names_with_dots_stand_in_quotes(tmp_path: Path) -> None:
+    found = read(tmp_path, f'["alice.smith"]\ntenant = "acme"\nkey = "{KEY}"\n')
+    assert found == [Registration("alice.smith", "acme", bytes.fromhex(KEY))]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'[alice.smith]\ntenant = "a"\nkey = "{KEY}"\n', 'write ["alice.smith"]'),
+        (f'[a.b.c]\ntenant = "a"\nkey = "{KEY}"\n', 'write ["a.b.c"]'),
+        (f'[alice]\ntenant = "a"\nkey = "{KEY}"\nrole = "x"\n', "[alice] has the unknown key 'role'"),
+        (f'[alice]\nkey = "{KEY}"\n', "[alice] has no tenant"),
+        ('[alice]\ntenant = "a"\n', "[alice] has no key"),
+        ('[alice]\ntenant = "a"\nkey = 7\n', "[alice]: key is a text in quotes, not 7"),
+        ('[alice]\ntenant = 2026-01-02\nkey = ""\n', "tenant is a text in quotes, not 2026-01-02"),
+        ('[alice]\ntenant = "a"\nkey = "ab"\n', "[alice]: key takes 64 hexadecimal digits"),
+        ('alice = "acme"\n', "'alice' stands in no table. An account is [NAME]"),
+        ("", "holds no account. An account is [NAME]"),
+        ("[alice\n", "is not TOML"),
+        (f"[alice@example.org]\nkey = {KEY!r}\n", 'stands in quotes, ["alice@example.org"]'),
+        ("[alice]\nkey = " + "9" * 5000, "is not TOML: a whole number of more than 4300 digits. An account"),
+    ],
+)
+def test_a_file_that_is_wrong_says_what_to_write(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"the accounts .*accounts\.toml.*{re.escape(said)}"):
+        read(tmp_path, text)

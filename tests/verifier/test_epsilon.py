@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from ragseal.accounting.audit import FULL, ORDERED, SET_LOSSES, SET_RENYI, ScorePolicy, epsilon_audit
 from ragseal.kernel import noise
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
     WindowOpen,
 )
-from ragseal.kernel.noise import NoiseTable
-from ragseal.kernel.noise_class import with_noise
+from ragseal.kernel.noise import NoiseTable, build_table
+from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.verifier.audit import verification
-from tests.classes import ONE_SIDED, TINY
+from ragseal.verifier.steps.dp_accounting_check import second_opinion
+from tests.classes import GAUSSIAN, ONE_SIDED, TINY
 from tests.simulator import (
     OPENS,
     World,
@@ -179,3 +182,26 @@ def test_abandoned_windows_are_counted_and_cost_nothing() -> None:
 @pytest.mark.parametrize("name", ATTACKS.names())
 def test_attack_ends_at_its_step(name: str) -> None:
     ATTACKS.run(name)
+
+
+# dp-accounting beside every accountant, whichever is reported, for both symmetric laws.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cls", "shift"), [(TINY, 32), (GAUSSIAN, 64)], ids=lambda one: getattr(one, "name", one))
+def test_every_accountant_is_confirmed(cls: NoiseClass, shift: int) -> None:
+    pytest.importorskip("dp_accounting")
+    found = epsilon_audit(
+        cls,
+        build_table(cls.law),
+        scores=ScorePolicy(gain=1, lo=0, hi=shift << cls.step_bits),
+        k_max=1,
+        n_max=30,
+        delta=Fraction(1, 10**6),
+    )
+    for accountant in (FULL, ORDERED, SET_LOSSES, SET_RENYI):
+        report = replace(found, accountant=accountant, epsilon=found.bound(accountant).epsilon)
+        opinion = second_opinion(cls, report)
+        assert opinion.epsilon == pytest.approx(report.epsilon, rel=5e-3)
+        assert opinion.agrees
+        assert not second_opinion(cls, replace(report, epsilon=1.02 * report.epsilon)).agrees

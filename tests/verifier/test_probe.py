@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from ragseal.accounting.statistics import binomial_lower, binomial_upper
 from ragseal.backends.mechanism import Engine, Scores
-from ragseal.kernel.classes import Asked
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel import noise
+from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.noise_class import with_noise
+from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
 from ragseal.ledger.note import NoteVerifier
 from ragseal.prover.commitment.corpora import Document
@@ -21,7 +29,9 @@ from ragseal.verifier.__main__ import main
 from ragseal.verifier.audit.audit import Target
 from ragseal.verifier.cli.probe_commands import read_plant, scores_of, window_of
 from ragseal.verifier.evidence.evidence import Refused
+from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
 from ragseal.verifier.steps.turns import read_log
+from tests.classes import TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
 
@@ -167,3 +177,146 @@ def test_refusals_before_anything_is_asked(tmp_path: Path, planted: Path) -> Non
     few = CliRunner().invoke(main, ["probe", "--plant", str(planted), *common, "--queries", "5", "--group", "3"])
     assert few.exit_code == 1
     assert "Traceback" not in few.output
+
+
+# What the replace-pair attack is compared with: predictions by simulation, certified numbers above them, verdicts.
+
+
+CLASSES: dict[str, AttestationClass] = load_classes()
+
+
+GAIN = 15  #: of policies: H is 35 steps
+
+
+def policy(name: str = TINY.name, **changes: Any) -> Policy:
+    cls = CLASSES[name]
+    values: dict[str, Any] = {
+        "class_name": cls.name, "class_digest": b"c" * 32, "table_digest": noise.build_table(cls.law).digest(),
+        "dimension": 24, "claim": "every-list", "hidden": 0,
+        "lo": 9677, "hi": 14516, "gain": GAIN, "n_max": 100, "k_max": 2, "delta": "1/1000000",
+        "epsilon_account": "300", "theta": "9/10", "tau": 1000, "gate": True,
+        "unit": "slot", "chunks_max": 1, "period_start": 0,
+        "opens": 10, "closes": 20, "ids": cls.most_ids(1),
+    }  # fmt: skip
+    return Policy(**(values | changes))
+
+
+@pytest.mark.parametrize(("name", "slot"), [("noise-tiny-gaussian", 0), ("noise-tiny-two", 0), ("noise-tiny-two", 125)])
+@pytest.mark.parametrize("raised", [0, 700, 4839, 20000, 120_000])
+def test_predicted_hits_against_simulation(name: str, slot: int, raised: int) -> None:
+    """Independent of the sum: every slot's noise drawn, the largest K taken."""
+    cls = CLASSES[name]
+    table, rng = noise.build_table(cls.law), np.random.default_rng(raised + 1)
+    cdf = np.array([table.cdf(x) / table.total for x in range(-table.cut, table.cut)])
+    z = np.searchsorted(cdf, rng.random((6000, cls.N)), side="right") - table.cut
+    v = z
+    v[:, slot] += raised >> cls.step_bits
+    ahead = (v > v[:, [slot]]) | ((v == v[:, [slot]]) & (np.arange(cls.N) < slot))
+    hits = (ahead.sum(axis=1) < with_noise(cls).K).mean()
+    expected = hit_probability(cls, float(raised), slot)
+    assert hits == pytest.approx(expected, abs=5 * math.sqrt(max(expected * (1 - expected), 1e-3) / 6000))
+
+
+def test_scores_of_a_noise_class_count_in_whole_steps() -> None:
+    cls = CLASSES["noise-tiny-two"]
+    steps = [hit_probability(cls, float((20 << cls.step_bits) + more)) for more in (0, 1, (1 << cls.step_bits) - 1)]
+    assert len(set(steps)) == 1
+    assert hit_probability(cls, float(21 << cls.step_bits)) > steps[0]
+
+
+def test_a_slot_like_the_others_is_returned_as_often_as_they() -> None:
+    found = [hit_probability(TINY, 0.0, slot) for slot in range(TINY.N)]
+    assert sum(found) == pytest.approx(TINY.K, rel=1e-9)  # exactly K slots come back
+    assert sorted(found, reverse=True) == found  # the lower slot wins a tie
+    assert hit_probability(TINY, 0.0) == found[TINY.N // 2] < found[0] / 1.02
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize(("name", "gain"), [("noise-tiny-gaussian", 16), ("noise-tiny-two", 8)])
+def test_what_is_certified_lies_above_what_the_honest_mechanism_shows(name: str, gain: int, group: int) -> None:
+    rules, cls = policy(name, gain=gain), CLASSES[name]
+    certified = certify(rules, cls, group)
+    shown = predict(rules, cls, (rules.hi, rules.lo), certified, 40 // group, group, 1e-3, (0, 0))
+    assert shown.auc <= certified.auc
+    assert 1 - (1 - (shown.inside - shown.outside)) ** group <= certified.advantage * (1 + 1e-9)
+    assert math.log(shown.inside / shown.outside) <= certified.epsilon
+    if group == 1:  # and hardly above: the planted attack is nearly the best there is
+        assert shown.inside - shown.outside >= 0.98 * certified.advantage
+
+
+def hits(p: float, m: int, seed: int) -> list[bool]:
+    found: list[bool] = (np.random.default_rng(seed).random(m) < p).tolist()
+    return found
+
+
+def test_verdicts() -> None:
+    rules = policy()
+    scores = (16129, 3000)
+    honest = judge(rules, TINY, hits(0.2, 60, 1), hits(0.024, 60, 2), 1, scores, 0.999)
+    assert honest.verdict == CONSISTENT
+    assert "would most likely have been noticed" in honest.reasons[0]
+    quiet = judge(rules, TINY, hits(0.98, 60, 1), hits(0.02, 60, 2), 1, scores, 0.999)
+    assert quiet.verdict == VIOLATION
+    assert any("advantage" in reason for reason in quiet.reasons)
+    assert quiet.bounds.advantage > quiet.certified.advantage
+    every = judge(rules, TINY, [True] * 60, [False] * 60, 1, scores, 0.999)  # DeLong's error is 0 here
+    assert every.verdict == VIOLATION
+    loud = judge(rules, TINY, hits(0.024, 900, 1), hits(0.024, 900, 2), 1, scores, 0.999)
+    assert loud.verdict == OVER_NOISE
+    # Below DeLong's interval, and yet an honest mechanism returns the slot so rarely in six samples of a thousand.
+    unlucky = judge(rules, TINY, [True] * 2 + [False] * 38, [False] * 40, 1, scores, 0.999)
+    assert unlucky.interval[1] < unlucky.prediction.auc
+    assert unlucky.verdict == CONSISTENT
+    few = judge(rules, TINY, [True, False], [False, False], 1, scores, 0.999)
+    assert few.verdict == CONSISTENT
+    assert "ask more often" in few.reasons[0]
+
+
+def test_only_what_is_above_its_limit_accuses() -> None:
+    """The same hits are a violation of a policy with more noise and none of one with less."""
+    inside, outside = hits(0.75, 60, 1), hits(0.02, 60, 2)
+    noisy, plain = policy(), policy(lo=2000)
+    assert judge(noisy, TINY, inside, outside, 1, (16129, 0), 0.999).verdict == VIOLATION
+    assert judge(plain, TINY, inside, outside, 1, (16129, 0), 0.999).verdict != VIOLATION
+
+
+def test_an_honest_provider_is_hardly_ever_accused() -> None:
+    """The smallest samples that can accuse at all; at confidence 0.99 three limits may err three times in a hundred."""
+    from ragseal.accounting.statistics import delong, lower_bounds
+    from ragseal.verifier.probe.canary import violations
+
+    certified = certify(policy(), TINY, 1)
+    p, q = hit_probability(TINY, 4839.0 * GAIN), hit_probability(TINY, 0.0)
+    wrong = 0
+    for seed in range(1000):
+        one = [int(x) for x in hits(p, 40, 2 * seed)]
+        other = [int(x) for x in hits(q, 40, 2 * seed + 1)]
+        wrong += bool(violations(certified, lower_bounds(one, other, 1e-6, 0.01), delong(one, other), 0.01))
+    assert wrong <= 30
+
+
+def test_over_noise_needs_exact_limits_too() -> None:
+    """All outcomes of 40 queries each way: DeLong's interval errs far more often than it says, exact limits do not."""
+    from ragseal.accounting.statistics import delong
+    from ragseal.verifier.probe.canary import _beyond_chance
+
+    n, p, q, alpha = 40, 0.20, 0.02, 0.001
+    honest = predict(policy(), TINY, (4839, 0), certify(policy(), TINY, 1), n, 1, alpha)
+    honest = dataclasses.replace(honest, inside=p, outside=q)
+    below = rare = 0.0
+    for a, b in itertools.product(range(n + 1), repeat=2):
+        chance = math.prod(math.comb(n, i) * x**i * (1 - x) ** (n - i) for i, x in ((a, p), (b, q)))
+        one, other = ([True] * i + [False] * (n - i) for i in (a, b))
+        low = delong(list(map(int, one)), list(map(int, other))).interval(alpha)[1] < 0.5 + (p - q) / 2
+        below += chance * low
+        rare += chance * (low and _beyond_chance(one, other, honest, alpha))
+    assert below == pytest.approx(0.008, abs=0.0005)
+    assert 0 < rare < alpha / 2
+
+
+def test_certified_numbers_follow_the_policy() -> None:
+    small, large = certify(policy(), TINY, 1), certify(policy(lo=4839), TINY, 1)
+    assert small.epsilon < large.epsilon
+    assert small.advantage < large.advantage < 1
+    assert small.auc == pytest.approx((1 + small.advantage) / 2)
+    assert dataclasses.astuple(certify(policy(), TINY, 3)) > dataclasses.astuple(small)

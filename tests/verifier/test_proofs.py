@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.simulator import (
     World,
     asked,
 )
+from tests.simulator.estimates import BindingBlockKey, Estimator
 from tests.verifier.attacks import Attacks
 
 ATTACKS = Attacks()
@@ -252,3 +253,39 @@ def test_openings_that_fail_together_only_are_this_machines_fault(monkeypatch: p
     verdict = World.honest().audit()
     assert verdict.verdict == "NO VERDICT"
     assert "do not hold together" in verdict.line()
+
+
+# The product over a batch has the last word: looking for a culprit one by one, and finding none, is no acceptance.
+
+
+WORD = "the product of the batch does not hold"
+
+
+class Proofs(BindingKey):
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        raise ProofError(WORD)
+
+
+class Blocks(BindingBlockKey):
+    def verify_batch(self, items: Sequence[tuple[Sequence[int], bytes, bytes, bytes]]) -> None:
+        raise ProofError(WORD)
+
+
+def refused(world: World, step: int) -> None:
+    verdict: Any = world.audit()
+    assert verdict.failure is not None, f"accepted: {verdict.line()}"
+    assert (verdict.failure.number, WORD in verdict.failure.message) == (step, True), verdict.line()
+
+
+def test_proofs() -> None:
+    world = asked()
+    assert world.audit().failure is None
+    world.key = Proofs()
+    refused(world, 8)
+
+
+def test_blocks() -> None:
+    world = asked()
+    key = Blocks()
+    world.estimator = Estimator(world, key, key.prove)
+    refused(world, 9)

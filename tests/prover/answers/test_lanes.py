@@ -6,19 +6,25 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from ragseal.prover.administration.status import status
+from ragseal.prover.administration.watching import Watching
 from ragseal.prover.answers.lanes import Lanes
+from ragseal.prover.answers.missed import SECONDS, Missed, lines
 from ragseal.prover.answers.schedule import LANES, schedule_of
+from ragseal.prover.serving.health import WHATS, look
 from ragseal.runtime.timer import Timer
-from tests.simulator.answered import answers_policy
+from tests.simulator.answered import QUESTION, Counted, answering_on, answers_policy
+from tests.simulator.provider import Asker, Clock
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_schedule_is_policy_and_class_alone() -> None:
     at = schedule_of(answers_policy(answered_by=40), 3 * LANES - 100)
     assert (at.without, at.documents, at.votes, at.text, at.due) == (8, 10, 26, 36, 40)
@@ -28,6 +34,7 @@ def test_a_schedule_is_policy_and_class_alone() -> None:
     assert last == pytest.approx(at.votes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2944, LANES, LANES + 1, 34592])
 @pytest.mark.parametrize("by", [1, 30, 300])
 def test_every_document_of_an_index_has_a_whole_turn(slots: int, by: int) -> None:
@@ -38,6 +45,7 @@ def test_every_document_of_an_index_has_a_whole_turn(slots: int, by: int) -> Non
     assert at.without < at.documents < at.votes < at.text < at.due == by
 
 
+@pytest.mark.slow
 def test_calls_are_made_at_once_and_taken_at_one_instant() -> None:
     """Sixty calls that wait for each other: one lane fewer, and none of them would end."""
     together = threading.Barrier(60)
@@ -68,6 +76,7 @@ def test_calls_are_made_at_once_and_taken_at_one_instant() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_call_that_ends_its_thread_is_as_one_that_failed() -> None:
     """What a generator raises names the question, perhaps: it goes to the caller, and to no terminal."""
 
@@ -81,6 +90,7 @@ def test_a_call_that_ends_its_thread_is_as_one_that_failed() -> None:
     assert isinstance(found, Ended)
 
 
+@pytest.mark.slow
 def test_a_late_call_keeps_no_process_alive_and_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     release, said = threading.Event(), list[object]()
     lanes: list[threading.Thread] = []
@@ -98,6 +108,7 @@ def test_a_late_call_keeps_no_process_alive_and_ends_in_silence(monkeypatch: pyt
     assert said == []
 
 
+@pytest.mark.slow
 def test_nothing_is_taken_before_its_instant() -> None:
     async def run() -> float:
         began = time.monotonic()
@@ -107,6 +118,7 @@ def test_nothing_is_taken_before_its_instant() -> None:
     assert asyncio.run(run()) >= 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_a_machine_without_a_thread_left_is_a_generator_that_fails(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     real, started = threading.Thread.start, 0
@@ -125,3 +137,64 @@ def test_a_machine_without_a_thread_left_is_a_generator_that_fails(left: int, mo
 
     found = asyncio.run(run())
     assert [isinstance(one, RuntimeError) for one in found] == [left < 2, True]
+
+
+# What an operator is told of calls about documents that were late or failed.
+
+
+@pytest.mark.parametrize(
+    ("calls", "late", "failed", "shares"),
+    [
+        (1000, 0, 0, {}),
+        (1000, 9, 0, {"late": "less than 1 in 100"}),
+        (1000, 10, 99, {"late": "1 to 10 in 100", "failed": "1 to 10 in 100"}),
+        (1000, 100, 1, {"late": "more than 10 in 100", "failed": "less than 1 in 100"}),
+        (1, 0, 1, {"failed": "more than 10 in 100"}),
+    ],
+)
+def test_shares_are_told_in_three_words(calls: int, late: int, failed: int, shares: dict[str, str]) -> None:
+    missed = Missed(lambda: 0.0)
+    outcomes = [*[TimeoutError()] * late, *[ValueError()] * failed, *[frozenset()] * (calls - late - failed)]
+    missed.note(outcomes[: calls // 2])
+    missed.note(outcomes[calls // 2 :])
+    assert missed.shares() == shares
+    assert [" failed, " in one for one in lines(shares)] == [what == "failed" for what in shares]
+
+
+def test_an_hour_is_told_of() -> None:
+    now = [0.0]
+    missed = Missed(lambda: now[0])
+    missed.note([TimeoutError()])
+    now[0] = SECONDS - 1
+    missed.note([ValueError(), 1, 1])
+    assert missed.shares() == {"late": "more than 10 in 100", "failed": "more than 10 in 100"}
+    now[0] += 1
+    assert missed.shares() == {"failed": "more than 10 in 100"}
+    now[0] += SECONDS
+    assert missed.shares() == {}
+
+
+class Failing(Counted):
+    """At every document."""
+
+    def answer(self, question: str, contexts: Sequence[str], keywords: Sequence[str] = ()) -> str:
+        if contexts:
+            raise ValueError("no")
+        return super().answer(question, contexts, keywords)
+
+
+@pytest.mark.slow
+def test_status_says_that_a_model_fails_at_documents_and_metrics_do_not(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with answering_on(tmp_path / "p", Clock(), Failing()) as serving:
+            watching = Watching(serving, lambda: None)
+            assert "calls about documents" not in status(serving.provider, watching.running()).text
+            await Asker("alice", serving).ask(QUESTION)
+            told = status(serving.provider, watching.running())
+            assert told.values["missed"] == {"failed": "more than 10 in 100"}
+            assert "more than 10 in 100 of the last hour's calls about documents failed" in told.text
+            before = look(serving.provider).whats()
+            assert look(serving.provider, watching.running()).whats() <= before | {"proofs"}
+            assert "answers" not in WHATS
+
+    asyncio.run(run())
