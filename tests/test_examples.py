@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each example does what its first line says; those of an account are tested in tests/client/test_examples.py."""
+"""Each example does what its first line says; those of an account: tests/client/test_against_provider.py."""
 
 from __future__ import annotations
 

@@ -106,3 +106,18 @@ def test_an_embedding_of_another_query_is_refused_before_anything_is_signed(runn
         with pytest.raises(AttestationError, match="differs by more than 1"):
             client.ask("report about topic 3")
         assert client.state.windows()[0].pending() is None
+
+
+# The example of an account: it asks, prints what came back, and keeps the receipt.
+
+
+def test_an_account_asks(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from examples import ask as example
+
+    def client(provider: str, folder: str, log_key: str, **more: str) -> Any:
+        assert (provider, folder, log_key) == ("127.0.0.1:7800", "accounts/alice", "key")
+        return bench.client()
+
+    monkeypatch.setattr(example, "Client", client)
+    example.main("accounts/alice", "127.0.0.1:7800", "key", "json")
+    assert "record 0; the receipt is kept" in capsys.readouterr().out

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,70 @@ def test_a_limit_of_the_user(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_system_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert most_threads(tmp_path) == (UNKNOWN, "unknown")
+
+
+# No role's process leaves a core file: memory holds keys, seeds and queries.
+
+
+ROLES = {
+    "ragseal.prover.__main__": ["status", "--state", "nowhere"],
+    "ragseal.verifier.__main__": ["keys", "--state", "nowhere"],
+    "ragseal.client.__main__": ["register-line", "--state", "nowhere", "--tenant", "t"],
+    "ragseal.ledger.__main__": ["keygen", "--name", "has space"],
+}
+RUN = """
+import importlib, resource, sys
+soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+try:
+    importlib.import_module(sys.argv[1]).main(sys.argv[2:])
+except SystemExit as ended:
+    assert ended.code != 2, "this command does not exist any more"
+print(hard, resource.getrlimit(resource.RLIMIT_CORE)[0])
+"""
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_core_files_are_switched_off(role: str) -> None:
+    done = subprocess.run([sys.executable, "-c", RUN, role, *ROLES[role]], capture_output=True, text=True, check=True)
+    hard, soft = map(int, done.stdout.split()[-2:])
+    if hard == 0:
+        pytest.skip("this system allows no core files at all")
+    assert soft == 0
+
+
+# Records of gRPC that somebody keeps must not hold freed memory: a process of its own, for it dies otherwise.
+
+
+KEEPER = """
+import asyncio, gc, logging
+from ragseal.runtime.rpc import new_server
+
+kept = []
+
+
+class Keeper(logging.Handler):
+    def emit(self, record):
+        kept.append(record)
+
+
+logging.getLogger().addHandler(Keeper())
+logging.getLogger().setLevel(logging.DEBUG)
+
+
+async def dropped():
+    new_server()  # as where its port is taken
+
+
+asyncio.run(dropped())
+gc.collect()  # frees the server
+filled = [bytearray(200) for _ in range(10000)]
+for record in kept:
+    print(record.getMessage())
+"""
+
+
+def test_a_server_dropped_unstopped_is_in_no_record() -> None:
+    done = subprocess.run([sys.executable, "-c", KEEPER], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    assert "Using selector" in done.stdout, "records were kept"

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -113,3 +115,24 @@ def test_an_answer_in_words_has_no_documents(bench: Any) -> None:
     result = dataclasses.replace(bench.client().ask("json"), answer="In words.")
     with pytest.raises(AuditError, match="answers in words"):
         Choice().of(result)
+
+
+# An adapter whose framework is not installed says which extra brings it.
+
+
+FRAMEWORKS = {
+    "langchain": ("langchain_core", "langchain"),
+    "llama_index": ("llama_index", "llama-index"),
+    "haystack": ("haystack", "haystack"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_missing_package_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, extra = FRAMEWORKS[name]
+    for module in list(sys.modules):
+        if module.split(".")[0] == package or module == f"ragseal.client.adapters.{name}":
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"pip install 'ragseal\[{extra}\]'"):
+        importlib.import_module(f"ragseal.client.adapters.{name}")
