@@ -11,12 +11,12 @@ TESTS: dict[str, list[str]] = {
     "kernel/opening.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/folding.py": ["kernel/test_opening.py", "kernel/test_hashed.py", "kernel/test_folding.py"],
     "kernel/certificate.py": [
-        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py", "verifier/test_proofs.py",
-        "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_estimate_lists.py",
+        "verifier/test_proofs.py", "attacks/test_estimate.py",
     ],
     "kernel/link_list.py": [
-        "kernel/test_estimate.py", "kernel/test_certificate.py", "kernel/test_hashed.py", "attacks/test_links_cover.py",
-        "verifier/test_proofs.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
+        "kernel/test_estimate.py", "kernel/test_certificate.py", "kernel/test_hashed.py",
+        "attacks/test_estimate_lists.py", "verifier/test_proofs.py", "attacks/test_estimate.py",
     ],
     "kernel/estimate_class.py": ["kernel/test_estimate.py", "kernel/test_certificate.py", "circuits/test_estimate.py"],
     "kernel/encoding.py": ["kernel/test_encoding.py", "kernel/test_hashed.py", "fuzz/test_decoders.py"],
@@ -39,7 +39,7 @@ TESTS: dict[str, list[str]] = {
     "kernel/commitment.py": [
         "kernel/test_hashed.py", "kernel/test_message_refusals.py", "kernel/test_hashed_asks.py",
         "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py",
-        "attacks/test_columns.py",
+        "attacks/test_folding.py",
     ],
     "kernel/coin_period.py": ["kernel/test_thinning.py", "attacks/test_carried_coins.py"],
     "kernel/verdict.py": [
@@ -103,7 +103,7 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_verification.py", "verifier/test_proofs.py", "attacks/test_outsiders.py",
     ],
     "verifier/steps/receipts.py": [
-        "verifier/test_attestation.py", "attacks/test_receipts.py", "verifier/test_log.py",
+        "verifier/test_attestation.py", "attacks/test_records.py", "verifier/test_log.py",
         "verifier/test_verification.py", "attacks/test_outsiders.py",
     ],
     "verifier/steps/beacon.py": [
@@ -128,14 +128,11 @@ TESTS: dict[str, list[str]] = {
     "verifier/steps/noise_table.py": [
         "verifier/test_commitment.py", "verifier/test_verification.py", "verifier/test_epsilon.py",
     ],
-    "verifier/steps/records.py": [
-        "verifier/test_attestation.py", "attacks/test_records.py", "attacks/test_receipts.py",
-    ],
-    "verifier/steps/proofs.py": ["verifier/test_proofs.py", "attacks/test_batches.py"],
+    "verifier/steps/records.py": ["verifier/test_attestation.py", "attacks/test_records.py"],
+    "verifier/steps/proofs.py": ["verifier/test_proofs.py", "attacks/test_moved.py"],
     "verifier/steps/estimate.py": [
-        "verifier/test_blocks.py", "attacks/test_links_cover.py", "verifier/test_sample.py",
-        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_estimate_lists.py",
-        "attacks/test_outsiders.py",
+        "verifier/test_blocks.py", "attacks/test_estimate_lists.py", "verifier/test_sample.py",
+        "verifier/test_verification.py", "attacks/test_estimate.py", "attacks/test_outsiders.py",
     ],
     "verifier/steps/epsilon.py": ["verifier/test_epsilon.py", "verifier/test_odometer.py", "attacks/test_epsilon.py"],
     "verifier/audit/verification.py": [

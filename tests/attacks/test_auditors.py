@@ -24,7 +24,7 @@ from ragseal.verifier.evidence.evidence import Auditor
 from ragseal.verifier.report import document, page
 from tests.attacks import checks
 from tests.attacks.checks import Removable, without
-from tests.attacks.test_thinning_order import replayed
+from tests.attacks.test_coins import replayed
 from tests.attacks.world import AttackWorld, accepted, refused, undecided
 from tests.simulator import OPENS, ORIGIN, key_of
 

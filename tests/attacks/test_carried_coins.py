@@ -21,8 +21,8 @@ from ragseal.verifier.report import document
 from tests.attacks import checks
 from tests.attacks.checks import gone, without
 from tests.attacks.removal import Removable
+from tests.attacks.test_coins import replayed
 from tests.attacks.test_coins_of_a_period import HOUR, begun, coins_of, of_another_auditor, window
-from tests.attacks.test_thinning_order import replayed
 from tests.attacks.world import accepted, refused, undecided
 from tests.simulator import CLS, NOW, OPENS, Tenant
 from tests.simulator.coined import HIDDEN, CoinedWorld, policy, seed_of

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import ProofError
 from tests.attacks import forgeries
 from tests.attacks.checks import PAIRING, without
 from tests.attacks.machine import Machine
-from tests.attacks.test_batches import rerandomised
+from tests.attacks.test_moved import rerandomised
 from tests.attacks.world import ROOT, AttackWorld, Cheat, accepted, queried, refused
 from tests.circuits.noise_drafts import NoiseDraft
 

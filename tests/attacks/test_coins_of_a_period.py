@@ -29,7 +29,7 @@ from ragseal.verifier.report import document, page
 from tests import simulator
 from tests.attacks import checks
 from tests.attacks.checks import gone, without
-from tests.attacks.test_thinning_order import replayed
+from tests.attacks.test_coins import replayed
 from tests.attacks.world import accepted, refused, undecided
 from tests.simulator import CLS, NOW, OPENS, key_of
 from tests.simulator.coined import CoinedWorld, policy

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,15 +17,18 @@ from ragseal.accounting import audit
 from ragseal.accounting.audit import ScorePolicy
 from ragseal.accounting.claims import named
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.attestation import Answer, Openings
 from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.noise_class import NoiseClass
+from ragseal.verifier.evidence.evidence import ReceiptFile
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
-from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, without
+from tests.attacks.checks import ADVERTISED, EPSILON_FINITE, WITHHELD_BY_THE_GUARD, without
 from tests.attacks.machine import machine, make_tenant, policy
-from tests.attacks.world import AttackWorld, refused
+from tests.attacks.world import AttackWorld, accepted, refused
 from tests.classes import GAUSSIAN, ONE_SIDED, TINY
+from tests.simulator import resign
 from tests.simulator.parties import LOUD
 
 pytestmark = pytest.mark.slow
@@ -153,3 +157,63 @@ def test_printed_as_inf(value: float) -> None:
     assert upward(value) == "inf"
     assert document.plain({"epsilon": value})["epsilon"] in ("inf", "nan", "-inf")
     assert "epsilon" in named(EVERY_LIST).text()
+
+
+# A guard that takes more than its policy allows, or less, or that no policy names. SPEC M.10, B.4.6.
+
+
+@cache
+def guarded() -> AttackWorld:
+    """A closed window whose policy names a guard, all answers as it has them."""
+    made = AttackWorld()
+    made.commit(
+        policy_=policy(lo=0, epsilon_account="100", guard="returned", guard_rho="1/20", guard_formula="precise")
+    )
+    for name in ("alice", "carol", "bob"):
+        made.ask(name)
+    made.close()
+    return made
+
+
+def shown(world: AttackWorld, openings: Openings, at: int) -> list[ReceiptFile]:
+    """All receipts, one of them signed for other openings."""
+    files = world.receipts()
+    answer = files[at].answer
+    assert answer is not None
+    receipt = resign(world, answer.receipt, replace(answer.receipt.body, openings_digest=openings.digest()))
+    files[at] = replace(files[at], receipt=receipt, answer=Answer(answer.record, openings, receipt))
+    return files
+
+
+def an_answer(world: AttackWorld) -> tuple[int, Openings]:
+    """One with two texts to withhold, or more."""
+    for at, file in enumerate(world.receipts()):
+        if file.answer is not None and sum(bool(slot.texts) for slot in file.answer.openings.slots) >= 1:
+            return at, file.answer.openings
+    raise AssertionError("no answer of this window has a text besides the withheld one")
+
+
+def test_an_honest_window_with_a_guard_passes_and_says_so() -> None:
+    verdict = accepted(guarded(), receipts=guarded().receipts())
+    assert " guard=returned:precise:1/20 " in verdict.line()
+
+
+def test_a_guard_that_withholds_more_than_it_may() -> None:
+    world = guarded()
+    at, openings = an_answer(world)
+    everything = replace(openings, slots=tuple(replace(slot, texts=()) for slot in openings.slots))
+    files = shown(world, everything, at)
+    refused(world, 7, "withholds exactly 1 of", receipts=files)
+    with without(WITHHELD_BY_THE_GUARD):
+        accepted(world, receipts=files)
+
+
+def test_a_guard_that_withholds_nothing() -> None:
+    """Now and then a text withheld, now and then none: that would say when the guard found something."""
+    world = guarded()
+    at, openings = an_answer(world)
+    donor = next(slot.texts for slot in openings.slots if slot.texts)
+    missing = next(i for i, slot in enumerate(openings.slots) if slot.flag and not slot.texts)
+    slots = list(openings.slots)
+    slots[missing] = replace(slots[missing], texts=donor)
+    refused(world, 7, "withholds exactly 1 of", receipts=shown(world, replace(openings, slots=tuple(slots)), at))

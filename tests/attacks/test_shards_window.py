@@ -7,17 +7,23 @@ record say together in tests/groth16/test_noise_shards.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ragseal.backends.group import default_group
+from ragseal.kernel import field, proofs
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_context
-from ragseal.kernel.errors import AttestationError
+from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.opening import powers, prove_opening
+from ragseal.kernel.params import R
 from ragseal.prover.attestation import retrieval
 from ragseal.prover.attestation.batch_openings import BatchOpenings
 from ragseal.prover.commitment import thinning
@@ -28,11 +34,11 @@ from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.fsck import fsck
 from ragseal.verifier.outcome.outcome import Verdict
 from tests.attacks.checks import LINK, OPENINGS, RECORD_SHARDS, without
+from tests.attacks.removal import Check
 from tests.classes import TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 
-pytestmark = pytest.mark.slow
 SHARDS = 3
 COLUMNS = POINT_BYTES * scene.DIMENSION  #: bytes of a shard's
 
@@ -60,6 +66,7 @@ def failed(verdict: Verdict, number: int, match: str) -> None:
     assert match in verdict.failure.message, verdict.line()
 
 
+@pytest.mark.slow
 def test_an_honest_window_passes(tmp_path: Path) -> None:
     """Ids are of the whole index, every shard of every record is proven, and a restart changes nothing."""
     with over_shards(tmp_path) as window:
@@ -81,6 +88,7 @@ def test_an_honest_window_passes(tmp_path: Path) -> None:
         window.restart_after_stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coins", [False, True], ids=["plain", "coins"])
 def test_an_honest_window_of_a_live_index_passes(coins: bool, tmp_path: Path) -> None:
     """Each tick has columns, and with coins proofs, of every shard; a document that was put is in the next version."""
@@ -129,6 +137,7 @@ def secrets_of(window: Live) -> Any:
     return window.provider.window_secrets(window.window.digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_shard_of_something_else_is_refused(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores, commitments and proofs are consistent; the columns in one place are those of another index.
@@ -158,6 +167,7 @@ def test_a_shard_of_something_else_is_refused(source: str, tmp_path: Path, monke
 # --- commitments -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [SHARDS - 1, SHARDS + 1])
 def test_a_record_over_another_number_of_shards_is_refused(
     shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -180,6 +190,7 @@ def test_a_record_over_another_number_of_shards_is_refused(
             assert match not in window.audited().line()
 
 
+@pytest.mark.slow
 def test_a_batch_without_the_opening_of_its_thresholds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +207,7 @@ def test_a_batch_without_the_opening_of_its_thresholds_is_refused(
 # --- coins -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_honest_window_with_coins_passes(tmp_path: Path) -> None:
     with over_shards(tmp_path, coins=True) as window:
         hidden = secrets_of(window).versions["acme"].thinned.hidden
@@ -207,6 +219,7 @@ def test_an_honest_window_with_coins_passes(tmp_path: Path) -> None:
         assert verdict.verdict == "PASS", verdict.line()
 
 
+@pytest.mark.slow
 def test_the_coins_of_one_shard_for_all_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of several slots would be hidden in one piece: with eta instead of eta^m."""
     monkeypatch.setattr(
@@ -216,3 +229,105 @@ def test_the_coins_of_one_shard_for_all_are_refused(tmp_path: Path, monkeypatch:
         asked(window)
         window.end_window()
         failed(window.audited(), 4, "thinned index of tenant 'acme'")
+
+
+# One opening ties the C_y of all shards to one embedding: psi is drawn once all of them are there. SPEC B.7.
+
+
+GROUP = default_group()
+D, LINKED_SHARDS, SLOTS = 16, 3, 8
+SCORES = GROUP.hash_to_curve(b"scores", SLOTS)
+B = GROUP.hash_to_curve(b"blinder", 1)
+GENERATORS = GROUP.hash_to_curve(b"generators", D + 1)
+FORESEEN = Check(proofs, "shard_weight", lambda here: 1)
+
+
+def combination(points: bytes, scalars: Sequence[int]) -> bytes:
+    return GROUP.msm(points, field.pack([x % R for x in scalars]))
+
+
+class Provider:
+    """Columns of every shard, one question, and the opening of what is said about it."""
+
+    def __init__(self) -> None:
+        rng = random.Random(5)
+        self.columns = [
+            b"".join(combination(SCORES + B, [rng.randrange(-127, 128) for _ in range(SLOTS + 1)]) for _ in range(D))
+            for _ in range(LINKED_SHARDS)
+        ]
+        self.e, self.r = [rng.randrange(-127, 128) for _ in range(D)], rng.randrange(R)
+        self.rhos = [rng.randrange(R) for _ in range(LINKED_SHARDS)]
+        self.c_e = combination(GENERATORS, [*self.e, self.r])
+        self.nonces = field.pack([rng.randrange(R) for _ in range(D + 2)])
+
+    def c_y(self, e: Sequence[Sequence[int]] | None = None) -> list[bytes]:
+        own = e or [self.e] * LINKED_SHARDS
+        return [
+            combination(columns + B, [*one, rho])
+            for columns, one, rho in zip(self.columns, own, self.rhos, strict=True)
+        ]
+
+    def check(self, c_y: Sequence[bytes], columns: Sequence[bytes] | None = None) -> None:
+        """Prove the link and verify it, over the columns that the manifest has."""
+        record = SimpleNamespace(c_y=b"".join(c_y), signed=SimpleNamespace(request=SimpleNamespace(c_e=self.c_e)))
+        items: list[Any] = [SimpleNamespace(record=record)]
+        here = proofs.link_context(record.c_y + self.c_e, "acme", b"i" * 32)
+        shown = b"".join(columns or self.columns)
+        relations = proofs.link_relations(GENERATORS, shown, B, here, items)
+        weights = powers(proofs.shard_weight(here), LINKED_SHARDS)
+        rho = sum(psi * one for psi, one in zip(weights, self.rhos, strict=True)) % R
+        witness = field.pack([x % R for x in (*self.e, self.r, rho)])
+        made = prove_opening(GROUP, "link", here, relations, witness, self.nonces)
+        proofs.verify_link(GROUP, GENERATORS, b"".join(self.columns), B, here, items, made)
+
+
+def test_the_honest_one_holds() -> None:
+    Provider().check(Provider().c_y())
+
+
+def test_scores_that_one_shard_gives_and_another_takes_are_refused() -> None:
+    """A document is lifted in one shard and an empty slot of another sinks by as much: their sum is what it was."""
+    made = Provider()
+    first, second, third = made.c_y()
+    moved = [
+        combination(first + SCORES[:64], [1, 900]),
+        combination(second + SCORES[:64], [1, -900]),
+        third,
+    ]
+    with pytest.raises(ProofError, match="the link opening does not hold"):
+        made.check(moved)
+    with without(FORESEEN):
+        made.check(moved)
+
+
+def test_shards_of_two_embeddings_are_refused() -> None:
+    """Two questions whose columns cooperate: what shard 0 has too much of, shard 1 lacks."""
+    made = Provider()
+    made.columns[1] = made.columns[0]
+    up, down = [made.e[0] + 9, *made.e[1:]], [made.e[0] - 9, *made.e[1:]]
+    c_y = made.c_y([up, down, made.e])
+    with pytest.raises(ProofError, match="the link opening does not hold"):
+        made.check(c_y)
+    with without(FORESEEN):
+        made.check(c_y)
+
+
+def test_shards_in_another_order_are_refused() -> None:
+    made = Provider()
+    first, second, third = made.c_y()
+    with pytest.raises(ProofError, match="the link opening does not hold"):
+        made.check([second, first, third])
+    turned = Provider()
+    turned.columns = [made.columns[1], made.columns[0], made.columns[2]]
+    turned.rhos = made.rhos
+    with pytest.raises(ProofError, match="the link opening does not hold"):
+        made.check(turned.c_y(), turned.columns)
+    with without(FORESEEN):
+        made.check(turned.c_y(), turned.columns)
+
+
+def test_another_number_of_shards_is_refused() -> None:
+    made = Provider()
+    for wrong in (made.c_y()[:2], [*made.c_y(), made.c_y()[0]]):
+        with pytest.raises(ProofError, match="another number of C_y than its index has shards"):
+            made.check(wrong)

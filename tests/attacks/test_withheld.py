@@ -27,7 +27,7 @@ from ragseal.verifier.audit import verification
 from ragseal.verifier.evidence.evidence import ReceiptFile
 from ragseal.verifier.report import document, page, summary
 from tests import simulator
-from tests.attacks import test_receipts
+from tests.attacks import test_records
 from tests.attacks.test_outsiders import ASKED, Between
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
 from tests.simulator.parties import LOUD
@@ -65,7 +65,7 @@ def _receipt(name: str) -> Callable[[], tuple[World, Shown]]:
         for account in ("alice", "carol", "bob"):
             world.ask(account)
         world.close()
-        return world, test_receipts.CHEATS[name][0](world, world.receipts())  # type: ignore[arg-type]
+        return world, test_records.RECEIPT_CHEATS[name][0](world, world.receipts())  # type: ignore[arg-type]
 
     return lie
 
@@ -112,7 +112,7 @@ def _advertise() -> tuple[World, Shown]:
 
 
 LIES: dict[str, tuple[int, str, Callable[[], tuple[World, Shown]]]] = {
-    **{name: (7, message, _receipt(name)) for name, (_, message, _) in test_receipts.CHEATS.items()},
+    **{name: (7, message, _receipt(name)) for name, (_, message, _) in test_records.RECEIPT_CHEATS.items()},
     "two_receipts_for_one_request": (7, "acknowledges a receipt different", _acknowledge_another_receipt),
     "beacon_never_sealed": (5, "opened its nonce before a seal|never sealed", _log(_unseal)),
     "opened_before_the_beacon_was_complete": (5, "before the beacon was complete", _log(_open_too_early)),

@@ -20,9 +20,7 @@ from ragseal.kernel.commitment import BeaconCommit, BeaconOpening, BeaconSeal, S
 from ragseal.kernel.params import R
 from ragseal.ledger.note import NoteSigner
 from tests.attacks import test_auditors as of_auditors
-from tests.attacks import test_columns as of_columns
-from tests.attacks import test_hints as of_hints
-from tests.attacks import test_link as of_links
+from tests.attacks import test_folding as of_openings
 from tests.attacks import test_records as of_records
 from tests.attacks import test_windows as of_windows
 from tests.attacks.machine import machine
@@ -36,9 +34,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js
 
 
 def column_along_ctx() -> AttackWorld:
-    base, shift = machine().base("ctx"), of_columns.SHIFT
+    base, shift = machine().base("ctx"), of_openings.SHIFT
     cheat = Cheat(proven=lambda s, e: replace(s, ctx=(s.ctx + e[0] * shift) % R))
-    return of_columns._world(cheat, {0: ((base, shift),)})
+    return of_openings._world(cheat, {0: ((base, shift),)})
 
 
 #: Worlds with real proofs: where the browser sees it, and in which words.
@@ -57,11 +55,15 @@ FORGERIES: dict[str, tuple[Callable[[], AttackWorld], str, str]] = {
     "left_out": (of_auditors.left_out_although_it_committed, "beacon", "end with the auditors that had committed"),
     "friends_seat": (of_auditors.a_friend_in_anothers_seat, "beacon", "auditor-c in the beacon has another key"),
     "column_along_ctx": (column_along_ctx, "columns", "component outside its bases"),
-    "link": (lambda: queried(of_links.VARIANTS["one_entry_of_e_off_by_one"]()), "openings", "does not hold"),
-    "score_base": (lambda: queried(of_links.VARIANTS["component_along_a_score_base"]()), "openings", "does not hold"),
+    "link": (lambda: queried(of_openings.LINK_VARIANTS["one_entry_of_e_off_by_one"]()), "openings", "does not hold"),
+    "score_base": (
+        lambda: queried(of_openings.LINK_VARIANTS["component_along_a_score_base"]()),
+        "openings",
+        "does not hold",
+    ),
     **{
         f"hints_{name}": (lambda made=cheat: queried(made), "openings", "does not hold")
-        for name, cheat in of_hints.VARIANTS.items()
+        for name, cheat in of_openings.VARIANTS.items()
     },
 }
 

@@ -28,7 +28,7 @@ from ragseal.kernel.decoys.table import RATE_BITS, build_table
 from ragseal.kernel.law import Asked
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
-from tests.attacks.test_batches import rerandomised
+from tests.attacks.test_moved import rerandomised
 from tests.classes import DECOYS
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live

@@ -12,7 +12,7 @@ import pytest
 
 from ragseal.kernel.attestation import Record
 from ragseal.verifier.outcome.outcome import Ending, Verdict
-from tests.attacks import test_hints
+from tests.attacks import test_folding
 from tests.attacks.world import Cheat, queried
 from tests.simulator import World
 from tests.web.published import NODE
@@ -55,7 +55,7 @@ def proof_of_another_request() -> World:
 
 
 def hints_outside_their_span() -> World:
-    return queried(next(iter(test_hints.VARIANTS.values())))
+    return queried(next(iter(test_folding.VARIANTS.values())))
 
 
 #: The step of the audit that sees it, and what the page says.

@@ -27,7 +27,7 @@ from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
 from tests.attacks.machine import machine, make_tenant, policy
-from tests.attacks.test_batches import rerandomised
+from tests.attacks.test_moved import rerandomised
 from tests.attacks.world import AttackWorld, queried
 from tests.classes import ONE_SIDED
 from tests.simulator import key_of
