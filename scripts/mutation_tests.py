@@ -185,7 +185,7 @@ TESTS: dict[str, list[str]] = {
     "runtime/tokenbucket.py": ["runtime/test_tokenbucket.py"],
     "groth16/zkey.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
     "circuits/container.py": ["native/test_plain_python.py", "native/test_hostile_files.py"],
-    "groth16/coefficients.py": ["native/test_coefficients.py"],
+    "groth16/coefficients.py": ["native/test_hostile_files.py"],
     "groth16/g2.py": ["native/test_plain_python.py"],
     "kernel/printable.py": ["attacks/test_hostile_names.py"],
     "runtime/gate.py": ["attacks/test_exhaustion.py"],

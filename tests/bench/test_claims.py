@@ -7,12 +7,14 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import claims, modules
-from bench.experiment import RESULTS
+from bench import accounting, claims, modules
+from bench.experiment import RESULTS, ROOT
 from bench.questions import QUESTIONS
 from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.circuits.sizes import size_for
@@ -99,3 +101,51 @@ def test_the_demos_window_and_return_give_first_answers_that_a_person_finds_good
     ]  # fmt: skip
     assert found["top1"] >= 0.8
     assert found["epsilon"] <= claims.DEMO_RETURN
+
+
+# The epsilon tables: what is printed is what was computed, and one cell of it is computed again.
+
+
+FOUND: dict[str, Any] = json.loads((ROOT / "bench" / "results" / "accounting.json").read_text())
+
+
+@pytest.mark.slow
+def test_the_readme_shows_the_results() -> None:
+    shown = (ROOT / "bench" / "experiments.md").read_text()
+    rows = [line for line in accounting.report(FOUND).splitlines() if line.startswith("| ")]
+    section = shown[shown.index("## Epsilon") :]
+    section = section[: section.index("\n## ", 5)]
+    printed = [line for line in section.splitlines() if line.startswith("| ")]
+    assert printed
+    assert set(printed) <= set(rows)
+    assert sum(" / " in line for line in printed) == 2 * len(accounting.MUS)
+
+
+@pytest.mark.slow
+def test_one_cell_again() -> None:
+    cell = {"N": 5183, "K": 10, "mu": 0.5, "n": 10}
+    stored = next(c for c in FOUND["cells"] if c["cell"] == cell)
+    again = accounting.measure(cell, np.random.default_rng(0))
+    assert again["epsilon"] == pytest.approx(stored["epsilon"], rel=1e-7)
+    assert again["attack"] == pytest.approx(stored["attack"], rel=1e-7)
+    assert again["accountant"] == stored["accountant"]
+
+
+@pytest.mark.slow
+def test_every_cell_is_consistent_and_near_what_was_published() -> None:
+    assert len(FOUND["cells"]) == len(accounting.SHAPES) * len(accounting.MUS) * len(accounting.NS)
+    for cell in FOUND["cells"]:
+        whole, ordered, released, attack = accounting._four(cell)
+        assert attack <= released <= ordered * (1 + 1e-3)
+        assert ordered <= whole
+        if released < float("inf"):
+            published = [float(x) for x in cell["published"].split(" / ")]
+            assert (whole, ordered) == pytest.approx(published[:2], rel=0.012, abs=0.06)
+            assert released == pytest.approx(published[2], rel=0.04, abs=0.06)
+
+
+@pytest.mark.slow
+def test_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    accounting.plot(FOUND, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

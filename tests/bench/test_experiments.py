@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench import figure2a, figure3, figure5, gates, reproduce, table2
-from bench.experiment import run
+from bench import figure2a, figure3, figure5, gates, measured, reproduce, table2
+from bench.experiment import run, save
 from ragseal.kernel.errors import ConfigurationError
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +24,19 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return list(found["cells"])
 
 
+@pytest.mark.slow
 def test_figure_2a_lies_on_its_prediction(cells: list[dict[str, Any]]) -> None:
     assert len(cells) == 15
     assert sum(abs(c["deviation"]) <= 2 for c in cells) >= 12
 
 
+@pytest.mark.slow
 def test_gates_hold_on_honest_cells(cells: list[dict[str, Any]]) -> None:
     assert gates.slope_gate(cells).holds
     assert gates.tightness_gate(cells).holds
 
 
+@pytest.mark.slow
 def test_slope_gate_fails_where_accounts_share_their_noise(cells: list[dict[str, Any]]) -> None:
     shared = copy.deepcopy(cells)
     for cell in shared:  # k accounts with one noise learn what one account learns
@@ -45,6 +46,7 @@ def test_slope_gate_fails_where_accounts_share_their_noise(cells: list[dict[str,
     assert not gates.slope_gate(shared).holds
 
 
+@pytest.mark.slow
 def test_tightness_gate_fails_on_too_much_and_on_no_leakage(cells: list[dict[str, Any]]) -> None:
     for auc in (0.5, 0.9):
         wrong = copy.deepcopy(cells)
@@ -53,6 +55,7 @@ def test_tightness_gate_fails_on_too_much_and_on_no_leakage(cells: list[dict[str
         assert not gates.tightness_gate(wrong).holds
 
 
+@pytest.mark.slow
 def test_gate_command_ends_with_1_where_a_gate_fails(tmp_path: Path, cells: list[dict[str, Any]]) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"cells": cells}))
@@ -61,11 +64,13 @@ def test_gate_command_ends_with_1_where_a_gate_fails(tmp_path: Path, cells: list
     assert CliRunner().invoke(gates.main, ["--figure", str(bad)]).exit_code == 1
 
 
+@pytest.mark.slow
 def test_chi_square_tail_against_known_quantiles() -> None:
     for freedom, value, tail in ((1, 3.841459, 0.05), (4, 13.2767, 0.01), (14, 21.06414, 0.1)):
         assert gates.chi_square_tail(value, freedom) == pytest.approx(tail, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_and_other_settings_start_anew(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -91,6 +96,7 @@ def test_a_stopped_run_goes_on_and_other_settings_start_anew(tmp_path: Path) -> 
         run("r", {"seed": 1}, wanted, measure, out)
 
 
+@pytest.mark.slow
 def test_external_and_same_tenant_coalitions_differ_by_sampling_only(tmp_path: Path) -> None:
     found = figure5.experiment(tmp_path / "f.json", 400)
     for pair in figure5.pairs(found):
@@ -98,6 +104,7 @@ def test_external_and_same_tenant_coalitions_differ_by_sampling_only(tmp_path: P
         assert abs(pair["same"]["auc"] - pair["external"]["auc"]) < 5 * pair["same"]["se"]
 
 
+@pytest.mark.slow
 def test_figure_3_separates_what_accounts_see_from_the_score_channel(tmp_path: Path) -> None:
     found = figure3.experiment(tmp_path / "f.json", "synthetic", 600, 500)
     at = {(c["cell"]["surface"], c["cell"]["epsilon"], c["cell"]["k"]): c for c in found["cells"]}
@@ -109,6 +116,7 @@ def test_figure_3_separates_what_accounts_see_from_the_score_channel(tmp_path: P
     assert every["hit_in"] < ids["hit_in"], "noise over every slot hides the slot among more rivals"
 
 
+@pytest.mark.slow
 def test_the_spectrum_of_a_corpus_is_measured() -> None:
     rng = np.random.default_rng(1)
     flat = figure3.spectrum(3 + rng.standard_normal((40_000, 10), dtype=np.float32))
@@ -121,6 +129,7 @@ def test_the_spectrum_of_a_corpus_is_measured() -> None:
     assert found["participation"] == pytest.approx(law.sum() ** 2 / np.square(law).sum(), rel=0.2)
 
 
+@pytest.mark.slow
 def test_hnsw_candidates_are_nearly_the_best() -> None:
     made = figure3.corpus_vectors("synthetic", 5_000, np.random.default_rng(2), "")
     found, _ = figure3.candidates(made)
@@ -128,6 +137,7 @@ def test_hnsw_candidates_are_nearly_the_best() -> None:
     assert len(np.intersect1d(found, best)) >= 0.9 * len(best)
 
 
+@pytest.mark.slow
 def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     rng = np.random.default_rng(1)
     one, two, naive = (
@@ -148,6 +158,7 @@ def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     assert naive["rows"] / naive["slots"] > 384, "every document costs its products"
 
 
+@pytest.mark.slow
 def test_the_page_has_a_place_for_every_item_and_no_stale_one() -> None:
     page = reproduce.PAGE.read_text()
     marked = set(re.findall(r"<!-- begin ([\w-]+) -->", page))
@@ -158,3 +169,99 @@ def test_the_page_has_a_place_for_every_item_and_no_stale_one() -> None:
             assert item.report(json.loads(results.read_text())) in page
     with pytest.raises(ConfigurationError):
         reproduce.insert("no markers", "figure-2a", "x")
+
+
+# Stored figures say what they were measured with, and the page says which of them are of older code.
+
+
+PAGE = measured.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    assert measured.page(PAGE, measured.table()) == PAGE
+
+
+def test_a_change_of_a_source_makes_a_figure_older(tmp_path: Path) -> None:
+    source = tmp_path / "law.py"
+    source.write_text('def f(x):\n    """One."""\n    raise ValueError("a")\n')
+    before = measured.code_digest(["*.py"], tmp_path)
+    source.write_text('def f(x):\n    """Two."""  # and a comment\n    raise ValueError("b")\n')
+    assert measured.code_digest(["*.py"], tmp_path) == before, "docstrings, comments and error texts change no figure"
+    source.write_text("def f(x):\n    return 2 * x\n")
+    assert measured.code_digest(["*.py"], tmp_path) != before
+    with pytest.raises(LookupError, match=r"no file matches \*\.rs"):
+        measured.code_digest(["*.rs"], tmp_path)
+
+
+def test_a_figure_is_what_the_result_has() -> None:
+    result = {
+        "a": {"b 1.5/x": 1234.5},
+        "list": [{"cell": {"k": 2, "n": 1}, "v": [1, 2, 9]}, {"cell": {"k": 3, "n": 1}, "v": 7}],
+        "pairs": [[3, 0], [5, 0], [4, 0]], "own": [{"slots": 9, "v": 0.25}],
+    }  # fmt: skip
+    for figure, said in (
+        ("{a/b 1.5~1x|,.1f} s", "1,234.5 s"),
+        ("{list/k=2&n=1/v} of {list/k=3/v|.2f}", "2 of 7.00"),
+        ("{pairs/*/0|.1f}, {pairs/1/0}", "4.0, 5"),
+        ("{own/slots=9/v|.0%}", "25%"),
+    ):
+        assert measured.shown(figure, result) == said
+    for wrong in ("{a/c}", "{list/k=9/v}", "{nothing}"):
+        with pytest.raises(LookupError, match="nothing stands at"):
+            measured.shown(wrong, result)
+
+
+def test_a_result_that_changed_changes_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No figure of the table is written by hand."""
+    for path in measured.RESULTS.glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = json.loads((tmp_path / "load.json").read_text())
+    (tmp_path / "load.json").write_text(json.dumps({**found, "answers_per_s": 7.0}))
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    assert "| [7 durable answers/s, " in measured.table()
+    assert measured.page(PAGE, measured.table()) != PAGE
+
+
+def test_what_has_changed_since_is_named() -> None:
+    now = measured.today("table2")
+    assert measured.state(now, now) == "today's"
+    assert measured.state({**now, "code": "0" * 16}, now) == "older: code"
+    cls = next(iter(now["classes"]))
+    changed = {**now, "classes": {**now["classes"], cls: "0" * 16, "of-old": "0" * 16}}
+    assert measured.state(changed, now) == f"older: class of-old (gone), class {cls}"
+
+
+def test_a_stale_row_that_the_page_calls_todays_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(re.sub(r"older: [^|]+", "today's ", PAGE, count=1), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") != PAGE
+    monkeypatch.setattr(measured, "PAGE", page)
+    monkeypatch.setattr("sys.argv", ["measured", "--check"])
+    with pytest.raises(SystemExit, match="which figures are of older code"):
+        measured.main()
+
+
+def test_every_result_is_stamped_when_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    save(tmp_path / "claims.json", {"points": []})
+    kept = json.loads((tmp_path / "claims.json").read_text())["measured"]
+    assert kept == measured.today("claims")
+    with pytest.raises(LookupError, match=r"bench/measured\.toml does not say what new\.json depends on"):
+        save(tmp_path / "new.json", {"points": []})
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_a_result_without_a_stamp_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for path in measured.RESULTS.glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = json.loads((tmp_path / "claims.json").read_text())
+    del found["measured"]
+    (tmp_path / "claims.json").write_text(json.dumps(found))
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    with pytest.raises(LookupError, match=r"claims\.json does not say what it was measured with"):
+        measured.table()
+    (tmp_path / "claims.json").unlink()
+    with pytest.raises(LookupError, match=r"names what is not in bench/results: claims"):
+        measured.table()

@@ -13,11 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import ragseal_native as native
 from bench import performance
+from bench.rapidsnark import main
+from bench.shardproofs import apart, proofs
 from ragseal.circuits import stats
+from ragseal.circuits.build import default_cache
 from tests.classes import TINY
-
-pytestmark = pytest.mark.slow
 
 NUMBERS = ("rows_per_slot", "fixed_rows", "witness_share", "peak_memory_mib", "keys_base_s", "batch_verify_ms")
 NUMBERS += ("single_verify_ms", "commit_us_per_entry")
@@ -37,11 +39,13 @@ def result(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_exactly_the_promised_keys(result: dict[str, Any]) -> None:
     assert set(result) == {*performance.KEYS, "machine", "raw"}
     assert set(performance.TARGETS) <= set(performance.KEYS)
 
 
+@pytest.mark.slow
 def test_numbers(result: dict[str, Any]) -> None:
     for name in NUMBERS:
         assert result[name] > 0, name
@@ -59,6 +63,7 @@ def test_numbers(result: dict[str, Any]) -> None:
     assert result["raw"]["sealing"]["12288"]["longer_by"] == 48
 
 
+@pytest.mark.slow
 def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) -> None:
     sizes, opened = result["proof_bytes"], result["raw"]["proofs"]["verification"]["openings_bytes"]
     # Tag and version, seq, digest, C_h and C_1 behind their number, proof behind its length, C_v behind its number.
@@ -71,6 +76,7 @@ def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) ->
     assert openings < result["raw"]["proofs"]["verification"]["openings_bytes_unfolded"]["hints"] / 20
 
 
+@pytest.mark.slow
 def test_figures_follow_their_samples(result: dict[str, Any]) -> None:
     proofs, answers = copy.deepcopy(result["raw"]["proofs"]), result["raw"]["answers"]
     seals = copy.deepcopy(result["raw"]["sealing"])
@@ -88,6 +94,7 @@ def test_figures_follow_their_samples(result: dict[str, Any]) -> None:
     assert after["answers_per_s"] == 321.0
 
 
+@pytest.mark.slow
 def test_missed_targets_are_named(result: dict[str, Any]) -> None:
     good = {
         name: {"5183": target, "100000": target} if name == "answer_vs_faiss" else target
@@ -98,6 +105,7 @@ def test_missed_targets_are_named(result: dict[str, Any]) -> None:
     assert [line.split(":")[0] for line in performance.missed(bad)] == ["prove_vs_snarkjs", "answer_vs_faiss at 100000"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_broken_off_goes_on(
     result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +137,7 @@ def test_a_run_that_was_broken_off_goes_on(
     assert done[4:] == ["proofs", "120", "1000"]  # a finished run is not taken for the next one's
 
 
+@pytest.mark.slow
 def test_a_missing_load_result_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(performance, "LOAD", tmp_path / "load.json")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -141,3 +150,48 @@ def test_a_missing_load_result_says_what_to_run(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(click.ClickException, match="does not hold it"):
         performance.load_figure(print, False)
     assert performance.load_figure(print, True)["answers_per_s"] == 12.5
+
+
+# The comparison with rapidsnark's library: what it refuses. No registry has the library for this platform.
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        (b"no library", (), "is not rapidsnark's library"),
+        (b"", ("--class", "nothing"), "there is no class 'nothing'"),
+    ],
+)
+def test_what_cannot_be_compared(tmp_path: Path, content: bytes, more: tuple[str, ...], said: str) -> None:
+    (tmp_path / "library.so").write_bytes(content)
+    command = ["--library", str(tmp_path / "library.so"), "--class", TINY.name, "--out", str(tmp_path / "out"), *more]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert said in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_library_is_named(tmp_path: Path) -> None:
+    """Our own native module has no ``groth16_prover``."""
+    command = ["--library", native.__file__, "--class", TINY.name, "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert "is not rapidsnark's library" in done.output
+
+
+# The proofs behind ``bench.scale`` are of what today's circuits and checks take.
+
+
+@pytest.mark.slow
+def test_proofs_of_shards_hold(tmp_path: Path) -> None:
+    found = proofs("noise-tiny-two", default_cache(), tmp_path / "keys", shards=2)
+    assert found["class"] == "noise-tiny-two"
+    assert found["bytes_a_shard"] == 2 * 64 + 256  # C_h, C_1 and a Groth16 proof
+    assert found["bytes_a_record"] == 64
+    assert found["worker_peak_mib"] > 0
+    assert found["verify_ms_a_shard"] > 0
+
+
+def test_what_fails_apart_is_raised_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        apart(divmod, 1, 0)

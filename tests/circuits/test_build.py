@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from ragseal.circuits import build as building
 from ragseal.circuits import stats
 from ragseal.circuits.__main__ import main
-from ragseal.circuits.build import build
+from ragseal.circuits.build import build, default_cache
 from ragseal.circuits.circuit import (
     HERE,
     class_digest,
@@ -32,9 +32,8 @@ from tests.circuits.r1cs import P
 from tests.circuits.scene import CACHE, compiled
 from tests.classes import CLASSES, TINY
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_stats_file_is_current() -> None:
     """For the tests' class always; for other classes if their formula says something else, or their build is there."""
     lines = stats.read()
@@ -46,6 +45,7 @@ def test_stats_file_is_current() -> None:
         assert lines[name]["rows_per_slot"] == f"{rows.scaling / cls.N:.3f}"
 
 
+@pytest.mark.slow
 def test_rows_per_slot_is_the_measured_slope() -> None:
     """Two capacities of one shape compiled: the difference is what the formula calls scaling."""
     fewer = dataclasses.replace(TINY, name="noise-tiny-slope", N=TINY.N - 2 * TINY.q)
@@ -56,6 +56,7 @@ def test_rows_per_slot_is_the_measured_slope() -> None:
     assert one.constraints - two.constraints == a.scaling - b.scaling + 2 * (TINY.grid - fewer.grid)
 
 
+@pytest.mark.slow
 def test_build_is_found_again_and_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
@@ -84,6 +85,7 @@ def test_build_is_found_again_and_never_half_there(tmp_path: Path, monkeypatch: 
     assert about["class_digest"] == class_digest(TINY).hex()
 
 
+@pytest.mark.slow
 def test_digest_changes_with_every_parameter() -> None:
     digests = {class_digest(cls) for cls in CLASSES.values()}
     for change in ({"R": TINY.R + 2}, {"a": TINY.a + Fraction(1, 7)}, {"c": TINY.c + 1}, {"name": "other"}):
@@ -92,6 +94,7 @@ def test_digest_changes_with_every_parameter() -> None:
     assert all(len(d) == 32 for d in digests)
 
 
+@pytest.mark.slow
 def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building.shutil, "which", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"Node\.js"):
@@ -110,6 +113,7 @@ def test_missing_tools_name_the_way_out(tmp_path: Path, monkeypatch: pytest.Monk
         building.find_compiler()
 
 
+@pytest.mark.slow
 def test_what_is_compiled_serves_without_its_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = build(TINY, CACHE)
     monkeypatch.setattr(building.shutil, "which", lambda name: None)
@@ -124,6 +128,7 @@ def test_what_is_compiled_serves_without_its_compiler(tmp_path: Path, monkeypatc
             build(TINY, tmp_path)
 
 
+@pytest.mark.slow
 def test_npm_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A named folder, else the checkout's own, else the user's."""
     monkeypatch.delenv("RAGSEAL_NODE_MODULES", raising=False)
@@ -135,6 +140,7 @@ def test_npm_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert node_modules(tmp_path) == tmp_path / "named"
 
 
+@pytest.mark.slow
 def test_other_constants_are_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The class digest names circomlib by its package's digest; the included file must be that package's."""
     there = tmp_path / "node_modules" / "circomlib" / "circuits"
@@ -151,6 +157,7 @@ def test_other_constants_are_not_compiled(tmp_path: Path, monkeypatch: pytest.Mo
             building._constants()
 
 
+@pytest.mark.slow
 def test_class_files_are_read_strictly(tmp_path: Path) -> None:
     path = tmp_path / "classes.toml"
     with pytest.raises(ConfigurationError, match=r"cannot read|is not TOML"):
@@ -166,12 +173,14 @@ def test_class_files_are_read_strictly(tmp_path: Path) -> None:
         load_classes(path)
 
 
+@pytest.mark.slow
 def test_the_lock_file_names_no_registry() -> None:
     text = (HERE / "package-lock.json").read_text(encoding="utf-8")
     assert "resolved" not in text
     assert "://" not in text
 
 
+@pytest.mark.slow
 def test_command_line() -> None:
     runner = CliRunner()
     listed = runner.invoke(main, ["list"])
@@ -187,6 +196,7 @@ def test_command_line() -> None:
     assert complete_noise(TINY.name, TINY.law, 126, 3, 8, 18, 11, 64) == TINY
 
 
+@pytest.mark.slow
 def test_the_compilers_witness_generator_agrees(tmp_path: Path) -> None:
     """noise.wasm, run by snarkjs, gives wire for wire what propagation through the rows gives."""
     node = shutil.which("node")
@@ -207,3 +217,24 @@ def test_the_compilers_witness_generator_agrees(tmp_path: Path) -> None:
     values = data[len(data) - 32 * tiny.r1cs.wires :]
     ours = tiny.r1cs.solve(inputs)
     assert b"".join(x.to_bytes(32, "little") for x in ours) == values
+
+
+# Where compiled circuits lie: with the user, not in whatever folder a program was started in.
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({}, "/home/u/.cache/ragseal/circuits"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/ragseal/circuits"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/u/.cache/ragseal/circuits"),
+        ({"XDG_CACHE_HOME": "/c", "RAGSEAL_CACHE": "/r"}, "/r/circuits"),
+        ({"XDG_CACHE_HOME": "/c", "RAGSEAL_CACHE": "/r", "RAGSEAL_BUILD": "b"}, "b"),
+    ],
+)
+def test_the_folder_follows_the_user(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str) -> None:
+    for name in ("XDG_CACHE_HOME", "RAGSEAL_CACHE", "RAGSEAL_BUILD"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/u", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert default_cache() == Path(folder)

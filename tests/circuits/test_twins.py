@@ -18,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from ragseal.circuits.build import cached
+from ragseal.circuits.build import _constants, build, cached, compile_main, find_compiler
 from ragseal.circuits.circuit import HERE, circuit_of, decoys_sources, noise_sources
+from ragseal.circuits.orientation import orient
+from ragseal.circuits.r1cs import ConstraintSystem, read_r1cs
 from ragseal.kernel import mechanism, noise, statement
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.noise_mechanism import wide_elements
@@ -28,8 +30,10 @@ from tests.circuits.noise_drafts import NoiseSetting
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.scene import CACHE, compiled
 from tests.classes import TINY
+from tests.native.conftest import INPUTS, Circuit, product_circuit
 
-pytestmark = pytest.mark.slow
+native = pytest.importorskip("ragseal_native")
+
 
 C = 9  #: chunk bits of parts.circom
 FINE = 104
@@ -117,11 +121,13 @@ INPUT_ORDER = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_input_order_is_the_circuits() -> None:
     names = [parts().names[w].split("[")[0] for w in parts().inputs]
     assert tuple(dict.fromkeys(names)) == INPUT_ORDER
 
 
+@pytest.mark.slow
 def test_every_template_has_a_twin() -> None:
     files = (*noise_sources(), *decoys_sources(), *circuit_of(CLASSES["estimate-6"]).sources)
     texts = [path.read_text(encoding="utf-8") for path in files]
@@ -137,6 +143,7 @@ def test_every_template_has_a_twin() -> None:
             assert re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() == function
 
 
+@pytest.mark.slow
 def test_hashes() -> None:
     case = Case(1)
     assert case.get("seedCommitment") % P == statement.seed_commitment(case.seed)
@@ -149,6 +156,7 @@ def test_hashes() -> None:
     assert case.get("placesCommitment") % P == poseidon(5, case.salt, *packed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(3))
 def test_honest_parts_hold(number: int) -> None:
     case = Case(number)
@@ -157,6 +165,7 @@ def test_honest_parts_hold(number: int) -> None:
         assert not case.outside(component), component
 
 
+@pytest.mark.slow
 def test_wide_elements() -> None:
     """The chunks are in range exactly for the bits of the kernel's elements."""
     case = Case(4)
@@ -169,6 +178,7 @@ def test_wide_elements() -> None:
     assert case.outside("wide") == ["wide.f[1][18]"]
 
 
+@pytest.mark.slow
 def test_inverse_cdf() -> None:
     table = TINY.table
     edges = [
@@ -194,6 +204,7 @@ def test_inverse_cdf() -> None:
             assert case.outside("cdf")
 
 
+@pytest.mark.slow
 def test_exact_range_ends_at_its_bits() -> None:
     case = Case(9)
     for number, fits in ((0, True), (4095, True), (4096, False), (4097, False), ((1 << 18) - 1, False)):
@@ -203,6 +214,7 @@ def test_exact_range_ends_at_its_bits() -> None:
     assert case.outside("exact") == ["exact.f[2]"]  # the scaled chunk alone: plain chunks would take 18 bits
 
 
+@pytest.mark.slow
 def test_increasing() -> None:
     case = Case(10)
     case.sequence = [5, 6, 6 + (1 << 18)]
@@ -212,12 +224,14 @@ def test_increasing() -> None:
         assert case.outside("order"), sequence
 
 
+@pytest.mark.slow
 def test_every_wire_is_held_by_a_row() -> None:
     """Any one wire of an honest witness edited, inputs, outputs and quotients alike: the rows notice."""
     case = Case(11)
     assert_edits_break(parts(), case.witness(), lambda w: False)
 
 
+@pytest.mark.slow
 def test_every_wire_of_the_statement_is_held_by_a_row() -> None:
     """But the blinder, and w where H is the bound that fails: no score can be in the way of such a slot."""
     r1cs = compiled(TINY)
@@ -237,3 +251,75 @@ def assert_edits_break(r1cs: R1cs, witness: list[int], free: Callable[[int], boo
             noticed = any(not r1cs.holds(i, witness) for i in r1cs.rows_of[w])
             witness[w] = edited
             assert noticed, f"{r1cs.names[w]} + {delta}"
+
+
+# Factors of a row may be exchanged: the same rows hold, and provers pay less.
+
+
+Rows = list[tuple[bytes, bytes, bytes]]
+
+
+def rows(system: ConstraintSystem) -> Rows:
+    return [(bytes(a), bytes(b), bytes(c)) for a, b, c in system.forms()]
+
+
+def test_the_rule(tmp_path: Path) -> None:
+    circuit = Circuit(6, 2, 1, rows=[
+        ({1: 1, 2: 1}, {3: 1}, {4: 1}),  # several and one
+        ({3: 1}, {1: 1, 2: 1}, {4: 1}),  # one and several
+        ({1: 1}, {2: 1}, {4: 1}),  # one each
+        ({1: 1, 2: 1}, {3: 1, 4: 1}, {5: 1}),  # several each
+        ({}, {3: 1}, {4: 1}),
+        ({1: 1, 2: 1}, {}, {4: 1}),
+    ])  # fmt: skip
+    path = circuit.write(tmp_path / "c.r1cs")
+    before = rows(read_r1cs(path))
+    assert orient(path) == 1
+    (a, b, c), *rest = before
+    assert rows(read_r1cs(path)) == [(b, a, c), *rest]
+    assert orient(path) == 0
+
+
+def test_other_sections_stay(tmp_path: Path) -> None:
+    path = product_circuit().write(tmp_path / "c.r1cs")
+    before = read_r1cs(path).file.sections
+    assert orient(path) == 3
+    after = read_r1cs(path).file.sections
+    assert list(after) == list(before)
+    assert all(after[kind] == before[kind] for kind in before if kind != 2)
+
+
+@pytest.mark.slow
+def test_a_build_has_the_compilers_rows_exchanged_or_not(tmp_path: Path) -> None:
+    """All of a class's, in their order; far fewer wires are left in B."""
+    cls = TINY
+    circuit = circuit_of(cls)
+    compile_main(circuit.main, tmp_path, find_compiler(), [*circuit.sources, _constants()], circuit.noun)
+    plain, built = read_r1cs(tmp_path / f"{circuit.noun}.r1cs"), read_r1cs(build(cls, CACHE).r1cs)
+    exchanged = 0
+    for (a, b, c), row in zip(rows(plain), rows(built), strict=True):
+        assert row in ((a, b, c), (b, a, c))
+        exchanged += row != (a, b, c)
+    assert exchanged > plain.rows / 2
+    assert orient(tmp_path / f"{circuit.noun}.r1cs") == exchanged
+
+    def in_b(system: ConstraintSystem) -> int:
+        return len(set(system.matrices[1][1]["wire"].tolist()))
+
+    assert in_b(built) < 0.75 * in_b(plain)
+
+
+def test_old_and_new_keys_prove_the_same_statement(tmp_path: Path) -> None:
+    """From both files come the same wires, and under each key's proof the same public inputs hold and no others."""
+    plain, oriented = product_circuit().write(tmp_path / "p.r1cs"), product_circuit().write(tmp_path / "o.r1cs")
+    assert orient(oriented) == 3
+    public, found = INPUTS[: 4 * 32], set()
+    for r1cs in (plain, oriented):
+        native.setup(r1cs, tmp_path / "c.zkey")
+        key, witness = native.ProvingKey.load(tmp_path / "c.zkey"), native.R1cs.load(r1cs).solve(INPUTS)
+        found.add(witness.bytes())
+        proof = key.prove(witness)
+        key.verifying_key().verify(proof, public, b"")
+        with pytest.raises(native.NativeError, match="does not verify"):
+            key.verifying_key().verify(proof, public[:-32] + bytes(32), b"")
+    assert len(found) == 1

@@ -27,6 +27,7 @@ from ragseal.kernel.slot_text import Number
 from tests.fuzz.corpus import kept
 from tests.fuzz.mutation import mutated
 from tests.fuzz.samples import message_kinds, sample
+from tests.vectors.reading import FOLDER, all_cases
 
 NODE = shutil.which("node")
 #: Neither hashed nor signed nor sent to anybody else: files of one program, and what its processes tell each other.
@@ -40,8 +41,6 @@ SMALL_U = [  #: of Curve25519's and its twist's (https://cr.yp.to/ecdh.html#vali
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
 ]  # fmt: skip
 MUTATIONS = 150  #: of each message
-
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 
 
 def second(cases: Sequence[tuple[str, bytes]], script: str = "decode.mjs") -> list[dict[str, Any]]:
@@ -100,6 +99,8 @@ def _edges(data: bytes, rng: random.Random) -> list[bytes]:
     return rng.sample(out, min(len(out), 200))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.TAG)
 def test_both_decoders_agree(kind: type[Message]) -> None:
     rng = random.Random(kind.TAG)
@@ -122,6 +123,8 @@ def low(numbers: Sequence[int]) -> list[bytes]:
     return [(n | top << 255).to_bytes(32, "little") for n in sorted(wide) for top in (0, 1)]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 @pytest.mark.parametrize(
     ("tag", "field", "numbers", "expected"),
     [
@@ -142,18 +145,24 @@ def test_keys_of_small_order_are_refused_by_both(tag: str, field: str, numbers: 
     assert (accepted, refused) == (len(low(numbers)) - expected, expected)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 def test_a_provider_that_is_its_own_auditor_is_refused_by_both() -> None:
     kind = next(kind for kind in KINDS if kind.TAG == "manifest")
     made = sample(kind, random.Random(1))
     assert compare(kind, [made.encode().replace(made.auditors[0].public_key, made.provider_key)]) == (0, 1)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 def test_the_second_decoder_knows_every_message() -> None:
     """A new message that is hashed, signed or sent has to be written down a second time."""
     unknown = [tag for tag in (kind.TAG for kind in KINDS) if second([(tag, b"")])[0]["error"] == "unknown message"]
     assert not unknown
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 def test_a_difference_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag of 2, an element of r, a wider integer, in one of the two readers only."""
     kind = next(kind for kind in KINDS if kind.TAG == "request")
@@ -165,3 +174,60 @@ def test_a_difference_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(encoding.Message, "decode", classmethod(lambda cls, given: cls.read(encoding.Reader(given))))
         with pytest.raises(AssertionError, match="a flag is 0 or 1"):
             compare(kind, flags)
+
+
+# vectors/ by a second implementation, in another language: vectors.mjs gives each output and refuses each failure.
+
+
+SCRIPT = Path(__file__).with_name("vectors.mjs")
+#: What needs curve arithmetic, a noise table or the accountants: read by Python and Rust.
+ELSEWHERE = {
+    "added-up", "points", "msm", "generators", "fold-points", "fold", "unfold", "opening", "prove-opening",
+    "squared-norm", "prove-squared-norm", "groth16", "verifying-key", "index-file", "embedding-commitment",
+    "score-commitment", "record", "receipt", "openings", "block", "block-batch", "noise-table", "noise-masses",
+    "check-noise-table", "row-noise", "slot-noise", "select", "select-noise", "select-decoys", "draw-table",
+    "commitments", "epsilon", "audit", "full-blocks", "proof-file", "seal",
+}  # fmt: skip
+
+
+def read(folder: Path) -> dict[str, Any]:
+    assert NODE is not None
+    command = [NODE, str(SCRIPT), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+def test_the_second_implementation_agrees() -> None:
+    found = read(FOLDER)
+    assert not found["wrong"]
+    used = {case["operation"] for case in all_cases().values()}
+    assert set(found["read"]) == used - ELSEWHERE, "write it down a second time, or say who reads it"
+    for operation, counts in found["read"].items():
+        own = [case for case in all_cases().values() if case["operation"] == operation]
+        assert counts == [sum("expected" in case for case in own), sum("failure" in case for case in own)]
+
+
+@pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+@pytest.mark.parametrize("path", ["inclusion/7-of-13", "beacon/value", "checkpoints/cosigned", "messages/record/valid",
+                                  "signatures/valid", "sealing/opened", "noise/key", "samples/blocks"])  # fmt: skip
+def test_a_wrong_vector_would_be_noticed(path: str, tmp_path: Path) -> None:
+    """An output with another last letter; for what has none, an input."""
+    case = dict(all_cases()[path])
+    field = "expected" if case["expected"] else "input"
+    where = case[field] = dict(case[field])
+    name = next(name for name, value in where.items() if isinstance(value, str | list | dict))
+    where[name] = _other(where[name])
+    (tmp_path / "changed.json").write_text(json.dumps({"noun": "changed", "cases": [case]}))
+    assert [one.split(":")[0] for one in read(tmp_path)["wrong"]] == [f"changed/{case['name']}"]
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, dict):
+        name = next(iter(value))
+        return {**value, name: _other(value[name])}
+    if isinstance(value, list):
+        return [*value, value[-1]]
+    return value[:-1] + ("0" if value[-1] != "0" else "1")

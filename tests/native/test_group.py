@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from ragseal.kernel import bn254
+from ragseal.kernel import poseidon as reference
 from ragseal.kernel.params import P, R
 
 native = pytest.importorskip("ragseal_native")
 bn128 = pytest.importorskip("py_ecc.optimized_bn128")
+
 
 RNG = random.Random(5)
 ZERO = bytes(64)
@@ -209,3 +211,30 @@ def test_random_scalars() -> None:
     assert len(set(drawn)) == 500
     assert max(drawn) < R
     assert max(drawn) > R - R // 32
+
+
+# Poseidon against circomlib's known value and the kernel's readable permutation, at every width.
+
+
+def poseidon_be(value: int) -> bytes:
+    return value.to_bytes(32, "big")
+
+
+def test_circomlib_value() -> None:
+    want = 7853200120776062878684798364095072458815029376092732009249414926327459813530
+    assert native.poseidon([poseidon_be(1), poseidon_be(2)]) == poseidon_be(want)
+
+
+@pytest.mark.parametrize("width", range(2, 18))
+def test_every_width(width: int) -> None:
+    rng = random.Random(width)
+    state = [rng.randrange(R) for _ in range(width)]
+    assert native.poseidon_permute([poseidon_be(x) for x in state]) == [
+        poseidon_be(x) for x in reference.permute(state)
+    ]
+
+
+@pytest.mark.parametrize("width", [0, 1, 18])
+def test_other_widths_are_refused(width: int) -> None:
+    with pytest.raises(native.NativeError, match="widths"):
+        native.poseidon_permute([poseidon_be(1)] * width)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -23,16 +24,26 @@ import numpy.typing as npt
 import pytest
 
 from ragseal.accounting.attack import log_chance
-from ragseal.backends.mechanism import NativeNoiseEngine
+from ragseal.backends.mechanism import NativeNoiseEngine, NoiseAnswer
+from ragseal.circuits.build import build
+from ragseal.groth16.assignments import assign_attestation
+from ragseal.kernel import field, statement
 from ragseal.kernel.classes import Asked
+from ragseal.kernel.errors import AttestationError, UnprovableError
+from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.noise import TOTAL, NoiseTable, build_table, scale_of
-from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.noise_class import NoiseClass, check_scores
+from ragseal.kernel.noise_hints import noise_hints
 from ragseal.kernel.noise_mechanism import select_noise
 from ragseal.kernel.noise_statement import NoiseLayout
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, NOISE_LAWS, R
+from ragseal.kernel.statements import stated_of
 from tests import classes
+from tests.circuits.noise_records import STEPS, scores_of
+from tests.circuits.scene import CACHE, noise_probe, noise_tiny
+from tests.classes import TINY
 
-pytestmark = pytest.mark.slow
+native = pytest.importorskip("ragseal_native")
 
 Whole = npt.NDArray[np.int64]
 
@@ -100,6 +111,7 @@ def wilson(hits: int, n: int, z: float = REJECT) -> tuple[float, float]:
     return middle - half, middle + half
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_law_is_the_tables(name: str) -> None:
     z = stream(name)
@@ -113,6 +125,7 @@ def test_the_law_is_the_tables(name: str) -> None:
     assert z.min() >= table.least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_wrong_law_is_seen(name: str) -> None:
     z = stream(name)
@@ -137,6 +150,7 @@ PAIRS: dict[str, Pair] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("name", CLASSES)
 def test_slots_and_records_are_independent(name: str, pair: str) -> None:
@@ -149,6 +163,7 @@ def test_slots_and_records_are_independent(name: str, pair: str) -> None:
     assert dependence(a, carried) > REJECT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_value_comes_twice_as_a_whole_record(name: str) -> None:
     z = stream(name)
@@ -156,6 +171,7 @@ def test_no_value_comes_twice_as_a_whole_record(name: str) -> None:
     assert len({column.tobytes() for column in z.T}) == CLASSES[name].N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
     cls, z = opened(name), stream(name)
@@ -164,6 +180,7 @@ def test_the_kernels_sampler_gives_the_same_values(name: str) -> None:
         assert {place.slot: place.noise for place in places} == dict(enumerate(z[record].tolist()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", NOISE_LAWS)
 def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
     table = build_table(law)
@@ -173,6 +190,7 @@ def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
     assert fit(values + 16, table, 200) > REJECT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
     """The engine's answers against the exact chance, which the lower bound of epsilon uses."""
@@ -186,3 +204,92 @@ def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
         chance = math.exp(log_chance(cls.table, cls.N, cls.K, lead)[0])
         assert low <= chance <= high
         assert not low <= 3 * chance <= high
+
+
+# The native engine over several shards gives what the reference gives, bit for bit.
+
+
+CLS = TINY
+ENGINE = NativeNoiseEngine(CLS)
+KINDS = {
+    "random": lambda rng, shard: rng.randrange(-900, 300),
+    "equal": lambda rng, shard: 7,
+    "one shard wins": lambda rng, shard: 128 if shard == 1 else -1000,
+    "extreme": lambda rng, shard: rng.choice((STEPS - 2047, 2048)),
+}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_and_hints_equal_the_reference(kind: str, shards: int) -> None:
+    rng = random.Random(kind)
+    w = [scores_of(CLS, [KINDS[kind](rng, s) for _ in range(CLS.N)], rng) for s in range(shards)]
+    key, scores = noise_key((7, rng.getrandbits(128)), 8, 9), np.array(w, dtype=np.int64)
+    chosen = select_noise(CLS, key, w, STEPS)
+    found = ENGINE.select(key, scores, STEPS)
+    assert found == NoiseAnswer(chosen.returned, chosen.threshold, chosen.threshold_slot)
+    for shard in range(shards):
+        made = ENGINE.hints(key, scores[shard], STEPS, (shard, shards), found)
+        assert made == field.pack(noise_hints(CLS, chosen, shard, w[shard], STEPS))
+
+
+def test_a_prover_of_one_shard_refuses_what_is_no_part_of_the_index() -> None:
+    scores = np.zeros((2, CLS.N), dtype=np.int64)
+    found = ENGINE.select(5, scores, STEPS)
+    for place, answer, why in (
+        ((2, 2), found, "no shard 2 of 2"),
+        ((0, 65), found, "no shard"),
+        ((0, 2), replace(found, returned=found.returned[::-1]), "increasing"),
+        ((0, 2), replace(found, returned=found.returned[1:]), "increasing"),
+        ((0, 2), replace(found, threshold_slot=-1), "increasing"),
+    ):
+        with pytest.raises(AttestationError, match=why):
+            ENGINE.hints(5, scores[0], STEPS, place, answer)
+    with pytest.raises(UnprovableError, match="could win"):
+        ENGINE.hints(5, scores[0], STEPS, (0, 2), replace(found, threshold=-1000))
+
+
+@pytest.mark.parametrize("count", [0, 125, 65 * 126])
+def test_scores_that_are_no_shards_are_refused(count: int) -> None:
+    with pytest.raises(AttestationError, match="of 1 to 64 shards of 126"):
+        ENGINE.select(5, np.zeros(count, dtype=np.int64), STEPS)
+
+
+# Many honest statements satisfy the compiled circuit with noise: native engine and witness, every kind of scores.
+
+
+def digits(kind: str, n: int, steps: int, rng: random.Random) -> list[int]:
+    """Of n slots, as far as a class allows with a window of ``steps``."""
+    least, most = steps - 2047, 2048
+    return {
+        "random": lambda: [rng.randrange(least, most + 1) for _ in range(n)],
+        "equal": lambda: [rng.randrange(least, most + 1)] * n,
+        "around the window": lambda: [rng.randrange(-3, steps + 4) for _ in range(n)],
+        "clustered": lambda: [rng.choice((0, steps // 2, steps)) for _ in range(n)],
+        "extreme": lambda: [rng.choice((least, most)) for _ in range(n)],
+        "empty": lambda: [-900 if rng.randrange(4) else rng.randrange(-300, steps + 1) for _ in range(n)],
+        "one": lambda: [most] + [least] * (n - 1),
+    }[kind]()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random", "equal", "around the window", "clustered", "extreme", "empty", "one"])
+@pytest.mark.parametrize("law", [*NOISE_LAWS, "probe"])
+def test_honest_statements(law: str, kind: str) -> None:
+    cls, shards = (noise_probe(), 1) if law == "probe" else (noise_tiny(law), 2)
+    circuit, engine, rng = native.R1cs.load(str(build(cls, CACHE).r1cs)), NativeNoiseEngine(cls), random.Random(kind)
+    for _ in range(5 if law == "probe" else 40):
+        steps = rng.choice((1, 2, 16, 96, 128, 400))
+        check_scores(cls, steps, steps - 2047, 2048)
+        ks = digits(kind, cls.N * shards, steps, rng)
+        w = np.array([(k << cls.c) + rng.randrange(1 << cls.c) for k in ks], dtype=np.int64)
+        seed, beacon, ctx = (rng.getrandbits(128), rng.getrandbits(128)), rng.getrandbits(248), rng.getrandbits(248)
+        key, salt = noise_key(seed, beacon, ctx), rng.getrandbits(248)
+        asked = Asked((steps,))
+        common = statement.seed_commitment(seed), beacon, ctx, steps
+        lists = stated_of(cls).lists(salt, engine.answer(key, w, asked), shards)
+        hidden, challenges = engine.hidden(key, w, asked), (rng.getrandbits(248), rng.getrandbits(248))
+        for shard, own in enumerate(w.reshape(shards, cls.N).tolist()):
+            clear = (*common, *lists, shard, shards, *challenges)
+            given = assign_attestation(cls, clear, own, hidden[shard], hidden.shared, 5, (seed, salt))
+            assert circuit.check(circuit.solve(given.packed())) is None

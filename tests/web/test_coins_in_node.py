@@ -15,20 +15,23 @@ import pytest
 
 from ragseal.kernel.beacon import BeaconOpening, beacon_value
 from ragseal.kernel.commitment import BeaconSeal, SignedManifest, Thinning, WindowClose
+from ragseal.kernel.emptied import EmptiedFile
+from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
 from ragseal.ledger.proof_files import columns_path, write_files
-from ragseal.prover.commitment.window_secrets import thinned_index
+from ragseal.prover.commitment.window_secrets import thinned_index, window_index
 from ragseal.prover.serving import publishing
 from tests.attacks.test_coins_of_a_period import window
 from tests.simulator import OPENS
 from tests.simulator.coined import CoinedWorld
 from tests.simulator.entries import beacon_seal
 from tests.simulator.live import live
+from tests.simulator.ticking import Ticking, ticking
 from tests.web.published import NODE, Published, Said, export_log
-from tests.web.test_window_in_node import other_response
+from tests.web.test_window_in_node import links_swapped, other_response
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(NODE is None, reason="Node.js is not installed")]
 
@@ -215,3 +218,72 @@ def test_coins_are_not_carried_on_to_shards_of_another_size(
     window(world, 1, carries=world.digest)
     said = logged(world, tmp_path)
     assert said.bad == ({} if holds else {"manifest": "the manifest carries on coins that are not its own to carry on"})
+
+
+# A live index, as the browser's checks see it: records over several versions, with coins and without.
+
+
+def asked(made: Ticking) -> None:
+    """One record over each of two versions, a document between them, and a version that no record is over."""
+    with made.client() as client:
+        client.ask("report about topic 5")
+        made.put(("new", "a new report about topic 5"))
+        made.tick()
+        client.ask("something else")
+    made.tick()
+    made.end_window()
+
+
+def log_of(made: Ticking) -> Log:
+    ledger = made.provider.ledger
+    return Log(made.provider.state.log_signer, [ledger.entry(at) for at in range(ledger.size)])
+
+
+def published(made: Ticking, log: Log, folder: Path) -> Published:
+    publishing.export(made.provider, made.server.serving.proofs, folder, "", lambda *_: None)
+    export_log(log, folder)  # type: ignore[arg-type]
+    return Published(folder, made.log_key)
+
+
+@pytest.mark.parametrize("coins", [False, True], ids=["every-list", "until-delivered"])
+def test_records_over_several_versions_hold(coins: bool, tmp_path: Path) -> None:
+    with ticking(tmp_path / "scene", coins=coins) as made:
+        asked(made)
+        files = published(made, log_of(made), tmp_path / "public")
+        said = files.check()
+        assert (said.state, said.proven) == ("good", 2), said.lines
+        batch = files.only("proofs/*/0.bin")
+        kept = ProofBatch.decode(batch.read_bytes())
+        assert [link.number for link in kept.links] == [1, 2]
+        batch.write_bytes(links_swapped(kept).encode())
+        assert list(files.check().bad) == ["openings"]
+
+
+def test_a_version_whose_hidden_slots_are_not_shown_to_be_empty(tmp_path: Path) -> None:
+    with ticking(tmp_path / "scene", coins=True) as made:
+        asked(made)
+        log = log_of(made)
+        at, update = made.window.updates[-1]
+        data = [
+            window_index(made.provider.state, made.window.digest, one.tenant, update.number) for one in update.tenants
+        ]
+        own, other = map(EmptiedFile.decode, data)
+        line, shard = update.tenants[0], own.shards[0]
+        files = published(made, log, tmp_path / "public")
+        for forged, why in (
+            (
+                replace(own, shards=(replace(shard, link=other_response(shard.link)),)),
+                "a proof of opening does not hold",
+            ),
+            (
+                replace(own, shards=(replace(shard, proof=other.shards[0].proof),)),
+                "the proof that hidden slots are empty does not hold",
+            ),
+        ):
+            entry = forged.entry(line.tenant, line.text_root)
+            log.all[at] = replace(update, tenants=(entry, *update.tenants[1:])).encode()
+            export_log(log, files.folder)  # type: ignore[arg-type]
+            (files.folder / columns_path(line.columns_digest)).write_bytes(forged.encode())
+            said = files.check()
+            assert list(said.bad) == ["columns"], said.lines
+            assert why in said.bad["columns"]
