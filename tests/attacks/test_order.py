@@ -6,13 +6,17 @@ Whoever may still choose e, within the slack of 1 an entry that rounding needs, 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragseal.client import attestation as client
+from ragseal.groth16.assignments import Assignment
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Prepare, Prepared, Record
 from ragseal.kernel.bn254 import IDENTITY
@@ -20,10 +24,12 @@ from ragseal.kernel.commitment import embedding_commitment
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import R
-from tests.attacks.checks import CLIENT_OPENS_C_E, REQUEST_SIGNED, without
+from tests.attacks import forgeries
+from tests.attacks.checks import CLIENT_OPENS_C_E, PAIRING, REQUEST_SIGNED, without
 from tests.attacks.forgeries import left_out, loser_returned, winner_with_chosen_noise
-from tests.attacks.machine import DIMENSION, GENERATORS, GROUP, honest_tenants, machine, policy
-from tests.attacks.world import AttackWorld, Cheat, Query, accepted, queried, refused
+from tests.attacks.machine import DIMENSION, GENERATORS, GROUP, Machine, honest_tenants, machine, policy
+from tests.attacks.test_moved import rerandomised
+from tests.attacks.world import ROOT, AttackWorld, Cheat, Query, accepted, queried, refused
 from tests.circuits.noise_drafts import NoiseDraft
 
 
@@ -206,3 +212,76 @@ def test_what_the_verifier_hashes() -> None:
         assert b != base[1]
         seen.add((a, b))
     assert len(seen) == 12
+
+
+# False statements through the whole system: no back end proves them, and no proof that is delivered instead passes.
+# tests/circuits shows which rule of the compiled circuit stands against each. Here the provider really answers with
+# the forged T, commits to the forged hints and opens C_h honestly; what is missing is a Groth16 proof.
+
+
+FALSE_STATEMENTS: dict[str, Callable[[NoiseDraft], bool]] = {
+    forge.__name__: forge
+    for forge in (
+        forgeries.noise_of_another_request,
+        forgeries.noise_of_zero,
+        forgeries.noise_scaled,
+        forgeries.winner_with_chosen_noise,
+        forgeries.loser_returned,
+        forgeries.other_set_committed,
+        forgeries.id_beyond_the_capacity,
+        forgeries.slot_placed_twice,
+        forgeries.left_out,
+        forgeries.coarse_bit_changed,
+        forgeries.multiplicity_wrong,
+        forgeries.noise_through_a_multiplicity,
+        forgeries.flag_raised,
+        forgeries.flag_lowered,
+        forgeries.another_flag_committed,
+        forgeries.both_flags_committed,
+        forgeries.ids_in_another_order,
+    )
+}
+
+
+def no_witness(tools: Machine, assignment: Assignment) -> None:
+    """The solver completes the inputs and finds a violated row; the prover refuses to prove."""
+    assert tools.violated(assignment) is not None, "the circuit accepts the forgery"
+    with pytest.raises(ProofError, match="does not satisfy the circuit"):
+        tools.prove(assignment)
+
+
+@cache
+def some_proof() -> bytes:
+    """A proof that holds, of another statement."""
+    world = AttackWorld()
+    world.commit()
+    return rerandomised(world.entry(world.ask("alice")).proof, 77)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FALSE_STATEMENTS)
+def test_false_statement(name: str) -> None:
+    def prover(tools: Machine, assignment: Assignment) -> bytes:
+        no_witness(tools, assignment)
+        return some_proof()
+
+    world = queried(Cheat(forge=FALSE_STATEMENTS[name], prover=prover))
+    refused(world, 8, "the proof of record 1 does not hold")
+    with without(PAIRING):
+        accepted(world)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (ROOT / "circuits" / "node_modules" / "snarkjs").exists(),
+    reason="snarkjs is not installed",
+)
+def test_false_statement_through_a_prover_without_self_check(tmp_path: Path) -> None:
+    """snarkjs computes a proof of any witness; that of a false one does not verify, that of a true one does."""
+
+    def prover(tools: Machine, assignment: Assignment) -> bytes:
+        no_witness(tools, assignment)
+        return tools.prove_unchecked(assignment, tmp_path)
+
+    refused(queried(Cheat(forge=forgeries.noise_of_zero, prover=prover)), 8, "the proof of record 1 does not hold")
+    accepted(queried(Cheat(forge=lambda draft: True, prover=lambda t, a: t.prove_unchecked(a, tmp_path))))
