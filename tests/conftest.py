@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What every test shares: Python's own recursion limit, which py_ecc lifts when it is imported; the working folder;
-``--no-skips``; and the order of files among several workers."""
+hypothesis without a deadline; ``--no-skips``; and the order of files among several workers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
 gc.disable()  # until all tests are read, see pytest_collection_finish
 TESTS = Path(__file__).resolve().parent
@@ -48,6 +49,9 @@ _LIMIT = sys.getrecursionlimit()
 with contextlib.suppress(ImportError):
     import py_ecc.optimized_bn128  # noqa: F401 - its import changes the limit
 sys.setrecursionlimit(_LIMIT)
+# One example may take long beside other workers: that is the machine's load, not a fault.
+settings.register_profile("ragseal", deadline=None)
+settings.load_profile("ragseal")
 
 
 #: Files that take longest.  Among several workers they begin, so that none runs alone at the end.

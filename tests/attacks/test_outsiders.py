@@ -38,9 +38,7 @@ from tests.simulator.entries import signed_manifest
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
-)
+EXAMPLES = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 
 @cache

@@ -109,14 +109,14 @@ def _fuzz(target: Target, seed: int, noise: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.slow])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 1 << 64), noise=st.binary(max_size=600))
 def test_mutations(name: str, seed: int, noise: bytes) -> None:
     _fuzz(TARGETS[name], seed, noise)
 
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.slow])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(0, 1 << 64), noise=st.binary(max_size=300))
 def test_mutated_files(name: str, seed: int, noise: bytes) -> None:
     _fuzz(TARGETS[name], seed, noise)

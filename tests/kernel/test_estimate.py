@@ -64,7 +64,7 @@ def small_tiles() -> object:
 
 
 @pytest.mark.usefixtures("small_tiles")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(CASES, THETAS, st.integers(0, 45))
 def test_both_references(case: tuple[int, int, int, int, float], theta: Fraction, tau: int) -> None:
     e, accounts = make(*case)
@@ -85,7 +85,7 @@ def test_both_references(case: tuple[int, int, int, int, float], theta: Fraction
         assert cluster.accounts == tuple(sorted({accounts[i] for i in cluster.records}))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(CASES, THETAS, THETAS, st.integers(0, 45), st.integers(0, 45))
 def test_monotone(
     case: tuple[int, int, int, int, float], theta: Fraction, other: Fraction, tau: int, more: int
@@ -97,7 +97,7 @@ def test_monotone(
     assert components(accounts, few).c <= components(accounts, many).c
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(CASES, THETAS, st.randoms(use_true_random=False))
 def test_order_matters_only_through_tau(
     case: tuple[int, int, int, int, float], theta: Fraction, random: object

@@ -49,7 +49,7 @@ def test_rfc_9180_vector() -> None:
     assert unseal(SK_R, INFO, sealed) == b"Beauty is truth, truth beauty"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     private=st.binary(min_size=32, max_size=32),
     secret=st.binary(min_size=32, max_size=32),
@@ -66,7 +66,7 @@ def test_the_library_opens_what_we_seal_and_we_open_what_it_seals(
     assert unseal(private, info, SUITE.encrypt(text, key.public_key(), info)) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.binary(max_size=200), at=st.integers(0), bit=st.integers(0, 7), cut=st.integers(1, 300))
 @example(text=b"x", at=31, bit=7, cut=1)  # the bit that RFC 7748 ignores: HPKE hashes it
 def test_nothing_else_opens(text: bytes, at: int, bit: int, cut: int) -> None:

@@ -152,7 +152,7 @@ def test_equal_sizes_need_equal_roots_and_no_path() -> None:
         verify_consistency(5, 5, [LEAVES[0]], TREE.root(5), TREE.root(5))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_changed_inclusion_proofs_are_refused(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 70))
@@ -183,7 +183,7 @@ def test_changed_inclusion_proofs_are_refused(data: st.DataObject) -> None:
         verify_inclusion(leaf, index, size, path, root)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_changed_consistency_proofs_are_refused(data: st.DataObject) -> None:
     new = data.draw(st.integers(2, 70))

@@ -204,7 +204,7 @@ def test_not_utf8_is_refused() -> None:
         Note.parse(b"text\xff\n\n" + LINE.encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.binary(max_size=200) | st.text(max_size=60).map(lambda t: t.encode("utf-8", "ignore") + b"\n\n" + LINE.encode())
 )

@@ -79,7 +79,7 @@ def test_files_without_checkpoint_or_without_end_are_refused(text: bytes) -> Non
         InclusionBundle.from_text(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, len(BUNDLE.to_text()) - 1), st.integers(1, 255))
 def test_a_changed_byte_never_verifies_as_something_else(at: int, flip: int) -> None:
     data = bytearray(BUNDLE.to_text())

@@ -36,7 +36,7 @@ def rows(seed: int, n: int, d: int = 24, topics: int = 6, spread: float = 0.5) -
 WORDS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=7).map(" ".join), max_size=14)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(WORDS, st.fractions(Fraction(1, 10), 1, max_denominator=12))
 def test_same_wording_misses_no_pair(texts: list[str], share: Fraction) -> None:
     def words(text: str) -> set[str]:

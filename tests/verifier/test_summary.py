@@ -281,7 +281,7 @@ def test_what_is_left_out_is_counted() -> None:
 NAMES = st.text(min_size=1, max_size=64).filter(lambda s: all(c.isprintable() for c in s))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(NAMES, min_size=2, max_size=30, unique=True), min_size=1, max_size=20))
 def test_everything_lies_inside(clusters: list[list[str]]) -> None:
     groups = [Group(tuple(accounts), len(accounts)) for accounts in clusters]
