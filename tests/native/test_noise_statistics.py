@@ -199,7 +199,9 @@ def test_a_released_slot_is_as_likely_as_computed(name: str) -> None:
     for lead in (0, scale):
         w = np.zeros(cls.N, dtype=np.int64)
         w[0] = lead << cls.c
-        hits = sum(0 in {one.slot for one in engine.answer(key(10_000 + q), w, max(1, lead))} for q in range(queries))
+        hits = sum(
+            0 in {one.slot for one in engine.answer(key(10_000 + q), w, Asked((max(1, lead),)))} for q in range(queries)
+        )
         low, high = wilson(hits, queries)
         chance = math.exp(log_chance(cls.table, cls.N, cls.K, lead)[0])
         assert low <= chance <= high
@@ -226,7 +228,7 @@ def test_answers_and_hints_equal_the_reference(kind: str, shards: int) -> None:
     w = [scores_of(CLS, [KINDS[kind](rng, s) for _ in range(CLS.N)], rng) for s in range(shards)]
     key, scores = noise_key((7, rng.getrandbits(128)), 8, 9), np.array(w, dtype=np.int64)
     chosen = select_noise(CLS, key, w, STEPS)
-    found = ENGINE.select(key, scores, STEPS)
+    found = ENGINE.select(key, scores, Asked((STEPS,)))
     assert found == NoiseAnswer(chosen.returned, chosen.threshold, chosen.threshold_slot)
     for shard in range(shards):
         made = ENGINE.hints(key, scores[shard], STEPS, (shard, shards), found)
@@ -235,7 +237,7 @@ def test_answers_and_hints_equal_the_reference(kind: str, shards: int) -> None:
 
 def test_a_prover_of_one_shard_refuses_what_is_no_part_of_the_index() -> None:
     scores = np.zeros((2, CLS.N), dtype=np.int64)
-    found = ENGINE.select(5, scores, STEPS)
+    found = ENGINE.select(5, scores, Asked((STEPS,)))
     for place, answer, why in (
         ((2, 2), found, "no shard 2 of 2"),
         ((0, 65), found, "no shard"),
@@ -252,7 +254,7 @@ def test_a_prover_of_one_shard_refuses_what_is_no_part_of_the_index() -> None:
 @pytest.mark.parametrize("count", [0, 125, 65 * 126])
 def test_scores_that_are_no_shards_are_refused(count: int) -> None:
     with pytest.raises(AttestationError, match="of 1 to 64 shards of 126"):
-        ENGINE.select(5, np.zeros(count, dtype=np.int64), STEPS)
+        ENGINE.select(5, np.zeros(count, dtype=np.int64), Asked((STEPS,)))
 
 
 # Many honest statements satisfy the compiled circuit with noise: native engine and witness, every kind of scores.
