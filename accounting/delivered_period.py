@@ -65,7 +65,7 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
         throws: coin periods that begin with one of them.
     """
     coins = CoinThrows(hidden=group[0].policy.hidden, periods=throws)
-    windows = [Promised.of(one.cls, one.policy, one.all_queries) for one in group]
+    windows = [Promised.of(one.cls, one.policy, one.all_queries, one.all_queries > 0) for one in group]
     return promise(group[0].cls, windows, coins=coins, chunks=chunks, delta=delta)
 
 

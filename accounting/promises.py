@@ -31,17 +31,15 @@ class Promised:
     ids: int
     decoy_rate: int
     shards: int
-    queries: int  #: of all accounts; 0: it answered nothing, and only its coins count
-    n_max: int  #: of one account, over all windows that this stands for
+    queries: int  #: of all accounts
+    n_max: int  #: of one account
+    answered: bool = True  #: else only its coins count, and its policy may be of another class
 
     @classmethod
-    def of(cls, whole: AttestationClass, policy: Policy, queries: int) -> Promised:
-        """Of a policy, for its class as an accountant sees it.
-
-        One that answered nothing may have a policy that is not of this class: nothing of it is looked at.
-        """
-        shift = policy.shift(whole) if queries else 1
-        return cls(whole, shift, policy.ids, policy.decoy_rate, policy.shards, queries, policy.n_max)
+    def of(cls, whole: AttestationClass, policy: Policy, queries: int, answered: bool = True) -> Promised:
+        """Of a policy, for its class as an accountant sees it."""
+        shift = policy.shift(whole) if answered else 1
+        return cls(whole, shift, policy.ids, policy.decoy_rate, policy.shards, queries, policy.n_max, answered)
 
 
 @singledispatch
@@ -75,7 +73,7 @@ def promise(
 def _with_noise(
     cls: NoiseClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction
 ) -> Delivered:
-    answered = [one for one in windows if one.queries]
+    answered = [one for one in windows if one.answered]
     return until_delivered(
         cls,
         build_table(cls.law),
@@ -92,7 +90,7 @@ def _with_noise(
 def _with_decoys(
     cls: DecoysClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction
 ) -> Delivered:
-    asked = [_asked(one) for one in windows if one.queries]
+    asked = [_asked(one) for one in windows if one.answered]
     return decoys_delivered(asked, coins=coins, chunks=chunks, delta=delta)
 
 

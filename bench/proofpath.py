@@ -154,9 +154,8 @@ def verification(bench: Bench, made: list[Instance], records: int, say: Say) -> 
         "check_single_s": rounded(single_s),
         "pairing_alone_s": rounded(pairing_s),
         "openings_bytes": {
-            "hints": len(whole.hints.encode()),
+            **{name: len(one.encode()) for name, one in zip(bench.key.committed.names, whole.openings, strict=True)},
             "link": len(whole.links[0].opening.encode()),
-            "thresholds": sum(len(one.encode()) for one in whole.thresholds),
         },
         "openings_bytes_unfolded": {
             "hints": 32 * (bench.key.layout.size + 1) + 64,

@@ -213,6 +213,7 @@ READER = "runtime/texts.py"
 #: Files that only programs write, or that come with the package.
 MACHINE_MADE = {
     "runtime/threads.py": "what /proc and the control group say of limits",
+    "circuits/__main__.py": "what a build says of itself",
     "circuits/build.py": "package.json of npm, and what the build writes",
     "circuits/circuit.py": "package-lock.json of this package",
     "circuits/stats.py": "stats.csv, which a script writes",

@@ -51,7 +51,8 @@ def alterations(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
     elif value == ():
         return  # nothing in it to alter; what an unflagged slot could get is among LIES
     elif isinstance(value, tuple):
-        yield at(lambda v: v[:-1], "cut")
+        if path[-1:] != ("t_commits",) or len(value) > 1:  # no bytes say that there is none
+            yield at(lambda v: v[:-1], "cut")
         if path[-1:] != ("texts",):  # of which no message carries two
             yield at(lambda v: (*v, v[-1]), "last one doubled")
         if len(value) > 1:
