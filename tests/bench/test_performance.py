@@ -66,8 +66,8 @@ def test_numbers(result: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_downloads_grow_with_proofs_not_with_openings(result: dict[str, Any]) -> None:
     sizes, opened = result["proof_bytes"], result["raw"]["proofs"]["verification"]["openings_bytes"]
-    # Tag and version, seq, digest, C_h and C_1 behind their number, proof behind its length, C_v behind its number.
-    entry = 12 + 2 + 8 + 32 + 1 + 2 * 64 + 4 + 256 + 4 + 64
+    # Tag and version, seq, digest, C_h and C_1 behind their number, proof behind its length, C_v.
+    entry = 12 + 2 + 8 + 32 + 2 + 2 * 64 + 4 + 256 + 64
     batches = -(-1000 // 256)
     openings = sum(opened.values())
     for records, count in ((100, 1), (1000, batches)):
