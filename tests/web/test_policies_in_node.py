@@ -91,7 +91,7 @@ def test_what_one_refuses_the_other_refuses() -> None:
         wanted = by_python(text, note)
         assert said.get("quorum") == wanted, (text[:300], said)
         try:
-            Policy.parse(policy)
+            Policy.parse(text)
         except EncodingError:
             assert "error" in said
     taken = [by_python(text.encode(), note) for text in ODD.values()]
