@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `DecoysEngine`: the decoys of one class and table.
 
-use super::engine::{committers, integers, response, scalars, Committer, ScoreMatrix};
+use super::engine::{committers, counts, integers, response, scalars, selection, shape, Committer, ScoreMatrix};
 use crate::decoys;
 use crate::encoding as enc;
-use crate::ensure;
 use crate::error::{detached, Error, Result};
 use crate::scores;
 use pyo3::prelude::*;
@@ -15,24 +14,12 @@ use std::collections::HashMap;
 #[pyclass(frozen, module = "ragseal_native")]
 pub struct DecoysEngine(decoys::Decoys);
 
-/// A cumulated mass of 16 big-endian bytes.
-fn row(bytes: &[u8]) -> Result<u128> {
-    ensure!(bytes.len() == 16, "a row of a table of draws has 16 bytes");
-    Ok(u128::from_be_bytes(bytes.try_into().expect("sixteen bytes")))
-}
-
 #[pymethods]
 impl DecoysEngine {
     #[new]
     fn new(params: HashMap<String, usize>, rows: Vec<Vec<u8>>) -> PyResult<Self> {
-        let mut shape = [0; 6];
-        for (slot, name) in shape.iter_mut().zip(["N", "draws", "room", "c", "chunks", "S"]) {
-            *slot = *params
-                .get(name)
-                .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
-        }
-        let rows = rows.iter().map(|one| row(one)).collect::<Result<Vec<_>>>()?;
-        Ok(DecoysEngine(decoys::Decoys::new(shape, rows)?))
+        let shape = shape(&params, ["N", "draws", "room", "c", "chunks", "S"])?;
+        Ok(DecoysEngine(decoys::Decoys::new(shape, counts(&rows)?)?))
     }
 
     /// Of all shards' scores, one shard after the other: returned ids (increasing), their flags, v*, i*, short and over.
@@ -43,12 +30,7 @@ impl DecoysEngine {
             let threshold = self.0.threshold(&chosen, &y);
             Ok((chosen, threshold))
         })?;
-        let (ids, flags): (Vec<usize>, Vec<bool>) = chosen.returned.into_iter().unzip();
-        let out = PyDict::new(py);
-        out.set_item("ids", ids)?;
-        out.set_item("flags", flags)?;
-        out.set_item("v", threshold.0)?;
-        out.set_item("i_star", threshold.1)?;
+        let out = selection(py, chosen.returned, threshold)?;
         out.set_item("short", chosen.short)?;
         out.set_item("over", chosen.over)?;
         Ok(out)

@@ -22,7 +22,7 @@ pub(super) fn integers(bytes: &[u8]) -> Result<Vec<i64>> {
 }
 
 /// The class's parameters of these names.
-fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> Result<[usize; M]> {
+pub(super) fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> Result<[usize; M]> {
     let mut found = [0; M];
     for (slot, name) in found.iter_mut().zip(names) {
         *slot = *params
@@ -30,6 +30,31 @@ fn shape<const M: usize>(params: &HashMap<String, usize>, names: [&str; M]) -> R
             .ok_or_else(|| Error(format!("the class's parameter {name} is missing")))?;
     }
     Ok(found)
+}
+
+/// Cumulative counts, 16 big-endian bytes each.
+pub(super) fn counts(packed: &[Vec<u8>]) -> Result<Vec<u128>> {
+    let narrow = |b: &Vec<u8>| <[u8; 16]>::try_from(b.as_slice()).map(u128::from_be_bytes);
+    let found: std::result::Result<Vec<u128>, _> = packed.iter().map(narrow).collect();
+    found.map_err(|_| Error("a cumulative count has 16 bytes".into()))
+}
+
+/// T with flags, and the threshold (v*, i*).
+pub(super) fn selection<S>(
+    py: Python<'_>,
+    returned: Vec<(usize, bool)>,
+    (v, slot): (i64, S),
+) -> PyResult<Bound<'_, PyDict>>
+where
+    S: for<'py> IntoPyObject<'py>,
+{
+    let (ids, flags): (Vec<usize>, Vec<bool>) = returned.into_iter().unzip();
+    let out = PyDict::new(py);
+    out.set_item("ids", ids)?;
+    out.set_item("flags", flags)?;
+    out.set_item("v", v)?;
+    out.set_item("i_star", slot)?;
+    Ok(out)
 }
 
 /// T with flags and scores, and C_y, as [`scores::respond`] found them.
@@ -63,22 +88,13 @@ impl NoiseEngine {
     #[new]
     fn new(params: HashMap<String, usize>, bounds: Vec<i64>, cdf: Vec<Vec<u8>>, grid: usize) -> PyResult<Self> {
         let shape = shape(&params, ["N", "K", "R", "m", "q", "c", "bits", "S"])?;
-        let narrow = |b: &Vec<u8>| <[u8; 16]>::try_from(b.as_slice()).map(u128::from_be_bytes);
-        let least: std::result::Result<Vec<u128>, _> = cdf.iter().map(narrow).collect();
-        let least = least.map_err(|_| Error("a cumulative count has 16 bytes".into()))?;
-        Ok(NoiseEngine(noise::Noise::new(shape, bounds, least, grid)?))
+        Ok(NoiseEngine(noise::Noise::new(shape, bounds, counts(&cdf)?, grid)?))
     }
 
     /// Of all shards' scores, one shard after the other: the K winners (increasing ids), their flags, v* and i*.
     fn answer<'py>(&self, py: Python<'py>, key: &[u8], w: &[u8], steps: i64) -> PyResult<Bound<'py, PyDict>> {
         let found = detached(py, || self.0.select(enc::scalar(key)?, &integers(w)?, steps))?;
-        let out = PyDict::new(py);
-        out.set_item("v", found.threshold)?;
-        out.set_item("i_star", found.threshold_slot)?;
-        let (ids, flags): (Vec<usize>, Vec<bool>) = found.returned.into_iter().unzip();
-        out.set_item("ids", ids)?;
-        out.set_item("flags", flags)?;
-        Ok(out)
+        selection(py, found.returned, (found.threshold, found.threshold_slot))
     }
 
     /// Of one query: the K winners (increasing ids), their flags and scores, and C_y of every shard.
