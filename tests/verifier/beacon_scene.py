@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ragseal.kernel.beacon import (
     BeaconCommit,
@@ -63,3 +66,23 @@ def seal(world: World, *owners: str) -> None:
 def opens(world: World, *owners: str) -> None:
     nonces = {"provider": world.provider_nonce, "observer-1": OBSERVER}
     world.messages += [BeaconOpening(world.digest, owner, nonces[owner]) for owner in owners]
+
+
+# --- fixtures: a module that uses them names them, `world = beacon_scene.world` --------------------------------------
+
+
+@pytest.fixture
+def world() -> World:
+    """A window whose manifest holds and whose beacon has not begun."""
+    made = World()
+    made.enter_manifest()
+    return made
+
+
+@pytest.fixture
+def state(tmp_path: Path, world: World) -> SimulatedState:
+    """The folder of an auditor of that window."""
+    made = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
+    assert isinstance(made, SimulatedState)
+    made.world = world
+    return made

@@ -38,22 +38,10 @@ from tests.simulator import (
     policy,
 )
 from tests.simulator.coined import CoinedWorld
+from tests.verifier import beacon_scene
 from tests.verifier.beacon_scene import OBSERVER, Link, SimulatedState, opens, participant, seal
 
-
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.enter_manifest()
-    return made
-
-
-@pytest.fixture
-def state(tmp_path: Path, world: World) -> SimulatedState:
-    made = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
-    assert isinstance(made, SimulatedState)
-    made.world = world
-    return made
+world, state = beacon_scene.world, beacon_scene.state
 
 
 def observer_commits(world: World) -> None:

@@ -47,6 +47,7 @@ from tests.simulator import (
     policy,
 )
 from tests.simulator.entries import signed_manifest
+from tests.verifier import beacon_scene
 from tests.verifier.beacon_scene import OBSERVER, Link, SimulatedState, opens, participant, seal
 
 
@@ -207,19 +208,7 @@ def test_a_deadline_that_passes_with_the_last_answer_costs_no_verdict(tmp_path: 
 # What the auditor sees while it takes part in a beacon counts in its audits, and what an audit saw in the beacon.
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.enter_manifest()
-    return made
-
-
-@pytest.fixture
-def state(tmp_path: Path, world: World) -> SimulatedState:
-    made = SimulatedState.create(tmp_path / "auditor", world.auditor_key)
-    assert isinstance(made, SimulatedState)
-    made.world = world
-    return made
+world, state = beacon_scene.world, beacon_scene.state
 
 
 def _auditing(state: SimulatedState, world: World) -> Any:
