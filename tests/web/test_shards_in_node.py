@@ -277,16 +277,21 @@ def otherwise(own: Any) -> list[tuple[Any, str]]:
 # A window of answers, as the browser's checks see it: histograms open over the score bases. SPEC B.7.8, G.15.
 
 
+def publish(made: AnsweringLive, folder: Path) -> None:
+    """All that the page reads, once the window has ended."""
+    made.end_window()
+    ledger = made.provider.ledger
+    log = Log(made.provider.state.log_signer, [ledger.entry(at) for at in range(ledger.size)])
+    publishing.export(made.provider, made.server.serving.proofs, folder, "", lambda *_: None)
+    export_log(log, folder)  # type: ignore[arg-type]
+
+
 def test_histograms_hold_and_only_with_their_own_opening(tmp_path: Path) -> None:
     made = AnsweringLive(tmp_path / "scene")
     try:
         with made.client() as client:
             client.ask(QUESTION, answer=True)
-        made.end_window()
-        ledger = made.provider.ledger
-        log = Log(made.provider.state.log_signer, [ledger.entry(at) for at in range(ledger.size)])
-        publishing.export(made.provider, made.server.serving.proofs, tmp_path / "public", "", lambda *_: None)
-        export_log(log, tmp_path / "public")  # type: ignore[arg-type]
+        publish(made, tmp_path / "public")
     finally:
         made.end()
     files = Published(tmp_path / "public", made.log_key)
@@ -323,11 +328,7 @@ def test_a_version_that_came_while_an_answer_was_written(tmp_path: Path) -> None
         object.__setattr__(timer, "pause", paused)
         made.call(ask())
         assert [len(window.updates), len(window.records)] == [3, 1]
-        made.end_window()
-        ledger = made.provider.ledger
-        log = Log(made.provider.state.log_signer, [ledger.entry(at) for at in range(ledger.size)])
-        publishing.export(made.provider, made.server.serving.proofs, tmp_path / "public", "", lambda *_: None)
-        export_log(log, tmp_path / "public")  # type: ignore[arg-type]
+        publish(made, tmp_path / "public")
     finally:
         made.end()
     said = Published(tmp_path / "public", made.log_key).check()
