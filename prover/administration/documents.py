@@ -15,7 +15,7 @@ import numpy as np
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.commitment import SignedManifest
 from ragseal.prover.administration.lengths import Lengths
-from ragseal.prover.commitment import document_rows
+from ragseal.prover.commitment import document_rows, growth
 from ragseal.prover.commitment import documents as index_documents
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
@@ -52,10 +52,12 @@ class Reading:
 
 def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
-    settings = state.settings
-    cls = assembly.circuit_class(settings.class_name)
-    bound = AnswerBound(cls.most_ids(settings.shards), settings.shards * cls.N)
-    return IndexShape(bound.slots, embedder.dimension, answers=None if _answers_in_words(state) else bound)
+    cls = assembly.circuit_class(state.settings.class_name)
+    shards = growth.shards_in_use(state, cls)
+    if _answers_in_words(state):
+        return IndexShape(shards * cls.N, embedder.dimension)
+    bound = AnswerBound(cls.most_ids(shards), shards * cls.N)
+    return IndexShape(bound.slots, embedder.dimension, answers=bound, most=cls.S * cls.N)
 
 
 def _answers_in_words(state: State) -> bool:
@@ -161,6 +163,11 @@ def _embedding(embedder: Embedder, tenant: str, progress: Progress, lengths: Len
 def _applied(tenant: str, done: Applied, notes: Sequence[str] = ()) -> Told:
     told = [f"{counted(done.added, 'document')} added", f"{done.changed} changed", f"{done.deleted} deleted"]
     text = f"{tenant}: {', '.join(told)}, {done.unchanged} as they were"
+    if done.waiting:
+        text += (
+            f"; {done.waiting} have no place in this period and wait for the next window, whose index is larger and "
+            "throws coins of its own"
+        )
     if done.erased:
         text += f"; {done.erased} were erased here and stay out, though the source has them"
     return Told({"tenant": tenant, **asdict(done), "notes": list(notes)}, "\nnote: ".join([text, *notes]))

@@ -342,7 +342,8 @@ def _unseal_documents(db: sqlite3.Connection, keys: Keys) -> int:
         if found is None or _key_check(found) != which:  # another one's that was put after it was erased
             lost += 1
             db.execute("DELETE FROM documents WHERE rowid = ?", (rowid,))
-            db.execute("INSERT OR REPLACE INTO resting VALUES (?, ?, ?)", (tenant, rest, slot))
+            if slot >= 0:
+                db.execute("INSERT OR REPLACE INTO resting VALUES (?, ?, ?)", (tenant, rest, slot))
             db.execute("INSERT OR IGNORE INTO erased VALUES (?)", (digest,))
             continue
         opened = [_opened(AESGCM(found), "documents", value) for value in (name, *values)]

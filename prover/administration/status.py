@@ -14,7 +14,7 @@ from ragseal.prover.administration import lasting
 from ragseal.prover.answers import missed
 from ragseal.prover.attestation import backlog
 from ragseal.prover.base.check_report import NOT_CHECKED, OK, WRONG, could_not_look
-from ragseal.prover.commitment import index, registry
+from ragseal.prover.commitment import growth, index, registry
 from ragseal.prover.planning import spending
 from ragseal.prover.provider import assembly
 from ragseal.prover.provider.provider import Provider
@@ -26,8 +26,10 @@ from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage, Window
 from ragseal.runtime.face import counted, when
 
+NEARLY_FULL = 0.9  #: of an index' places used: from then on an operator is told what follows
+
 #: Values that have lines of their own.
-_LISTED = ("wrong", "unchecked", "outcome", "tenants", "windows", "still_answered", "budget")
+_LISTED = ("wrong", "unchecked", "outcome", "tenants", "places", "windows", "still_answered", "budget")
 
 
 def identity(state: State) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def status(provider: Provider, running: Running | None = None) -> Told:
         **identity(state),
         "ledger_size": provider.ledger.size,
         "tenants": dict(index.tenants(state)),
+        "places": _places(state),
         "accounts": len(registry.accounts(state)),
         "windows": [_window(provider, one) for one in windows],
         "still_answered": lasting.still_answered(provider),
@@ -65,7 +68,10 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     lines = _wrong(found.wrong)
     lines += [f"NOT CHECKED: {one}" for one in found.unchecked]
     lines += [f"{key:13} {value}" for key, value in values.items() if key not in _LISTED]
-    lines += [f"tenant {name}: {counted(documents, 'document')}" for name, documents in values["tenants"].items()]
+    lines += [
+        f"tenant {name}: {counted(documents, 'document')}{_crowded(values['places'][name])}"
+        for name, documents in values["tenants"].items()
+    ]
     for w in values["windows"]:
         gone = ", retired" if w["retired"] else ""
         lines.append(
@@ -76,6 +82,29 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     if running is not None:
         lines += _of_running(values, running)
     return Told(values, "\n".join(lines))
+
+
+def _places(state: State) -> dict[str, dict[str, int]]:
+    """By tenant: places of its index that were used in this period, how many there are, and documents that wait."""
+    waiting = growth.waiting(state)
+    query = "SELECT name, counter, capacity / block_slots FROM tenants ORDER BY name"
+    return {
+        str(name): {"used": int(used), "places": int(places), "waiting": waiting.get(str(name), 0)}
+        for name, used, places in state.rows(query)
+    }
+
+
+def _crowded(own: dict[str, int]) -> str:
+    """What an operator should know of an index that is nearly full, or is."""
+    used = f"{own['used']} of {own['places']} places were used in this period"
+    if own["waiting"]:
+        return (
+            f"; {used}, and {counted(own['waiting'], 'document')} wait for the next window, whose index is larger and "
+            "throws coins of its own"
+        )
+    if own["used"] < NEARLY_FULL * own["places"]:
+        return ""
+    return f"; {used}. Documents beyond them wait for the next window, which then throws coins of its own"
 
 
 def unopened(directory: Path, error: AuditError) -> Told:

@@ -82,7 +82,8 @@ class Proofs:
 
     def _records_at_once(self) -> int:
         """As many as keep the workers busy: more of them would lie here half proven, with the scores of all shards."""
-        shards = self._state.settings.shards
+        newest = self._journal.history.newest
+        shards = 1 if newest is None else newest.manifest.policy.shards
         if self._workers is None or shards == 1:
             return self._proofs_at_once()
         return self._proofs_at_once() // shards + 2  # the one that ends, and the one that begins

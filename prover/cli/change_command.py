@@ -13,7 +13,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel import signature
 from ragseal.kernel.policy import require_shards
 from ragseal.prover.cli.options import STATE
-from ragseal.prover.commitment import changing
+from ragseal.prover.commitment import changing, growth
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.journal import Journal
 from ragseal.prover.storage.state import State
@@ -39,11 +39,14 @@ def change(directory: Path, class_name: str | None, shards: int | None, embedder
         finally:
             ledger.close()
         known = state.settings
+        if shards is None:
+            in_use = class_name in (None, known.class_name)
+            shards = growth.shards_in_use(state, assembly.circuit_class(known.class_name)) if in_use else known.shards
         made = replace(
             known,
             class_name=class_name or known.class_name,
             embedder=embedder or known.embedder,
-            shards=known.shards if shards is None else shards,
+            shards=shards,
         )
         require_shards(assembly.circuit_class(made.class_name), made.shards)
         cls, reading = assembly.circuit_class(made.class_name), load_embedder(made.embedder)

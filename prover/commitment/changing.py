@@ -19,7 +19,7 @@ from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, LedgerError
 from ragseal.prover.base.randomness import Draw
-from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
+from ragseal.prover.commitment.placement import ASIDE, KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.retirement import is_retired, unfinished
 from ragseal.prover.storage.state import NEXT, SETTINGS, Settings, State
@@ -81,7 +81,7 @@ def change(
         for tenant, revision in tenants:
             placement, names = draw(KEY_BYTES), list(rows[tenant])
             places = next_slots(placement, 0, len(names), shape)
-            db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
+            db.execute("UPDATE documents SET slot = slot + ? WHERE tenant = ?", (ASIDE, tenant))
             db.executemany(
                 "UPDATE documents SET slot = ?, row = ? WHERE tenant = ? AND document = ?",
                 [(slot, rows[tenant][name], tenant, name) for slot, name in zip(places, names, strict=True)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hmac
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.commitment.placement import IndexShape
@@ -26,14 +26,18 @@ class Begun:
     block_slots: int
     revision: int
 
-    def continued(self, tenant: str, shape: IndexShape) -> tuple[bytes, int, int]:
-        """Placement key, places used and revision; CommitmentError: it was begun with another shape."""
-        if (self.capacity, self.block_slots) != (shape.capacity, shape.block_slots):
+    def continued(self, tenant: str, shape: IndexShape) -> IndexShape:
+        """The shape with this period's capacity, which a window may have raised since ``shape`` was made.
+
+        Raises:
+            CommitmentError: the period gives a document another number of slots.
+        """
+        if self.block_slots != shape.block_slots:
             raise CommitmentError(
-                f"tenant {tenant!r} is in a period of {self.capacity} slots, {self.block_slots} a document, not of "
-                f"{shape.capacity} and {shape.block_slots}: begin a new period first (`documents new-period`)"
+                f"tenant {tenant!r} is in a period of {self.block_slots} slots a document, not of "
+                f"{shape.block_slots}: begin a new period first (`documents new-period`)"
             )
-        return self.placement, self.used, self.revision
+        return replace(shape, capacity=self.capacity)
 
 
 def begun(state: State, tenant: str) -> Begun | None:
@@ -82,9 +86,13 @@ def resting_name(placement: bytes, name: str) -> bytes:
 
 
 def put_to_rest(db: sqlite3.Connection, tenant: str, name: str, rest: bytes) -> None:
-    """Delete a document; its slot stays kept for it under the name ``rest``, see :func:`resting_name`."""
+    """Delete a document; its slot stays kept for it under the name ``rest``, see :func:`resting_name`.
+
+    One that waits has none.
+    """
     here = "FROM documents WHERE tenant = ? AND document = ?"
-    db.execute(f"INSERT OR REPLACE INTO resting SELECT tenant, ?, slot {here}", (rest, tenant, name))
+    query = f"INSERT OR REPLACE INTO resting SELECT tenant, ?, slot {here} AND slot >= 0"
+    db.execute(query, (rest, tenant, name))
     db.execute(f"DELETE {here}", (tenant, name))
 
 

@@ -3,7 +3,8 @@
 
 A window answers from the version that was committed for it, so nothing here touches a window that runs.  A document
 keeps its place while it is edited; a deleted one's place stays empty until the period ends, or until a document of its
-id is put again: elsewhere it would have a second coin (see :mod:`ragseal.prover.commitment.placement`).
+id is put again: elsewhere it would have a second coin (see :mod:`ragseal.prover.commitment.placement`).  Once all
+places were used, new documents wait for a window whose index is larger (:mod:`ragseal.prover.commitment.growth`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
 from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.document_rows import begun, put_to_rest, require_revision, resting_name
+from ragseal.prover.commitment.growth import waiting_slots
 from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.commitment.slots import Written
 from ragseal.prover.storage import tombstones
@@ -72,6 +74,7 @@ class Applied:
     deleted: int = 0
     unchanged: int = 0  #: there with the same content, or to be deleted and not there
     erased: int = 0  #: in the source, and erased here: they stay out
+    waiting: int = 0  #: of those added, how many have no place before the next window
 
     def __add__(self, other: Applied) -> Applied:
         """Of one run of changes after another."""
@@ -81,6 +84,7 @@ class Applied:
             self.deleted + other.deleted,
             self.unchanged + other.unchanged,
             self.erased + other.erased,
+            self.waiting + other.waiting,
         )
 
     @property
@@ -138,18 +142,20 @@ def apply(
     Args:
         changes: read once; of one id several times, the order counts.
         embed: called once, with the texts that are new or changed and came without a row.
-        shape: as the period was begun with; of a new tenant, as it begins with.
+        shape: as a new tenant begins with; the capacity of one that is there is its period's.
         source: identity of the source that documents are put from; remembered with each.  What was erased (G.12) is not
             taken from a source again; an operator who puts it without one asks for it anew.
         mark: how far that source was read; in the same transaction.
 
     Raises:
-        CommitmentError: the period has too few unused places (before anything is embedded or written), an oversized or
-            malformed name or text, a row of another shape, another shape of the index, documents that are too long for
-            one answer together, or documents that were changed by somebody else meanwhile.
+        CommitmentError: more documents than the index can ever have places for (before anything is embedded or
+            written), an oversized or malformed name or text, a row of another shape, another shape of the index,
+            documents that are too long for one answer together, or documents that were changed by somebody else
+            meanwhile.
     """
     check_name(tenant)
     running = begun(state, tenant)
+    shape = running.continued(tenant, shape) if running else shape
     stored = _stored(state, tenant, changes)
     present = {name: content for name, content, _ in stored}
     plan, stays_out, erased = _Plan(), tombstones.erased_of(state, tenant), 0
@@ -160,15 +166,19 @@ def apply(
                 continue
             _check_put(change, shape)
         plan.take(change, present)
-    placement, used, revision = running.continued(tenant, shape) if running else (draw(KEY_BYTES), 0, 0)
+    placement, used, revision = (
+        (running.placement, running.used, running.revision) if running else (draw(KEY_BYTES), 0, 0)
+    )
     own = _own_slots(state, tenant, placement, plan)
     unused = [name for name in plan.inserted if name not in own]
-    _require_places(state, tenant, shape, used, len(unused))
+    placed = min(len(unused), shape.places - used)
+    _require_places(state, tenant, shape, used, plan, len(unused) - placed)
     written = [*plan.inserted.values(), *plan.edited.values()]
     rows = _rows(written, embed, shape.dimension)
-    slots = own | dict(zip(unused, next_slots(placement, used, len(unused), shape), strict=True))
+    given = next_slots(placement, used, placed, shape) + waiting_slots(state, tenant, len(unused) - placed)
+    slots = own | dict(zip(unused, given, strict=True))
     moved = [name for name, _, owner in stored if name in plan.same and owner != source]
-    line = (tenant, placement, used + len(unused), shape.capacity, shape.block_slots, revision + 1)
+    line = (tenant, placement, used + placed, shape.capacity, shape.block_slots, revision + 1)
     with state.transaction() as db:
         require_revision(db, tenant, revision)
         for name in plan.deleted:
@@ -196,6 +206,7 @@ def apply(
         deleted=len(plan.deleted - plan.inserted.keys()),
         unchanged=len(plan.same) + len(plan.absent - plan.inserted.keys()),
         erased=erased,
+        waiting=sum(slots[name] < 0 for name in plan.inserted),
     )
 
 
@@ -235,14 +246,24 @@ def _stored(state: State, tenant: str, changes: Iterable[Change]) -> list[tuple[
     return [row for name in names for row in state.rows(f"{query} AND document = ?", (tenant, name))]
 
 
-def _require_places(state: State, tenant: str, shape: IndexShape, used: int, wanted: int) -> None:
-    if used + wanted > shape.places:
-        ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
+def _require_places(state: State, tenant: str, shape: IndexShape, used: int, plan: _Plan, waiting: int) -> None:
+    """Of the planned documents ``waiting`` ones have no place in this period."""
+    if not waiting:
+        return
+    ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
+    wanted = len(plan.inserted)
+    if not shape.most:
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
             f"unused in this period ({used - present} rest: their documents were deleted). None of them was put. A new "
-            "period frees those that rest: `commit --new-coins`, or `ragseal-provider documents new-period` where the "
-            "claim has no coin. Or use a larger class (`ragseal-provider change`), or split the corpus into tenants"
+            "period frees those that rest: `ragseal-provider documents new-period`, between two windows. Or use a "
+            "larger class (`ragseal-provider change`), or split the corpus into tenants"
+        )
+    if present - len(plan.deleted) + wanted > shape.most_places:
+        raise CommitmentError(
+            f"{wanted} new documents for tenant {tenant!r}, which has {present}: an index of this class has "
+            f"{shape.most_places} places at most. None of them was put. Use a larger class (`ragseal-provider "
+            "change`), or split the corpus into tenants"
         )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.document_rows import begun, require_revision
-from ragseal.prover.commitment.placement import KEY_BYTES, IndexShape, next_slots
+from ragseal.prover.commitment.placement import ASIDE, KEY_BYTES, IndexShape, next_slots
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.state import State
 from ragseal.prover.storage.window import Stage
@@ -19,25 +19,30 @@ def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None
     (:mod:`ragseal.prover.commitment.coin_placement`).  Callers see to it that no window of the old one still runs
     (:func:`require_no_window`).
 
+    Those that still have no place wait.
+
     Raises:
-        CommitmentError: no such tenant, or more documents than places.
+        CommitmentError: no such tenant, or more documents than places in an index that does not grow.
     """
     running = begun(state, tenant)
     if running is None:
         raise CommitmentError(f"tenant {tenant!r} has no documents: `ragseal-provider documents put` adds some")
     placement = draw(KEY_BYTES)
-    old = [slot for (slot,) in state.rows("SELECT slot FROM documents WHERE tenant = ? ORDER BY slot", (tenant,))]
-    if len(old) > shape.places:
+    query = "SELECT slot FROM documents WHERE tenant = ? ORDER BY slot < 0, slot"  # those that wait come last
+    old = [slot for (slot,) in state.rows(query, (tenant,))]
+    placed = min(len(old), shape.places)
+    if placed < len(old) and not shape.most:
         raise CommitmentError(
             f"tenant {tenant!r} has {len(old)} documents, a period of this class {shape.places} places"
         )
-    moves = zip(next_slots(placement, 0, len(old), shape), old, strict=True)
-    line = (tenant, placement, len(old), shape.capacity, shape.block_slots, running.revision + 1)
+    given = next_slots(placement, 0, placed, shape) + [-1 - n for n in range(len(old) - placed)]
+    moves = zip(given, old, strict=True)
+    line = (tenant, placement, placed, shape.capacity, shape.block_slots, running.revision + 1)
     with state.transaction() as db:
         require_revision(db, tenant, running.revision)
-        db.execute("UPDATE documents SET slot = -1 - slot WHERE tenant = ?", (tenant,))  # out of each other's way
+        db.execute("UPDATE documents SET slot = slot + ? WHERE tenant = ?", (ASIDE, tenant))  # out of each other's way
         for slot, before in moves:
-            db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, -1 - before))
+            db.execute("UPDATE documents SET slot = ? WHERE tenant = ? AND slot = ?", (slot, tenant, before + ASIDE))
         db.execute("DELETE FROM resting WHERE tenant = ?", (tenant,))
         db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", line)
 

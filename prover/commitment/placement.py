@@ -16,6 +16,7 @@ from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.commitment.answer_size import AnswerBound
 
 KEY_BYTES = 32  #: of a period's placement key
+ASIDE = 1 << 40  #: added to slots while documents change places: beyond every index
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,17 @@ class IndexShape:
     dimension: int  #: d, entries of a row
     block_slots: int = 1  #: aligned slots that one document may fill
     answers: AnswerBound | None = None  #: how long answers from it may be; None: none of its texts is sent
+    most: int = 0  #: slots that later windows may give it; 0: it does not grow
 
     @property
     def places(self) -> int:
         """How many documents a period takes, deleted ones included; slots behind the last whole block stay empty."""
         return self.capacity // self.block_slots
+
+    @property
+    def most_places(self) -> int:
+        """How many documents there may be, those that wait for a later window included."""
+        return max(self.capacity, self.most) // self.block_slots
 
 
 def permutation(key: bytes, places: int) -> list[int]:

@@ -83,13 +83,16 @@ def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets
 
 
 def documents_waiting(state: State, manifest: bytes, number: int) -> int:
-    """How many documents differ from those of a version: put, changed or deleted since, tenants of the window only."""
+    """How many documents differ from those of a version: put, changed or deleted since, tenants of the window only.
+
+    Those that wait for a place are not among them.
+    """
     query = """
         SELECT (SELECT COUNT(*) FROM documents d LEFT JOIN version_texts v
                 ON v.manifest = ?1 AND v.number <= ?2 AND (v.until IS NULL OR v.until > ?2)
                 AND v.tenant = d.tenant AND v.document = d.document
                 WHERE (v.document IS NULL OR v.text <> d.text OR v.metadata <> d.metadata)
-                AND d.tenant IN (SELECT tenant FROM versions WHERE manifest = ?1 AND number = 0))
+                AND d.slot >= 0 AND d.tenant IN (SELECT tenant FROM versions WHERE manifest = ?1 AND number = 0))
              + (SELECT COUNT(*) FROM version_texts v LEFT JOIN documents d
                 ON v.tenant = d.tenant AND v.document = d.document
                 WHERE v.manifest = ?1 AND v.number <= ?2 AND (v.until IS NULL OR v.until > ?2)

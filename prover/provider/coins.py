@@ -118,9 +118,8 @@ class Coins:
 
     def place_afresh(self, shape: IndexShape) -> None:
         """Every throw of coins begins with new places, deleted documents or not: that tells nothing of either."""
-        for tenant, count in index.tenants(self._state):
-            if count:
-                new_period(self._state, tenant, shape, self._draw)
+        for tenant, _ in index.tenants(self._state):
+            new_period(self._state, tenant, shape, self._draw)
 
     def seed(self, window: Window) -> bytes:
         """The seed that a window's coins were thrown by.

@@ -174,7 +174,7 @@ class Provider:
         """Phase A: commit to every index and enter the manifest in the ledger.
 
         Args:
-            new_coins: throw coins although the newest throw of the budget period could be carried on.
+            new_coins: throw coins, over new places, although the newest throw of the budget period could be carried on.
             agreed: what the epsilon that was agreed to rests on; None: nobody was asked.
 
         Raises:
@@ -211,8 +211,9 @@ class Provider:
         first = None if new_coins else self.carried(policy, seats)
         if agreed is not None:
             agreed.check_coins(b"" if first is None else first.digest)
-        if policy.coined and first is None:
-            self.coins.place_afresh(IndexShape(policy.capacity(backends.keys.newest().cls), policy.dimension))
+        if first is None and (policy.coined or new_coins):
+            capacity = policy.capacity(backends.keys.newest().cls)
+            self.coins.place_afresh(IndexShape(capacity, policy.dimension, most=0 if policy.answers else capacity))
         with self.state.snapshot() as documents:
             made = manifest.prepare_window(
                 self.state,

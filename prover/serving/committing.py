@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,9 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
-from ragseal.kernel.errors import AuditError, ConfigurationError
+from ragseal.kernel.errors import AuditError, ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy
-from ragseal.prover.commitment import registry, window_secrets
+from ragseal.prover.commitment import growth, registry, window_secrets
 from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.manifest import Progress
 from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
@@ -31,7 +31,7 @@ from ragseal.prover.provider.provider import Provider
 from ragseal.prover.serving.news import news
 from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.window import Window
-from ragseal.runtime.face import when
+from ragseal.runtime.face import counted, when
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class Proposal:
     terms: dict[str, Any]  #: of :func:`ragseal.prover.planning.consent.terms`
     spent: dict[str, Any]  #: of :func:`ragseal.prover.planning.spending.spending`
     agreed: Agreed  #: what the terms rest on
+    new_coins: bool  #: whether coins are thrown anew although those of a window could be carried on
+    left_out: str  #: why documents go on waiting; "" where none waits, or all have a place now
     carried: str  #: the window whose coins are carried on; "" without one
     passed_over: str  #: a window that is committed, has not opened, and never will; "" without one
 
@@ -73,6 +75,9 @@ def propose(
 ) -> Proposal:
     """Read a policy and find out what it gives and costs.  Blocks.
 
+    Documents that wait for a place get one, in as many shards as all need and with coins of its own, if that comes to
+    no more than was named; else they go on waiting.
+
     Args:
         policy_file: TOML.
         agreed: the epsilon that was named (``--yes-epsilon-is``).
@@ -83,8 +88,34 @@ def propose(
         PolicyError: it cannot be kept, promises too much, or comes to a larger epsilon than was named.
         ConfigurationError: the file names times that it should not.
     """
-    history, clock = provider.journal.history, provider.environment.clock
-    values = policy_values(policy_file)
+    cls, waiting = assembly.circuit_class(provider.state.settings.class_name), growth.waiting(provider.state)
+    terms = _Terms(policy_file, agreed, times, tuple(auditors), growth.shards_in_use(provider.state, cls), new_coins)
+    if not waiting:
+        return _propose(provider, cls, terms)
+    grown = replace(terms, shards=growth.shards_due(provider.state, cls), new_coins=True)
+    try:
+        return _propose(provider, cls, grown)
+    except PolicyError as error:
+        made = _propose(provider, cls, terms)
+        number = counted(sum(waiting.values()), "document")
+        return replace(made, left_out=f"{number} go on waiting for a place, since a larger index is refused: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a window is proposed on."""
+
+    policy_file: bytes  #: TOML
+    agreed: float | None
+    times: Times | None
+    auditors: Sequence[Seat]
+    shards: int  #: of every index
+    new_coins: bool
+
+
+def _propose(provider: Provider, cls: AttestationClass, asked: _Terms) -> Proposal:
+    history, clock, times = provider.journal.history, provider.environment.clock, asked.times
+    values = policy_values(asked.policy_file)
     if times is not None:
         fixed = sorted({"opens", "closes"} & set(values))
         if fixed:
@@ -96,7 +127,6 @@ def propose(
         if not isinstance(duration, int) or isinstance(duration, bool) or duration < 0:
             raise ConfigurationError("the policy's duration is a whole number of seconds")
         values |= {"opens": times.opens, "closes": times.opens + max(times.least, duration) + COARSE_TIME}
-    cls = assembly.circuit_class(provider.state.settings.class_name)
     before = history.newest
     binding = Binding(
         cls,
@@ -104,18 +134,18 @@ def propose(
         provider.backends.embedder.dimension,
         int(clock()),
         None if before is None else before.manifest.policy.period_start,
-        provider.state.settings.shards,
+        asked.shards,
     )
     accounts = len(registry.accounts(provider.state))
     if values.get("version_every"):
         accounts = places_for(accounts)  # as many may have asked by the window's end
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
-    first = None if new_coins else provider.carried(rules, auditors)
+    first = None if asked.new_coins else provider.carried(rules, asked.auditors)
     coins = b"" if first is None else first.digest
     spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts, coins)
     terms = consent.terms(rules, cls, spent)
-    consent.require(terms, agreed, spent.get("error"))
+    consent.require(terms, asked.agreed, spent.get("error"))
     following = history.following
     carried = "" if first is None else first.manifest.window
     passed_over = "" if following is None else following.manifest.window
@@ -125,6 +155,8 @@ def propose(
         terms=terms,
         spent=spent,
         agreed=Agreed(accounts, coins),
+        new_coins=asked.new_coins,
+        left_out="",
         carried=carried,
         passed_over=passed_over,
     )
@@ -160,6 +192,7 @@ def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) 
         "split_documents": [{"tenant": one, "documents": count, "parts": most} for one, count, most in split],
         "carries_on_coins_of": proposal.carried or None,
         "passed_over": proposal.passed_over or None,
+        "left_out": proposal.left_out or None,
         **proposal.terms,
         "budget": proposal.spent,
         "news": news(None if before is None else before.manifest, made.manifest),
@@ -167,6 +200,8 @@ def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) 
         "seconds": round(seconds, 2),
     }
     said = list(values["news"])
+    if proposal.left_out:
+        said.append(proposal.left_out)
     if proposal.passed_over:
         said.append(
             f"window {proposal.passed_over}, committed before it, had not opened and never will; coins that its "
@@ -228,7 +263,7 @@ def commit(
     started = time.monotonic()
     progress("checking the policy")
     proposal = propose(provider, policy_file, agreed, None, auditors, new_coins)
-    provider.commit(proposal.policy, name, progress, auditors, new_coins, proposal.agreed)
+    provider.commit(proposal.policy, name, progress, auditors, proposal.new_coins, proposal.agreed)
     return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
 
 
@@ -251,7 +286,7 @@ async def commit_while_serving(
     async with serving.committing:
         progress("checking the policy")
         proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditors, new_coins))
-        terms = progress, auditors, new_coins, proposal.agreed
+        terms = progress, auditors, proposal.new_coins, proposal.agreed
         signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, *terms))
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.coins.load_key, made)  # or its beacon ends in nothing

@@ -27,6 +27,7 @@ from ragseal.prover.commitment.registry import Registration
 from ragseal.prover.wire import operator_remote as remote
 from ragseal.prover.wire.operator_remote import Remote
 from ragseal.runtime.metadata import mapping_of
+from tests.classes import TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 from tests.simulator.rolling import POLICY
@@ -206,8 +207,8 @@ def test_refusals_come_back_as_what_they_are(serving: Live) -> None:
         key = scene.signature.public_bytes(scene.account_key("dora"))
         with pytest.raises(CommitmentError, match="is registered with another key"):
             there.add_accounts([Registration("dora", "acme", key), Registration("alice", "acme", key)])
-        with pytest.raises(CommitmentError, match=r"places are unused.*None of them was put"):
-            there.put_documents("acme", [Document(f"d{i}", f"text {i}") for i in range(500)], silent)
+        with pytest.raises(CommitmentError, match=r"places at most\. None of them was put"):
+            there.put_documents("acme", [Document(f"d{i}", f"text {i}") for i in range(TINY.S * TINY.N)], silent)
         with pytest.raises(CommitmentError, match="fits no slot"):
             there.put_documents("acme", [Document("fresh", "one"), Document("", "another")], silent)
         with pytest.raises(CommitmentError, match="has no document 'nothing'"):

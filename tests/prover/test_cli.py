@@ -76,6 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
         "deleted": 0,
         "unchanged": 0,
         "erased": 0,
+        "waiting": 0,
         "notes": told,
         "still_answered": [],
     }
@@ -185,7 +186,7 @@ def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_
     tenant = ("--state", state, "--tenant", "acme")
     done = answer("documents", "put", *tenant, "--corpus", f"jsonl:{corpus}")
     waits = {"window": "w1", "stage": "committed", "tenant": "acme", "until": None, "tick": False}
-    counts = {"added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "erased": 0}
+    counts = {"added": 1, "changed": 1, "deleted": 0, "unchanged": 0, "erased": 0, "waiting": 0}
     assert done == {"tenant": "acme", **counts, "notes": [], "still_answered": [{**waits, "ids": ["d0"]}]}
     done = answer("documents", "delete", *tenant, "--id", "d1", "--id", "d2")
     assert done == {"tenant": "acme", "deleted": 2, "still_answered": [{**waits, "ids": ["d1", "d2"]}]}

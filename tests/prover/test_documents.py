@@ -184,9 +184,8 @@ def test_a_new_period_places_everything_afresh(state: State) -> None:
 def test_a_period_of_another_shape_is_not_continued(state: State) -> None:
     """Another permutation would meet places that rest."""
     apply(state, *many(3))
-    for other in (IndexShape(CAPACITY + 1, DIMENSION), IndexShape(CAPACITY, DIMENSION, 2)):
-        with pytest.raises(CommitmentError, match="new period"):
-            apply(state, put("e"), shape=other)
+    with pytest.raises(CommitmentError, match="new period"):
+        apply(state, put("e"), shape=IndexShape(CAPACITY, DIMENSION, 2))
     new_period(state, "acme", IndexShape(CAPACITY, DIMENSION, 3), secrets.token_bytes)
     assert all(slot % 3 == 0 and slot < 9 for slot in places(state).values())
     with pytest.raises(CommitmentError, match="0 of 3 places"):

@@ -54,7 +54,7 @@ def test_sync_makes_the_documents_those_of_the_source(state: Path, tmp_path: Pat
     where = ("--state", state, "--tenant", "acme", "--source", f"jsonl:{file}")
     write(file, a="one", b="two", c="three")
     done = answer("documents", "sync", *where)
-    counts = {"added": 3, "changed": 0, "deleted": 0, "unchanged": 0, "erased": 0}
+    counts = {"added": 3, "changed": 0, "deleted": 0, "unchanged": 0, "erased": 0, "waiting": 0}
     assert done == {"tenant": "acme", **counts, "notes": [], "still_answered": []}
     write(file, a="one", b="2", d="four")
     kept = answer("documents", "sync", *where, "--keep-missing")
