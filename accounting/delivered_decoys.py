@@ -44,7 +44,8 @@ from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import COARSE_CANONICAL_BITS, COIN_BITS, OVERFLOW_EXPONENT
 
 LAW_EXPONENT = 60  #: of delta a visible return of one slot takes 2^-60 at most
-_MORE = 4  #: and 2^4 times as much at most for each slot more: sets of nearly as many slots as are ever drawn
+_MORE = 4  #: and 2^4 times as much for each slot more: sets of nearly as many slots as are ever drawn
+_LEAST_EXPONENT = 48  #: but no more than 2^-48
 EXACT_SLOTS = 8  #: a document of more slots has A of one slot to the power of their number, which is no less
 MOST_NATS = 700.0  #: of a return; a policy may name 2^32 slots, and a power of so many fills the memory
 RARE = 20  #: once in 2^20 answers
@@ -116,10 +117,10 @@ def visible(lists: Lists, chunks: int) -> Visible:
         return Visible(alone**filled, Fraction(0))
     parts = min(lists.shards, filled)  # shards in which a document can have slots
     ratios, left = [], Fraction(0)
+    # Nearer to what the table cuts off, ratios are those of the cut and grow without need.
+    budget = Fraction(1, parts << max(_LEAST_EXPONENT, LAW_EXPONENT - _MORE * (filled - 1)))
     for m in range(1, min(filled, lists.N) + 1):
-        budgets = (Fraction(1, parts << (LAW_EXPONENT - _MORE * more)) for more in range(m))
-        tried = (certified_ratio(lists.table, lists.N, lists.K, budget, m) for budget in budgets)
-        found = next((one for one in tried if one is not None), None)
+        found = certified_ratio(lists.table, lists.N, lists.K, budget, m)
         if found is None:
             return Visible(None, Fraction(0))
         ratios.append(found)

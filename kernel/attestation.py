@@ -38,7 +38,7 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.params import MAX_SHARDS
+from ragseal.kernel.params import MAX_LISTED, MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.sealing import OVERHEAD, SEAL_KEY_BYTES, check_seal_key, seal, unseal
 from ragseal.kernel.slot_text import NO_SALT, SlotText, is_keyword
@@ -47,7 +47,6 @@ from ragseal.kernel.transcript import tagged_element, tagged_hash
 
 COARSE_TIME = 60  #: seconds; record times are multiples of it
 MAX_QUERY_BYTES = 1 << 16
-MAX_K = 1 << 13
 MAX_OPENINGS_BYTES = 1 << 26
 MAX_ANSWER_BYTES = 1 << 16
 NO_RECEIPT = bytes(32)  #: acknowledgement of an account's first request
@@ -244,7 +243,7 @@ class Openings(Message):
     """What the account learns: T in increasing slot order with its flags, its commitment's salt, and the texts."""
 
     TAG: ClassVar[str] = "openings"
-    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_K), Text(MAX_ANSWER_BYTES))
+    CODECS: ClassVar[Sequence[Codec]] = (ELEMENT, Many(Nested(SlotOpening), MAX_LISTED), Text(MAX_ANSWER_BYTES))
 
     t_salt: int  #: salt of T's commitment
     slots: tuple[SlotOpening, ...]  #: K of them, in increasing order of slots

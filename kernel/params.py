@@ -35,6 +35,7 @@ OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
 MAX_SHARDS = 64  #: of one index, whatever its class
+MAX_LISTED = 1 << 17  #: ids of one list, of all shards together
 PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T
 ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 

@@ -122,7 +122,7 @@ def require_agreement(found: Bound) -> None:
     if found.disagreement:
         raise PolicyError(
             f"two computations of epsilon disagree ({found.disagreement}): no auditor would accept this policy; use "
-            "another gain or delta"
+            "another gain or delta, of decoys fewer ids or fewer slots of a document"
         )
 
 

@@ -111,7 +111,10 @@ class CoinBound(Bound):
     def boundless(self) -> str:
         if math.isfinite(self.epsilon):
             return ""
-        return "no finite return follows for this noise and delta: a smaller gain, or fewer queries"
+        return (
+            "no finite return follows for these policies and this delta: a smaller gain or fewer queries, of decoys "
+            "fewer ids or fewer slots of a document"
+        )
 
     def evidence(self, delta: Fraction) -> Values:
         found, routes = self.promise, self.promise.routes

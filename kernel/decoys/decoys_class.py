@@ -15,7 +15,7 @@ from ragseal.kernel.decoys.bounds import smallest_room
 from ragseal.kernel.decoys.table import DECOYS, RATE_BITS, UNIFORM_EXPONENT, DrawTable, build_table
 from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.law import Asked, AttestationClass
-from ragseal.kernel.params import COARSE_CANONICAL_BITS, MAX_SHARDS, MODULUS_BITS, PACKED_BITS
+from ragseal.kernel.params import COARSE_CANONICAL_BITS, MAX_LISTED, MAX_SHARDS, MODULUS_BITS, PACKED_BITS
 
 ELEMENT_BITS = 208  #: of a permutation's output that hold ids: what is left is its canonical top
 HASH_INPUTS = 15  #: of one hash of a list, its tag left out
@@ -50,6 +50,8 @@ class DecoysClass(AttestationClass):
         need(self.N >= 2, "needs 2 slots at least")
         need(1 <= self.S <= MAX_SHARDS and self.S * self.N < 1 << 31, f"needs 1 <= S <= {MAX_SHARDS} and S N < 2^31")
         need(self.draws >= 1 and 1 <= self.room <= self.N, "needs a draw, and room for 1 to N ids")
+        # Else a list would be refused for its length, which scores have a part in.
+        need(self.S * self.room <= MAX_LISTED, f"a list of all shards has {MAX_LISTED} ids at most")
         need(2 <= self.c <= 18 and self.chunks in (1, 2), "needs 2 <= c <= 18 and 1 or 2 chunks")
         need(self.L <= 24, "ids have 24 bits at most")
 

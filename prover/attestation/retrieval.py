@@ -26,7 +26,7 @@ from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.encoding import ELEMENT, U32, Blob, Codec, Elements, Many, Message, Points, Text
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.params import MAX_SHARDS
+from ragseal.kernel.params import MAX_LISTED, MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.statement import Returned, unpacked
 from ragseal.kernel.transcript import challenge
@@ -64,7 +64,7 @@ class QuerySecrets(Message):
 
     TAG: ClassVar[str] = "query-secrets"
     CODECS: ClassVar[Sequence[Codec]] = (
-        Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, attestation.MAX_K), Points(MAX_SHARDS),
+        Blob(MAX_DIMENSION), ELEMENT, ELEMENT, ELEMENT, ELEMENT, Many(U32, MAX_LISTED), Points(MAX_SHARDS),
         Elements(MAX_SHARDS), Many(U32, 1), Blob(MAX_COUNTS), Text(attestation.MAX_ANSWER_BYTES),
     )  # fmt: skip
 

@@ -88,6 +88,18 @@ def test_certified_and_ideal_return_agree_for_documents_of_several_slots(lists: 
     assert found.epsilon == found.unseen == pytest.approx(chunks * math.log(256 / 13))
 
 
+@pytest.mark.parametrize(
+    ("N", "K", "rate", "shards", "chunks"),
+    [(4096, 167, 1722961, 4, 3), (4096, 164, 4712364, 1, 4), (16384, 132, 2529680, 2, 8), (4096, 65, 296032, 1, 2)],
+)
+def test_ids_beyond_what_is_ever_drawn_are_no_disagreement(N: int, K: int, rate: int, shards: int, chunks: int) -> None:
+    """Sets near the table's cut have ratios of the cut, which made the certified return larger than the ideal one."""
+    found = decoys_delivered([Asked(Lists(N, K, rate, shards), 10**6, 25)], coins=ONE, chunks=chunks, delta=DELTA)
+    assert found.routes.agree
+    assert found.routes.returned[0] == pytest.approx(found.routes.returned[1], rel=1e-4)
+    assert found.delta < 10**6 * 2.0**-48
+
+
 def test_the_certified_return_is_the_exact_ratio_from_above() -> None:
     for lists in ALL:
         ratio = visible(lists, 1).ratio
@@ -107,7 +119,7 @@ def test_a_document_that_lies_in_several_shards_costs_their_product() -> None:
     assert three.ratio is not None
     assert three.ratio >= apart**3 * (1 - Fraction(1, 10**9))
     assert three.ratio >= (visible(Lists(SHARDS.N, SHARDS.K, SHARDS.rate), 3).ratio or 0)
-    assert three.excess <= Fraction(1, 1 << LAW_EXPONENT)
+    assert three.excess <= Fraction(1, 1 << LAW_EXPONENT - 8)
 
 
 def test_long_documents_have_a_bound_in_no_time() -> None:

@@ -7,12 +7,15 @@ import dataclasses
 
 import pytest
 
+from ragseal.circuits.circuit import load_classes
+from ragseal.kernel.attestation import Openings, SlotOpening
 from ragseal.kernel.decoys.bounds import set_masses, visible_ratio
 from ragseal.kernel.decoys.decoys_class import DecoysClass, check_scores
 from ragseal.kernel.decoys.law import read_draws, select
 from ragseal.kernel.decoys.table import build_table
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
 from ragseal.kernel.params import R
+from ragseal.prover.attestation.retrieval import QuerySecrets
 
 TINY = DecoysClass("tiny", N=60, draws=14, room=12, c=8, chunks=2, S=3)
 TABLE = build_table(6, 1 << 16, 14)
@@ -28,6 +31,7 @@ TABLE = build_table(6, 1 << 16, 14)
         ({"draws": 0}, "needs a draw"),
         ({"room": 0}, "room for 1 to N"),
         ({"room": 61}, "room for 1 to N"),
+        ({"N": 1 << 16, "room": 1 << 15, "S": 5}, "131072 ids at most"),
         ({"c": 1}, "2 <= c"),
         ({"c": 19}, "2 <= c"),
         ({"chunks": 3}, "1 or 2 chunks"),
@@ -45,6 +49,15 @@ def test_a_class_is_read_as_it_was_written() -> None:
         DecoysClass.from_mapping({**TINY.to_mapping(), "K": 3})
     with pytest.raises(PolicyError, match="law must be"):
         DecoysClass.from_mapping({**TINY.to_mapping(), "law": "raffle"})
+
+
+def test_the_longest_list_of_every_class_is_kept_and_sent() -> None:
+    """One that a message cannot hold would be refused, and how long a list is depends on scores."""
+    most = max(cls.most_ids(cls.S) for cls in load_classes().values())
+    sent = Openings(1, tuple(SlotOpening(i, False, ()) for i in range(most)))
+    assert Openings.decode(sent.encode()) == sent
+    kept = QuerySecrets(b"", 1, 1, 1, 1, tuple(range(most)), bytes(64), (1,))
+    assert QuerySecrets.decode(kept.encode()) == kept
 
 
 def test_scores_of_384_dimensions_take_16_bits() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.attestation import MAX_K, MAX_OPENINGS_BYTES, Openings, SlotOpening, TextOpening
+from ragseal.kernel.attestation import MAX_OPENINGS_BYTES, Openings, SlotOpening, TextOpening
 from ragseal.kernel.errors import AttestationError, CommitmentError
+from ragseal.kernel.params import MAX_LISTED
 from ragseal.kernel.slot_text import (
     MAX_ID,
     MAX_KEY,
@@ -108,7 +109,7 @@ def test_nothing_is_looked_up_of_the_longest_documents_that_fit() -> None:
     assert bound.length([answer_size._LONGEST] * 50) <= MAX_OPENINGS_BYTES
     bound.require(None, "acme")  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
-        AnswerBound(MAX_K, SLOTS).require(None, "acme")  # type: ignore[arg-type]
+        AnswerBound(MAX_LISTED, SLOTS).require(None, "acme")  # type: ignore[arg-type]
 
 
 # --- where documents come in ------------------------------------------------------------------------------------------

@@ -1029,7 +1029,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   ],
   "openings": [
     ["t_salt", ["element"]],
-    ["slots", ["many", ["message", "slot-opening"], 8192]],
+    ["slots", ["many", ["message", "slot-opening"], 131072]],
     ["answer", ["text", 65536]],
   ],
   "policy": [
