@@ -75,7 +75,7 @@ def visible_ratio(table: DrawTable, N: int, K: int, m: int = 1) -> Fraction | No
         m: slots of the document, under one coin, in one shard.
     """
     _check(N, K, m)
-    most = min(K, N)
+    most = _sizes_of(table, N, K, m)
     masses = set_masses(table, N, most)
     found = Fraction(1)
     for s in range(1, min(m, most) + 1):
@@ -98,7 +98,7 @@ def excess(table: DrawTable, N: int, K: int, A: Fraction, m: int = 1) -> Fractio
     _check(N, K, m)
     if A < 1:
         raise PolicyError("no ratio of a return is below 1")
-    most = min(K, N)
+    most = _sizes_of(table, N, K, m)
     masses = set_masses(table, N, most)
     numerator, scale = A.as_integer_ratio()
     largest = 0
@@ -119,7 +119,7 @@ def certified_ratio(table: DrawTable, N: int, K: int, budget: Fraction, m: int =
     None: not even the largest finite one is.  With a budget of 0 it is :func:`visible_ratio`.
     """
     _check(N, K, m)
-    most = min(K, N)
+    most = _sizes_of(table, N, K, m)
     masses = set_masses(table, N, most)
     own = [list(masses)]  # own[s][k] is own_slots(masses, k, s)
     for _ in range(min(m, most)):
@@ -285,6 +285,11 @@ def drawn_probability(table: DrawTable, N: int) -> Fraction:
     if not 1 <= N <= 1 << table.L:
         raise PolicyError(f"a table of ids of {table.L} bits is for 1 to 2^{table.L} slots")
     return 1 - Fraction(_within(table, (1 << table.L) - 1), denominator(table))
+
+
+def _sizes_of(table: DrawTable, N: int, K: int, m: int) -> int:
+    """The largest size of a set that counts: beyond it all p are 0, and K may be any number of 32 bits."""
+    return min(K, N, table.draws + m)
 
 
 def _check(N: int, K: int, m: int) -> None:

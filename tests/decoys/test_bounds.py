@@ -105,3 +105,15 @@ def test_large_indexes_take_no_time() -> None:
     assert found is not None
     assert math.log(return_ratio(found, HIDDEN)) <= 6
     assert smallest_room(table, N, K, shards) == 892  # docs/proofs/decoys.md
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_no_number_of_ids_costs_more_than_the_sizes_that_are_drawn(m: int) -> None:
+    """A log may hold any: of 2^32 ids in a shard of 2^24 slots an auditor had the sets of 2^24 sizes to go through."""
+    table, N = build_table(24, 3 << 16), 1 << 24
+    few, many = table.draws + m, (1 << 32) - 1
+    assert visible_ratio(table, N, many, m) is visible_ratio(table, N, few, m) is None
+    ratio = certified_ratio(table, N, many, Fraction(1, 1 << 50), m)
+    assert ratio is not None
+    assert ratio == certified_ratio(table, N, few, Fraction(1, 1 << 50), m)
+    assert excess(table, N, many, ratio, m) == excess(table, N, few, ratio, m)
