@@ -23,7 +23,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.policy import LEAST_TICK, MOST_TICK
 from ragseal.kernel.slot_text import NO_METADATA, SlotText
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment.columns import commit_columns, prove_span
 from ragseal.prover.commitment.index import text_tree

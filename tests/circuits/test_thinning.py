@@ -20,7 +20,7 @@ from ragseal.circuits.circuit import circuit_of, class_digest, load_classes, par
 from ragseal.circuits.search import count_rows
 from ragseal.groth16.assignments import assign_thinning
 from ragseal.kernel import coin, field
-from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.kernel.thinning_class import ThinningClass, thinning_class
 from tests import apart
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.scene import CACHE

@@ -23,7 +23,7 @@ from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAs
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.sealing import derive_private, public_of
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex, tick_at
 from tests import apart
 from tests.apart import be, canonical, element, h
