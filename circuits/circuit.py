@@ -157,7 +157,8 @@ def _decoys_main(cls: DecoysClass) -> str:
     return (
         f"// Generated for decoys class {cls.name}.\npragma circom 2.1.6;\n\n"
         'include "decoys.circom";\n\n'
-        f"{_NO_TABLES}component main {{public [{', '.join(layout_of(cls).names)}]}} = Decoys({', '.join(map(str, sizes))});\n"
+        + _NO_TABLES
+        + f"component main {{public [{', '.join(layout_of(cls).names)}]}} = Decoys({', '.join(map(str, sizes))});\n"
     )
 
 
@@ -195,7 +196,10 @@ def _thinning(cls: ThinningClass) -> Circuit:
         f"// Generated for thinning class {cls.name}.\npragma circom 2.1.6;\n\n"
         f'include "{files[0].name}";\n\n{_NO_TABLES}component main {{public [{public}]}} = Thinning({cls.N});\n'
     )
-    relations = *(wires(at, cls.N) for at in (cls.placed_at, cls.mixed_at)), wires(cls.hints_at, cls.public - cls.hints_at)
+    relations = (
+        *(wires(at, cls.N) for at in (cls.placed_at, cls.mixed_at)),
+        wires(cls.hints_at, cls.public - cls.hints_at),
+    )
     digest = statement_digest(THINNING_TAG, cls.name, main, files)
     return Circuit(cls, THINNING, files, True, main, cls.public, cls.clear, relations, digest)
 

@@ -77,7 +77,7 @@ def count_rows(cls: Shape) -> Rows:
 
 @count_rows.register
 def _thinning_rows(cls: ThinningClass) -> Rows:
-    """Scaling rows are those of slots, elements, bytes and blocks, and of their sums; fixed ones are seed, key and tables."""
+    """Scaling rows are those of slots, elements, bytes and blocks, and of sums; fixed ones are seed, key and tables."""
     tables = 2 * PAIRS, len(TOPS), PAIRS
     fixed = _poseidon(2) + _poseidon(3) + 3 + 1 + sum(size + _total(size) for size in tables)
     blocks = -(-cls.elements // ELEMENTS_PER_BLOCK)

@@ -14,6 +14,7 @@ from ragseal.kernel.coin_proof import Coined, CoinPoints, CoinProof, commit_coin
 from ragseal.kernel.params import R
 from ragseal.kernel.thinning_class import ThinningClass
 
+
 def scalars_needed(cls: ThinningClass, sides: int) -> int:
     """Fresh uniform scalars of one shard whose w' stands under ``sides`` commitments."""
     return 3 * sides + 1 + nonces_needed(cls, sides)
@@ -31,7 +32,7 @@ class CoinSecrets:
 
 
 @dataclass(frozen=True)
-class Scores:
+class CoinScores:
     """w and w' of one shard, and what blinds their commitments."""
 
     placed: Sequence[int]
@@ -40,14 +41,14 @@ class Scores:
     blinders: Sequence[int]  #: of every commitment to w', in order
 
     def __repr__(self) -> str:
-        return "Scores(...)"
+        return "CoinScores(...)"
 
 
 @dataclass(frozen=True)
 class Opened:
     """What all commitments of one shard hold."""
 
-    scores: Scores
+    scores: CoinScores
     witness: CoinWitness
     products: Sequence[int]  #: coin_i w_i
     blinders: Sequence[Sequence[int]]  #: of every C_p, C_h and C_c, then of C_x
@@ -78,7 +79,7 @@ class Opened:
         return [slots, [field.pack([*self.witness.hints, *last])]]
 
 
-def opened(coined: Coined, scores: Scores, seed: tuple[int, int], masks: Sequence[int]) -> Opened:
+def opened(coined: Coined, scores: CoinScores, seed: tuple[int, int], masks: Sequence[int]) -> Opened:
     """What an honest prover commits to; ``masks``: every C_p's, C_h's and C_c's, then that of C_x."""
     witness = coin_witness(coined.key.cls, seed, coined.statement.context, coined.statement.hidden)
     products = [coin * w % R for coin, w in zip(witness.coins, scores.placed, strict=True)]
@@ -86,7 +87,9 @@ def opened(coined: Coined, scores: Scores, seed: tuple[int, int], masks: Sequenc
     return Opened(scores, witness, products, [masks[at : at + sides] for at in range(0, len(masks), sides)])
 
 
-def make_coins(group: Group, backend: ThinningBackend, coined: Coined, scores: Scores, secrets: CoinSecrets) -> CoinProof:
+def make_coins(
+    group: Group, backend: ThinningBackend, coined: Coined, scores: CoinScores, secrets: CoinSecrets
+) -> CoinProof:
     """In the order that soundness asks for: all commitments, alpha and beta, the circuit's proof, the openings.
 
     Raises:

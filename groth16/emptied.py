@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragseal.groth16.coin_proofs import CoinSecrets, Scores, make_coins
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, make_coins
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import Matrix, combine_rows, folded
 from ragseal.kernel import field
@@ -54,7 +54,7 @@ def make_emptied(
     after = group.msm(key.mixed.y + key.mixed.b, field.pack([*scores, secrets.rho[1]]))
     coined = emptied_coins(group, statement, key, bases, (before, after))
     blinders = folded(weights, secrets.blinders), *secrets.rho
-    values = Scores(scores, scores, secrets.rho[0], blinders)
+    values = CoinScores(scores, scores, secrets.rho[0], blinders)
     made = EmptiedShard(before, after, make_coins(group, backend, coined, values, secrets.coins))
     verify_emptied_shard(group, statement, key, bases, made)
     return made

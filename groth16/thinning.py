@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making what a thinned index shows of one shard: weights, w and w', the proof about its coins.  docs/proofs/thinning.md.
+"""Making what a thinned index shows of one shard: w, w' and the proof about its coins.  docs/proofs/thinning.md.
 
 Columns and their openings are made before, as those of any index version: placed ones over the thinning key's
 ``scores``, thinned ones over the attestation key's.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16.coin_proofs import CoinSecrets, Scores, make_coins
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, make_coins
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
@@ -83,7 +83,7 @@ def make_thinned(
     scores = group.msm(key.mixed.y + key.mixed.b, field.pack([*thinned, secrets.rho]))
     coined = thinned_coins(group, statement, key, bases, scores)
     blinders = folded(weights, secrets.thinned_blinders), secrets.rho
-    values = Scores(placed, thinned, folded(weights, secrets.placed_blinders), blinders)
+    values = CoinScores(placed, thinned, folded(weights, secrets.placed_blinders), blinders)
     made = ThinnedShard(scores, make_coins(group, backend, coined, values, secrets.coins))
     verify_thinned_shard(group, statement, key, bases, made)
     return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a thinning and a later version of an index show alike: commitments, challenges, openings.  docs/proofs/thinning.md.
+"""What a thinning and a later version show alike: commitments, challenges, openings.  docs/proofs/thinning.md.
 
 w' is committed to under several keys' points, and p_i = coin_i w_i, h_i and coin_i under the same ones, each with a
 blinder of its own: one opening, batched, holds all of them.  What the thinning's circuit sees of a slot the verifier
@@ -46,7 +46,9 @@ class CoinPoints(Message):
         Many(POINT, MAX_SIDES), Many(POINT, MAX_SIDES), Many(POINT, MAX_SIDES), POINT,
     )  # fmt: skip
 
-    products: tuple[bytes, ...]  #: C_p over the points of every commitment to w', in their order: coin times w of each slot
+    products: tuple[
+        bytes, ...
+    ]  #: C_p over the points of every commitment to w', in their order: coin times w of each slot
     hides: tuple[bytes, ...]  #: C_h, over the same: whether each slot is hidden
     coins: tuple[bytes, ...]  #: C_c, over the same: the coin of each slot
     hints: bytes  #: C_x
@@ -54,7 +56,7 @@ class CoinPoints(Message):
 
 @dataclass(frozen=True, slots=True)
 class CoinProof(Message):
-    """Proof of one shard's statement about its coins, and that the commitments hold what the circuit takes from them."""
+    """Proof of one shard's statement about its coins, and that commitments hold what the circuit takes from them."""
 
     TAG: ClassVar[str] = "coin-proof"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(CoinPoints), Fixed(PROOF_BYTES), Nested(Opening), Nested(Opening))

@@ -10,8 +10,8 @@ is fixed before the challenges r_j.  With w' = E' r, two commitments to the same
 
     W  = sum_i w'_i Y^t_i + rho B^t,     W' = sum_i w'_i Y'^t_i + rho' B^t,
 
-linked to sum_j r_j C'_j: all three hold the same N entries.  The thinning circuit says w' = (1 - h) w' for the coins h of
-the committed seed (kernel/coin_proof.py), so h_i w'_i = 0: at a random r, every hidden row of E' is zero.
+linked to sum_j r_j C'_j: all three hold the same N entries.  The thinning circuit says w' = (1 - h) w' for the coins h
+of the committed seed (kernel/coin_proof.py), so h_i w'_i = 0: at a random r, every hidden row of E' is zero.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.coin_proof import CoinProof, Coined, check_share, verify_coins
+from ragseal.kernel.coin_proof import Coined, CoinProof, check_share, verify_coins
 from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, verify_columns
 from ragseal.kernel.encoding import POINT, Blob, Codec, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError

@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.coin_proof import CoinProof, Coined, check_share, verify_coins
+from ragseal.kernel.coin_proof import Coined, CoinProof, check_share, verify_coins
 from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, ThinnedIndex, verify_columns
 from ragseal.kernel.encoding import POINT, Blob, Codec, Many, Message, Nested
-from ragseal.kernel.errors import CommitmentError, ProofError
+from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION

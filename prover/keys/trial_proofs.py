@@ -21,13 +21,13 @@ from ragseal.backends.asked import Scores
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import commit_lists
 from ragseal.groth16.assignments import assign_attestation, assign_block
-from ragseal.groth16.coin_proofs import Scores, opened
+from ragseal.groth16.coin_proofs import CoinScores, opened
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
 from ragseal.kernel import coin, field, mechanism, statement
 from ragseal.kernel.bn254 import Group
-from ragseal.kernel.coin_proof import Coined, verify_circuit
 from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.coin_proof import Coined, verify_circuit
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS
 from ragseal.kernel.params import COIN_BITS, R
@@ -117,7 +117,7 @@ def _try_thinning(backend: ThinningBackend, group: Group, draw: Draw, most: bool
     c_thinned = group.msm(key.mixed.y + key.mixed.b, field.pack([*thinned, rho_thinned]))
     statement = _Tried(coin.coin_commitment(limbs), context, numerator, draw(32))
     coined = Coined("tried", statement, key, ((key.mixed, c_thinned),))
-    held = opened(coined, Scores(placed, thinned, rho, [rho_thinned]), limbs, masks)
+    held = opened(coined, CoinScores(placed, thinned, rho, [rho_thinned]), limbs, masks)
     points = held.commit(group, coined)
     proof = backend.prove(held.assignment(coined, points, limbs))
     verify_circuit(coined, c_placed, points, proof)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.groth16.coin_proofs import CoinSecrets, Scores, opened
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, opened
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
@@ -159,7 +159,9 @@ def a_hidden_slot_that_the_circuit_sees_empty(world: TickedCoins, number: int) -
     made, rows = filled(world, number, 11)
     at = world.hides("north").index(True)
 
-    def make(group: Group, backend: ThinningBackend, coined: Coined, scores: Scores, secrets: CoinSecrets) -> CoinProof:
+    def make(
+        group: Group, backend: ThinningBackend, coined: Coined, scores: CoinScores, secrets: CoinSecrets
+    ) -> CoinProof:
         masks, nonces = secrets.fresh[: 32 * 10], secrets.fresh[32 * 10 :]
         held = opened(coined, scores, secrets.seed, field.unpack(masks))
         points = held.commit(group, coined)

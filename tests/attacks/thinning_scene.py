@@ -16,12 +16,12 @@ from typing import Any
 
 from ragseal.backends.group import default_group
 from ragseal.groth16.assignments import CoinWitness, ThinningAssignment, coin_witness
-from ragseal.groth16.coin_proofs import Opened, Scores
+from ragseal.groth16.coin_proofs import CoinScores, Opened
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import commitment, field, thinning
 from ragseal.kernel.bn254 import POINT_BYTES
-from ragseal.kernel.coin_proof import Coined, CoinProof, nonces_needed, prove_coins
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
+from ragseal.kernel.coin_proof import Coined, CoinProof, nonces_needed, prove_coins
 from ragseal.kernel.commitment import IndexFile, ScoreBases, prove_columns, verify_columns
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
@@ -226,7 +226,7 @@ def send(
     coined = thinned_coins(GROUP, statement, key, on, scores)
     clear, proven, proven2 = inputs(r, [statement.c_coin, statement.context], w, w2)
     drawn = witness(coin_witness(SIZE, seed, clear[1], statement.hidden))
-    values = Scores(w, w2, dot(r, before.blinders), (dot(r, after.blinders), rho))
+    values = CoinScores(w, w2, dot(r, before.blinders), (dot(r, after.blinders), rho))
     masks = scalars(7, 5)
     products = [coin * x % R for coin, x in zip(drawn.coins, proven, strict=True)]
     own = held(Opened(values, drawn, products, (masks[:2], masks[2:4], masks[4:6], masks[6:])), coined)
