@@ -61,7 +61,7 @@ class CoinProof(Message):
     TAG: ClassVar[str] = "coin-proof"
     CODECS: ClassVar[Sequence[Codec]] = (Nested(CoinPoints), Fixed(PROOF_BYTES), Nested(Opening), Nested(Opening))
 
-    points: CoinPoints
+    points: CoinPoints  #: commitments to coins and what shows them
     proof: bytes  #: Groth16, of the thinning circuit
     slots: Opening  #: of all commitments to w', products, h and coins
     hints: Opening  #: of C_x
