@@ -194,6 +194,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "update: columns": VERSION_COLUMNS,
     "update: columns with coins": EMPTIED_COLUMNS,
     "update: link": EMPTIED_LINK,
+    "update: hints about coins": EMPTIED_HINTS,
     "update: hidden slots": EMPTIED,
     "update: weights hash the manifest": EMPTIED_HASHES_MANIFEST,
     "update: weights hash the number": EMPTIED_HASHES_NUMBER,
@@ -240,6 +241,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "provider: C_coin used once": PROVIDER_COIN_ONCE,
     "thinning: pairing": THINNING_PAIRING,
     "thinning: link": THINNING_LINK,
+    "thinning: hints about coins": THINNING_HINTS,
     "thinning: opening of the thinned columns": THINNING_COLUMNS,
     "thinning: the statement's key": THINNING_KEY,
     "thinning: the statement's columns": THINNING_FILE,
@@ -247,4 +249,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "thinning: weights hash the placed columns": PLACED_HASHED,
     "thinning: weights hash the thinned columns": THINNED_HASHED,
     "thinning: link hashes the proof": LINK_HASHES_PROOF,
+    "thinning: alpha hashes what is committed to about coins": ALPHA_HASHES_POINTS,
+    "thinning: beta does": BETA_HASHES_POINTS,
+    "thinning: both do": CHALLENGES_HASH_POINTS,
 }
