@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.mechanism import hidden_wires
+from ragseal.backends.poseidon import permute
 from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
@@ -200,7 +201,7 @@ class ThinningAssignment:
 
 def coin_witness(cls: ThinningClass, seed: tuple[int, int], context: int, hidden: int) -> CoinWitness:
     """What an honest prover commits to; of an element without a canonical form, tops that the circuit refuses."""
-    elements = coin_elements(seed, context, cls.N)
+    elements = coin_elements(seed, context, cls.N, permute)
     drawn = unpack_coins(elements, COINS_PER_ELEMENT * cls.elements)
     coins, spare = drawn[: cls.N], drawn[cls.N :]
     hides = [int(coin < hidden) for coin in coins]
