@@ -53,6 +53,9 @@ class Opened:
     products: Sequence[int]  #: coin_i w_i
     blinders: Sequence[Sequence[int]]  #: of every C_p, C_h and C_c, then of C_x
 
+    def __repr__(self) -> str:
+        return "Opened(...)"
+
     @property
     def slots(self) -> tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]:
         """w', products, h and coins."""
