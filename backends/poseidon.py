@@ -28,6 +28,14 @@ def poseidon(*inputs: int) -> int:
         return int.from_bytes(native.poseidon([field.to_bytes(x) for x in inputs]), "big")
 
 
+def permute(state: list[int]) -> list[int]:
+    """:func:`ragseal.kernel.poseidon.permute`."""
+    if not available():
+        return reference.permute(state)
+    with native_errors():
+        return [int.from_bytes(x, "big") for x in native.poseidon_permute([field.to_bytes(x) for x in state])]
+
+
 def seed_commitment(seed: tuple[int, int]) -> int:
     """:func:`ragseal.kernel.statement.seed_commitment`."""
     return poseidon(TAG_SEED, *seed)

@@ -22,8 +22,8 @@ from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.statement import HintLayout
 from ragseal.kernel.statements import stated_of
-from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
-from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.kernel.thinning_class import CLEAR_NAMES as THINNING_CLEAR
+from ragseal.kernel.thinning_class import HINT_NAMES, SLOT_NAMES, ThinningClass, thinning_class
 from ragseal.runtime import texts
 from ragseal.runtime.edges.filesystem import why
 
@@ -34,8 +34,10 @@ DECOYS_TAG = b"ragseal.decoys-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
 THINNING_TAG = b"ragseal.thinning-class.v1"
 _ESTIMATE_PUBLIC = "threshold, normLow, normHigh, r, present, sign, blind, norm, product, s"
-_THINNING_LIBRARY = ("constants.circom", "poseidon.circom")
-_PLACES_LIBRARY = (*_THINNING_LIBRARY, "logup.circom", "ranges.circom", "secret.circom")
+_THINNING_LIBRARY = ("constants.circom", "poseidon.circom", "logup.circom")
+_PLACES_LIBRARY = (*_THINNING_LIBRARY, "ranges.circom", "secret.circom")
+#: logup.circom names another circuit's tables, in templates that these have not.
+_NO_TABLES = "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
 
 Shape = AttestationClass | EstimateClass | ThinningClass  #: what a circuit is generated from
 
@@ -155,9 +157,8 @@ def _decoys_main(cls: DecoysClass) -> str:
     return (
         f"// Generated for decoys class {cls.name}.\npragma circom 2.1.6;\n\n"
         'include "decoys.circom";\n\n'
-        # logup.circom names another circuit's tables, in templates that this one has not.
-        "function COARSE_BOUNDS() {\n    return [0];\n}\n\nfunction NOISE_CDF() {\n    return [0];\n}\n\n"
-        f"component main {{public [{', '.join(layout_of(cls).names)}]}} = Decoys({', '.join(map(str, sizes))});\n"
+        + _NO_TABLES
+        + f"component main {{public [{', '.join(layout_of(cls).names)}]}} = Decoys({', '.join(map(str, sizes))});\n"
     )
 
 
@@ -190,12 +191,15 @@ def _estimate(cls: EstimateClass) -> Circuit:
 @described.register
 def _thinning(cls: ThinningClass) -> Circuit:
     files = (HERE / "thinning.circom", *(HERE / "lib" / name for name in _THINNING_LIBRARY))
-    public = ", ".join((*THINNING_CLEAR, "blind", "placed", "thinned"))
+    public = ", ".join((*THINNING_CLEAR, "blind", *SLOT_NAMES, *HINT_NAMES))
     main = (
         f"// Generated for thinning class {cls.name}.\npragma circom 2.1.6;\n\n"
-        f'include "{files[0].name}";\n\ncomponent main {{public [{public}]}} = Thinning({cls.N});\n'
+        f'include "{files[0].name}";\n\n{_NO_TABLES}component main {{public [{public}]}} = Thinning({cls.N});\n'
     )
-    relations = wires(cls.placed_at, cls.N), wires(cls.thinned_at, cls.N)
+    relations = (
+        *(wires(at, cls.N) for at in (cls.placed_at, cls.mixed_at)),
+        wires(cls.hints_at, cls.public - cls.hints_at),
+    )
     digest = statement_digest(THINNING_TAG, cls.name, main, files)
     return Circuit(cls, THINNING, files, True, main, cls.public, cls.clear, relations, digest)
 

@@ -13,19 +13,17 @@ from functools import singledispatch
 from ragseal.circuits.bound import find_bound
 from ragseal.circuits.circuit import Shape, layout_of
 from ragseal.kernel import noise
-from ragseal.kernel.coin import COINS_PER_ELEMENT
 from ragseal.kernel.decoys.decoys_class import HASH_INPUTS, DecoysClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.noise_class import PLACES_PER_ELEMENT, NoiseClass
 from ragseal.kernel.params import (
     COARSE_CANONICAL_BITS,
-    COIN_BITS,
     ELEMENTS_PER_BLOCK,
     MODULUS_BITS,
 )
 from ragseal.kernel.poseidon import PARTIAL_ROUNDS
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import PAIRS, TOPS, ThinningClass
 
 TOTAL_CHUNK = 128  #: wires that lib/logup.circom adds up in one row
 COARSE_BITS_MAX = 208  #: q * m at most
@@ -79,14 +77,12 @@ def count_rows(cls: Shape) -> Rows:
 
 @count_rows.register
 def _thinning_rows(cls: ThinningClass) -> Rows:
-    """Fixed are the seed's commitment, the key and its first S-box; all else is of slots, elements and blocks.
-
-    Of a slot: bits of the distance, the product.  Of an element: its bits, and those of the gap.
-    """
-    fixed = _poseidon(2) + _poseidon(3) + 3
-    element = MODULUS_BITS + MODULUS_BITS - COINS_PER_ELEMENT * COIN_BITS
+    """Scaling rows are those of slots, elements, bytes and blocks, and of sums; fixed ones are seed, key and tables."""
+    tables = 2 * PAIRS, len(TOPS), PAIRS
+    fixed = _poseidon(2) + _poseidon(3) + 3 + 1 + sum(size + _total(size) for size in tables)
     blocks = -(-cls.elements // ELEMENTS_PER_BLOCK)
-    scaling = (COIN_BITS + 2) * cls.N + element * cls.elements + _permute(17) * blocks
+    looked = cls.N, cls.elements, cls.bytes
+    scaling = cls.N + cls.elements + sum(size + _total(size) for size in looked) + _permute(17) * blocks
     return Rows(fixed + scaling, cls.public, cls.public - cls.clear, cls.clear, scaling)
 
 

@@ -21,7 +21,7 @@ from ragseal.circuits.search import count_rows
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 
 STATS_FILE = HERE / "stats.csv"
 COLUMNS = (

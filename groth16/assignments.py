@@ -2,13 +2,13 @@
 """All inputs of a circuit, as its prover puts them in: of an attestation, a block of an estimate, a thinning.
 
 Wire order of an attestation: clear, blinder, scores, hints, what stands behind them, what shards share, then the
-private seed limbs and salt.  Of a thinning: clear, blinder, placed and thinned scores, then the private seed limbs and
-bits.
+private seed limbs and salt.  Of a thinning: clear, blinder, three wires a slot, hints, then the private seed limbs.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ragseal.backends.mechanism import hidden_wires
+from ragseal.backends.poseidon import permute
 from ragseal.circuits.circuit import layout_of
 from ragseal.kernel import field
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.coin import TOP_POSITION, coin_elements, unpack_coins
+from ragseal.kernel.coin import COINS_PER_ELEMENT, TOP_POSITION, coin_elements, unpack_coins
 from ragseal.kernel.estimate_class import RANGE_BITS, EstimateClass, near_unit, quadratic_form, side
-from ragseal.kernel.params import COIN_BITS, MODULUS_BITS, R
-from ragseal.kernel.statement import canonical_limit
-from ragseal.kernel.thinning import CLEAR_NAMES as THINNING_CLEAR
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.params import COIN_BITS, R
+from ragseal.kernel.thinning_class import CLEAR_NAMES as THINNING_CLEAR
+from ragseal.kernel.thinning_class import HINT_NAMES, PAIRS, SLOT_NAMES, TOP_CHUNKS, TOPS, ThinningClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,69 +157,92 @@ def assign_block(
 
 
 @dataclass(frozen=True, slots=True)
+class CoinWitness:
+    """What is committed to before the challenges of a thinning, beside scores and products."""
+
+    hides: tuple[int, ...]  #: h_i
+    coins: tuple[int, ...]
+    hints: tuple[int, ...]  #: those that have a base, in order
+
+    def __repr__(self) -> str:
+        return "CoinWitness(...)"
+
+
+@dataclass(frozen=True, slots=True)
 class ThinningAssignment:
     """All inputs of the thinning's circuit."""
 
-    clear: tuple[int, ...]  #: c_coin, context, j
-    placed: tuple[int, ...]  #: w in [0, r)
-    thinned: tuple[int, ...]  #: w'
+    clear: tuple[int, ...]  #: c_coin, context, alpha, beta
     blind: int
+    placed: tuple[int, ...]  #: w in [0, r)
+    mixed: tuple[int, ...]  #: w'_i - beta coin_i w_i + beta^2 h_i + beta^3 coin_i
+    hints: tuple[int, ...]  #: all of them
     seed: tuple[int, int]
-    coin: Bits  #: (elements, TOP_POSITION)
-    top: Bits  #: (elements, MODULUS_BITS - TOP_POSITION - 1): the highest bit is what the others leave
-    gap: Bits  #: as top
-    distance: Bits  #: (N, COIN_BITS), likewise
 
     def __repr__(self) -> str:
         return "ThinningAssignment(...)"
 
     def packed(self) -> bytes:
         """Wire order, 32 bytes an input."""
-        plain = field.pack((*self.clear, self.blind, *self.placed, *self.thinned, *self.seed))
-        return plain + b"".join(_pack_bits(bits) for bits in (self.coin, self.top, self.gap, self.distance))
+        return field.pack((*self.clear, self.blind, *self.placed, *self.mixed, *self.hints, *self.seed))
 
     def named(self, cls: ThinningClass) -> dict[str, Any]:
         """As circom's input file wants it: decimal strings by signal name."""
         out: dict[str, Any] = dict(zip(THINNING_CLEAR, map(str, self.clear), strict=True))
-        out["placed"], out["thinned"] = list(map(str, self.placed)), list(map(str, self.thinned))
+        for name in SLOT_NAMES:
+            out[name] = list(map(str, getattr(self, name)))
         out["blind"], out["s_hi"], out["s_lo"] = map(str, (self.blind, *self.seed))
-        for name in ("coin", "top", "gap", "distance"):
-            out[name] = [[str(b) for b in row] for row in getattr(self, name).tolist()]
+        at = 0
+        for name, count in zip(HINT_NAMES, (cls.elements, cls.bytes, len(TOPS), PAIRS, 2 * PAIRS), strict=True):
+            out[name] = list(map(str, self.hints[at : at + count]))
+            at += count
         return out
 
 
-def _bits(values: Sequence[int], count: int) -> Bits:
-    """The lowest bits of integers of any size, those of negative ones as in two's complement."""
-    size = -(-count // 8)
-    data = b"".join((value & ((1 << 8 * size) - 1)).to_bytes(size, "little") for value in values)
-    wide = np.frombuffer(data, dtype=np.uint8).reshape(len(values), size)
-    return np.unpackbits(wide, axis=1, bitorder="little")[:, :count]
+def coin_witness(cls: ThinningClass, seed: tuple[int, int], context: int, hidden: int) -> CoinWitness:
+    """What an honest prover commits to; of an element without a canonical form, tops that the circuit refuses."""
+    elements = coin_elements(seed, context, cls.N, permute)
+    drawn = unpack_coins(elements, COINS_PER_ELEMENT * cls.elements)
+    coins, spare = drawn[: cls.N], drawn[cls.N :]
+    hides = [int(coin < hidden) for coin in coins]
+    masks = [
+        sum(h << (COIN_BITS * k) for k, h in enumerate(hides[at : at + COINS_PER_ELEMENT]))
+        for at in range(0, cls.N, COINS_PER_ELEMENT)
+    ]
+    tops = [element >> TOP_POSITION for element in elements]
+    starts = [min(bisect_right(TOPS, top), len(TOPS)) - 1 for top in tops]
+    above = [top - TOPS[start] for top, start in zip(tops, starts, strict=True)]
+    looked = [x >> (COIN_BITS * k) & (PAIRS - 1) for x in above for k in range(TOP_CHUNKS)] + spare
+    pairs = np.bincount([coin + PAIRS * h for coin, h in zip(coins, hides, strict=True)], minlength=2 * PAIRS)
+    counts = np.bincount(starts, minlength=len(TOPS)), np.bincount(looked, minlength=PAIRS)
+    hints = *masks, *looked, *(int(n) for own in counts for n in own), *pairs[hidden : hidden + PAIRS].tolist()
+    return CoinWitness(tuple(hides), tuple(coins), hints)
 
 
 def assign_thinning(
     cls: ThinningClass,
     clear: Sequence[int],
     placed: Sequence[int],
-    thinned: Sequence[int],
+    slots: tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+    hints: tuple[int, Sequence[int]],
     blind: int,
     seed: tuple[int, int],
 ) -> ThinningAssignment:
-    """What an honest prover puts in; an element without a canonical form leaves a highest bit that the circuit refuses.
+    """What a prover puts in.
 
-    ``clear``: as :meth:`ragseal.kernel.thinning.ThinningStatement.clear`.
+    Args:
+        clear: with alpha and beta as the last two.
+        placed: w.
+        slots: w', products of coin and w, h, coins: as commitments have them.
+        hints: j, and those that have a base under it.
     """
-    _, context, hidden = clear
-    elements = coin_elements(seed, context, cls.N)
-    tops = [element >> TOP_POSITION for element in elements]
-    given = MODULUS_BITS - TOP_POSITION - 1
+    beta, (hidden, based) = clear[-1], hints
+    square, cube = beta * beta % R, pow(beta, 3, R)
     return ThinningAssignment(
         clear=tuple(clear),
-        placed=tuple(placed),
-        thinned=tuple(thinned),
         blind=blind,
+        placed=tuple(placed),
+        mixed=tuple((w - beta * p + square * h + cube * coin) % R for w, p, h, coin in zip(*slots, strict=True)),
+        hints=(*based[: cls.plain_hints], *[0] * hidden, *based[cls.plain_hints :], *[0] * (PAIRS - hidden)),
         seed=seed,
-        coin=_bits(elements, TOP_POSITION),
-        top=_bits(tops, given),
-        gap=_bits([canonical_limit(TOP_POSITION) - 1 - top for top in tops], given),
-        distance=_bits([coin - hidden for coin in unpack_coins(elements, cls.N)], COIN_BITS),
     )

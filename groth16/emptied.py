@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragseal.groth16.assignments import assign_thinning
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, make_coins
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import Matrix, combine_rows, folded
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
-from ragseal.kernel.emptied import EmptiedShard, EmptiedStatement, prove_emptied_link, verify_emptied_shard
-from ragseal.kernel.params import R
+from ragseal.kernel.emptied import EmptiedShard, EmptiedStatement, emptied_coins, verify_emptied_shard
 
 
 @dataclass(frozen=True)
 class EmptiedSecrets:
-    """What only the provider has.  Both rho and ``nonces`` are drawn afresh for every shard of every file."""
+    """What only the provider has."""
 
-    seed: tuple[int, int]
+    coins: CoinSecrets
     blinders: Sequence[int]  #: beta'_j of C'_j
-    rho: tuple[int, int]  #: of W and of W'
-    nonces: bytes  #: N + 3 packed scalars
+    rho: tuple[int, int]  #: of W and of W', drawn afresh as well
 
     def __repr__(self) -> str:
         return "EmptiedSecrets(...)"
@@ -53,11 +51,10 @@ def make_emptied(
     key, weights = backend.key, statement.weights()
     scores = combine_rows(matrix, weights)
     before = group.msm(key.scores.y + key.scores.b, field.pack([*scores, secrets.rho[0]]))
-    after = group.msm(key.thinned.y + key.thinned.b, field.pack([*scores, secrets.rho[1]]))
-    blind = sum(secrets.rho) % R
-    proof = backend.prove(assign_thinning(key.cls, statement.clear(), scores, scores, blind, secrets.seed))
-    witness = field.pack([*scores, folded(weights, secrets.blinders), *secrets.rho])
-    link = prove_emptied_link(group, statement, key, bases, (before, after), proof, witness, secrets.nonces)
-    made = EmptiedShard(before, after, link, proof)
+    after = group.msm(key.mixed.y + key.mixed.b, field.pack([*scores, secrets.rho[1]]))
+    coined = emptied_coins(group, statement, key, bases, (before, after))
+    blinders = folded(weights, secrets.blinders), *secrets.rho
+    values = CoinScores(scores, scores, secrets.rho[0], blinders)
+    made = EmptiedShard(before, after, make_coins(group, backend, coined, values, secrets.coins))
     verify_emptied_shard(group, statement, key, bases, made)
     return made

@@ -30,7 +30,7 @@ from ragseal.groth16.views import VerifyingKeyData
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 from ragseal.runtime.edges.filesystem import why
 
 #: A verifying key as the class of its circuit reads it.

@@ -20,7 +20,7 @@ from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 
 
 class Inputs(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making what a thinned index shows of one shard: weights, the circuit's proof, the link.  docs/proofs/thinning.md.
+"""Making what a thinned index shows of one shard: w, w' and the proof about its coins.  docs/proofs/thinning.md.
 
 Columns and their openings are made before, as those of any index version: placed ones over the thinning key's
 ``scores``, thinned ones over the attestation key's.
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragseal.groth16.assignments import assign_thinning
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, make_coins
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedShard, ThinningStatement, prove_link, verify_thinned_shard
+from ragseal.kernel.thinning import ThinnedShard, ThinningStatement, thinned_coins, verify_thinned_shard
 
 Matrix = npt.NDArray[np.int8]  #: (N, d)
 
@@ -28,13 +28,12 @@ _LIMB, _LIMBS = 16, 16  # of a weight of 31 bytes: sums over 4,096 columns of in
 
 @dataclass(frozen=True)
 class ThinningSecrets:
-    """What only the provider has.  ``rho`` and ``nonces`` are drawn afresh for every shard of every file."""
+    """What only the provider has."""
 
-    seed: tuple[int, int]
+    coins: CoinSecrets
     placed_blinders: Sequence[int]  #: beta_j of C_j
     thinned_blinders: Sequence[int]  #: beta'_j of C'_j, fresh ones: not those of C_j
-    rho: int  #: of W'
-    nonces: bytes  #: N + 2 packed scalars
+    rho: int  #: of W', drawn afresh as well
 
     def __repr__(self) -> str:
         return "ThinningSecrets(...)"
@@ -81,11 +80,10 @@ def make_thinned(
     key, weights = backend.key, statement.weights()
     placed = combine_rows(matrix, weights)
     thinned = [0 if hides else x for x, hides in zip(placed, hidden, strict=True)]
-    scores = group.msm(key.thinned.y + key.thinned.b, field.pack([*thinned, secrets.rho]))
-    blind = (folded(weights, secrets.placed_blinders) + secrets.rho) % R
-    proof = backend.prove(assign_thinning(key.cls, statement.clear(), placed, thinned, blind, secrets.seed))
-    witness = field.pack([*thinned, folded(weights, secrets.thinned_blinders), secrets.rho])
-    link = prove_link(group, statement, key, bases, scores, proof, witness, secrets.nonces)
-    made = ThinnedShard(scores, link, proof)
+    scores = group.msm(key.mixed.y + key.mixed.b, field.pack([*thinned, secrets.rho]))
+    coined = thinned_coins(group, statement, key, bases, scores)
+    blinders = folded(weights, secrets.thinned_blinders), secrets.rho
+    values = CoinScores(placed, thinned, folded(weights, secrets.placed_blinders), blinders)
+    made = ThinnedShard(scores, make_coins(group, backend, coined, values, secrets.coins))
     verify_thinned_shard(group, statement, key, bases, made)
     return made

@@ -21,8 +21,9 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import EstimateClass
+from ragseal.kernel.params import R
 from ragseal.kernel.statements import stated_of
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import PAIRS, ThinningClass
 
 
 class VerifyingKeyData(Protocol):
@@ -213,10 +214,22 @@ class ThinningView(View):
         return ScoreBases(self.bases(self.cls.placed_at, self.cls.N), self.bases(self.cls.blind_at, 1))
 
     @cached_property
-    def thinned(self) -> ScoreBases:
-        """Y'^t_0..Y'^t_(N-1), on which w' is committed, and B^t."""
-        return ScoreBases(self.bases(self.cls.thinned_at, self.cls.N), self.scores.b)
+    def mixed(self) -> ScoreBases:
+        """Y'^t_0..Y'^t_(N-1), on which w', products, h and coins are committed, and B^t."""
+        return ScoreBases(self.bases(self.cls.mixed_at, self.cls.N), self.scores.b)
 
-    def verify(self, clear: Sequence[int], c_placed: bytes, c_thinned: bytes, proof: bytes) -> None:
-        """The pairing check with W and W' added to vk_x; ProofError if it does not hold."""
-        self.verify_points(clear, c_placed + c_thinned, proof)
+    def hints(self, hidden: int) -> bytes:
+        """H_k and B^t; of the numbers of pairs those of h = 0 and coins from j on, and of h = 1 and coins below j."""
+        plain = self.bases(self.cls.hints_at, self.cls.plain_hints)
+        return plain + self.bases(self.cls.pairs_at + hidden, PAIRS) + self.scores.b
+
+    def verify(self, clear: Sequence[int], committed: Sequence[bytes], proof: bytes) -> None:
+        """The pairing check; ProofError if it does not hold.
+
+        Args:
+            clear: with alpha and beta as the last two.
+            committed: W, and over Y'^t_i W', C_p, C_h and C_c, then C_x.
+        """
+        beta = clear[-1]
+        scales = 1, 1, R - beta, beta * beta % R, pow(beta, 3, R), 1
+        self.verify_points(clear, default_group().msm(b"".join(committed), field.pack(scales)), proof)

@@ -8,7 +8,7 @@ probability exactly j / 2^COIN_BITS.  The seed is not that of the noise: whoever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ragseal.kernel import field
 from ragseal.kernel.errors import UnprovableError
@@ -43,13 +43,18 @@ def coin_context(manifest: bytes, beacon: int, tenant: str, shard: int = 0) -> i
     return tagged_element("coin-context", manifest, field.to_bytes(beacon), tenant.encode(), shard.to_bytes(2, "big"))
 
 
-def coin_elements(seed: tuple[int, int], context: int, capacity: int) -> list[int]:
-    """The field elements that hold the coins of ``capacity`` slots, COINS_PER_ELEMENT each."""
+def coin_elements(
+    seed: tuple[int, int], context: int, capacity: int, permuted: Callable[[list[int]], list[int]] = permute
+) -> list[int]:
+    """The field elements that hold the coins of ``capacity`` slots, COINS_PER_ELEMENT each.
+
+    ``permuted``: Poseidon's permutation, as a faster implementation has it.
+    """
     key = poseidon(TAG_COIN_KEY, *seed, context)
     count = -(-capacity // COINS_PER_ELEMENT)
     out: list[int] = []
     for block in range(-(-count // ELEMENTS_PER_BLOCK)):
-        out += permute([0, key, block + (TAG_COINS << 32)] + [0] * 14)[1 : 1 + ELEMENTS_PER_BLOCK]
+        out += permuted([0, key, block + (TAG_COINS << 32)] + [0] * 14)[1 : 1 + ELEMENTS_PER_BLOCK]
     return out[:count]
 
 

@@ -10,8 +10,8 @@ is fixed before the challenges r_j.  With w' = E' r, two commitments to the same
 
     W  = sum_i w'_i Y^t_i + rho B^t,     W' = sum_i w'_i Y'^t_i + rho' B^t,
 
-linked to sum_j r_j C'_j: all three hold the same N entries.  The thinning circuit over W + W' says w' = (1 - h) w' for
-the coins h of the committed seed, so h_i w'_i = 0: at a random r, every hidden row of E' is zero.
+linked to sum_j r_j C'_j: all three hold the same N entries.  The thinning circuit says w' = (1 - h) w' for the coins h
+of the committed seed (kernel/coin_proof.py), so h_i w'_i = 0: at a random r, every hidden row of E' is zero.
 """
 
 from __future__ import annotations
@@ -23,21 +23,15 @@ from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.coin_proof import Coined, CoinProof, check_share, verify_coins
 from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, verify_columns
-from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Many, Message, Nested
+from ragseal.kernel.encoding import POINT, Blob, Codec, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError
-from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
+from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION
-from ragseal.kernel.proofs import PROOF_BYTES
-from ragseal.kernel.thinning import (
-    ThinningKey,
-    check_keys,
-    check_share,
-    column_weights,
-    combined_columns,
-    verify_circuit,
-)
+from ragseal.kernel.thinning import check_keys, column_weights, combined_columns
+from ragseal.kernel.thinning_class import ThinningKey
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.versions import UpdatedIndex
 
@@ -47,12 +41,11 @@ class EmptiedShard(Message):
     """What shows of one shard's columns that its hidden slots are empty."""
 
     TAG: ClassVar[str] = "emptied-shard"
-    CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(Opening), Fixed(PROOF_BYTES))
+    CODECS: ClassVar[Sequence[Codec]] = (POINT, POINT, Nested(CoinProof))
 
     before: bytes  #: W, the combination of the columns, SPEC A.12.4
     after: bytes  #: W', the same with hidden slots empty
-    link: Opening  #: of W and W' to the columns
-    proof: bytes  #: Groth16, of the thinning circuit
+    shown: CoinProof  #: that both hold what the columns hold, and that it is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,49 +119,14 @@ class EmptiedStatement:
         """
         return column_weights("emptied-weight", self.digest, self.dimension)
 
-    def clear(self) -> list[int]:
-        """The circuit's clear inputs, in order."""
-        return [self.c_coin, self.context, self.hidden]
 
-
-# --- the link --------------------------------------------------------------------------------------------------------
-
-
-def _link_context(statement: EmptiedStatement, before: bytes, after: bytes, proof: bytes) -> bytes:
-    """What c and every u of the link hash: the statement, W, W' and the circuit's proof."""
-    return tagged_hash("emptied-link", statement.digest, before, after, proof)
-
-
-def _link_relations(
-    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, before: bytes, after: bytes
-) -> list[Relation]:
-    """sum_j r_j C'_j, W and W': the same N entries, and a blinder each."""
-    n = key.cls.N
+def emptied_coins(
+    group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, scores: tuple[bytes, bytes]
+) -> Coined:
+    """One shard's statement with sum_j r_j C'_j, W and W' (``scores``): w' three times."""
     combined = combined_columns(group, statement.columns, statement.weights())
-    return [
-        Relation(bases.y + bases.b, ((0, n + 1),), (combined,)),
-        Relation(key.scores.y + key.scores.b, ((0, n), (n + 1, n + 2)), (before,)),
-        Relation(key.thinned.y + key.thinned.b, ((0, n), (n + 2, n + 3)), (after,)),
-    ]
-
-
-def prove_emptied_link(
-    group: Group,
-    statement: EmptiedStatement,
-    key: ThinningKey,
-    bases: ScoreBases,
-    scores: tuple[bytes, bytes],
-    proof: bytes,
-    witness: bytes,
-    nonces: bytes,
-) -> Opening:
-    """Prove that W and W' (``scores``) hold what the weighted sum of the columns holds.
-
-    ``bases``: the attestation key's; ``proof``: the circuit's, made before.  ``witness``: N + 3 packed scalars, w'_i,
-    sum_j r_j beta'_j, rho and rho'; ``nonces`` are as many fresh uniform ones.
-    """
-    relations = _link_relations(group, statement, key, bases, *scores)
-    return prove_opening(group, "emptied", _link_context(statement, *scores, proof), relations, witness, nonces)
+    before, after = scores
+    return Coined("emptied", statement, key, ((bases, combined), (key.scores, before), (key.mixed, after)))
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -204,8 +162,6 @@ def verify_emptied(
 def verify_emptied_shard(
     group: Group, statement: EmptiedStatement, key: ThinningKey, bases: ScoreBases, shard: EmptiedShard
 ) -> None:
-    """One shard's link and circuit, without the opening of its columns; ProofError says which does not hold."""
-    relations = _link_relations(group, statement, key, bases, shard.before, shard.after)
-    context = _link_context(statement, shard.before, shard.after, shard.proof)
-    verify_opening(group, "emptied", context, relations, key.cls.N + 3, shard.link)
-    verify_circuit(key, statement.clear(), shard.before, shard.after, shard.proof)
+    """One shard's openings and circuit, without that of its columns; ProofError says which does not hold."""
+    coined = emptied_coins(group, statement, key, bases, (shard.before, shard.after))
+    verify_coins(group, coined, shard.before, shard.shown)

@@ -10,11 +10,11 @@ each with its proof of opening, and the coins h_i by the committed seed and the 
 
     W  = sum_j r_j C_j = sum_i w_i Y^t_i + .. B^t     computed by whoever checks;
     W' = sum_i w'_i Y'^t_i + rho B^t                  sent, and linked: it holds what sum_j r_j C'_j holds;
-    circuit   h_i = [coin_i < j] for the coins of the committed seed, and w'_i = (1 - h_i) w_i, with W + W' in vk_x.
+    circuit   h_i = [coin_i < j] for the coins of the committed seed, and w'_i = (1 - h_i) w_i (kernel/coin_proof.py).
 
 So E'_i r = (1 - h_i) E_i r for every slot at a random r, which rows that are fixed before r survive only if they agree.
 
-Nothing else leaves the provider: C, C' and W' are blinded perfectly, the rest is zero-knowledge.
+Nothing else leaves the provider: all commitments are blinded perfectly, the rest is zero-knowledge.
 """
 
 from __future__ import annotations
@@ -22,70 +22,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
-from ragseal.kernel.coin import COINS_PER_ELEMENT
+from ragseal.kernel.coin_proof import Coined, CoinProof, check_share, verify_coins
 from ragseal.kernel.commitment import MAX_COLUMNS, IndexFile, ScoreBases, ThinnedIndex, verify_columns
-from ragseal.kernel.encoding import POINT, Blob, Codec, Fixed, Many, Message, Nested
-from ragseal.kernel.errors import CommitmentError, PolicyError, ProofError
-from ragseal.kernel.opening import Opening, Relation, prove_opening, verify_opening
-from ragseal.kernel.params import COIN_BITS, MAX_SHARDS
+from ragseal.kernel.encoding import POINT, Blob, Codec, Many, Message, Nested
+from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.opening import Opening
+from ragseal.kernel.params import MAX_SHARDS
 from ragseal.kernel.policy import MAX_DIMENSION
-from ragseal.kernel.proofs import PROOF_BYTES
+from ragseal.kernel.thinning_class import ThinningKey
 from ragseal.kernel.transcript import nonzero_element, tagged_hash
-
-CLEAR_NAMES = ("c_coin", "context", "eta")  #: the circuit's clear inputs, in order
-
-
-# --- the circuit's shape ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ThinningClass:
-    """One size of circuits/thinning.circom.  Its public inputs, in order: clear, blind, w[N], w'[N]."""
-
-    name: str
-    N: int  #: capacity in slots, that of the attestation's class
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.N < 1 << 31 or self.name != f"thinning-{self.N}":
-            raise PolicyError(f"thinning class {self.name!r}: a class of {self.N} slots is thinning-N, 1 <= N < 2^31")
-
-    @property
-    def elements(self) -> int:
-        """Field elements of coins."""
-        return -(-self.N // COINS_PER_ELEMENT)
-
-    @property
-    def clear(self) -> int:
-        return len(CLEAR_NAMES)
-
-    @property
-    def blind_at(self) -> int:
-        """Index of the blinder among the public inputs."""
-        return self.clear
-
-    @property
-    def placed_at(self) -> int:
-        """Index of w_0."""
-        return self.blind_at + 1
-
-    @property
-    def thinned_at(self) -> int:
-        """Index of w'_0."""
-        return self.placed_at + self.N
-
-    @property
-    def public(self) -> int:
-        return self.thinned_at + self.N
-
-
-def thinning_class(capacity: int) -> ThinningClass:
-    """The class that goes with attestation classes of this capacity.  PolicyError: there is none."""
-    return ThinningClass(f"thinning-{capacity}", capacity)
-
 
 # --- messages --------------------------------------------------------------------------------------------------------
 
@@ -95,11 +44,10 @@ class ThinnedShard(Message):
     """What shows of one shard's columns that they are the placed ones with its hidden slots emptied."""
 
     TAG: ClassVar[str] = "thinned-shard"
-    CODECS: ClassVar[Sequence[Codec]] = (POINT, Nested(Opening), Fixed(PROOF_BYTES))
+    CODECS: ClassVar[Sequence[Codec]] = (POINT, Nested(CoinProof))
 
     scores: bytes  #: W', the combination of the thinned columns, SPEC A.11.4
-    link: Opening  #: of W' to the columns
-    proof: bytes  #: Groth16, of the thinning circuit
+    shown: CoinProof  #: that it holds what they hold, and that this is w where no coin hides it
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +85,6 @@ class ThinnedFile(Message):
 # --- what statements about hidden slots share ------------------------------------------------------------------------
 
 
-def check_share(hidden: int) -> None:
-    """CommitmentError: by j / 2^COIN_BITS no slot is hidden, or every one is, and the circuit says nothing."""
-    if not 1 <= hidden < 1 << COIN_BITS:
-        raise CommitmentError(f"a slot is hidden in 1..{(1 << COIN_BITS) - 1} of {1 << COIN_BITS} cases")
-
-
 def column_weights(tag: str, statement: bytes, dimension: int) -> list[int]:
     """r_j of every column, 31 bytes each, hashed from the statement's digest.
 
@@ -163,14 +105,6 @@ def check_keys(thinning_key: bytes, key: ThinningKey, bases: ScoreBases) -> None
         raise CommitmentError("the statement names another thinning key")
     if bases.capacity != key.cls.N:
         raise CommitmentError(f"a thinning key of {key.cls.N} slots for an attestation key of {bases.capacity}")
-
-
-def verify_circuit(key: ThinningKey, clear: Sequence[int], placed: bytes, thinned: bytes, proof: bytes) -> None:
-    """ProofError: the circuit's proof does not hold for W and W'."""
-    try:
-        key.verify(clear, placed, thinned, proof)
-    except ProofError as error:
-        raise ProofError(f"the proof that hidden slots are empty does not hold: {error}") from None
 
 
 # --- the statement ---------------------------------------------------------------------------------------------------
@@ -223,66 +157,13 @@ class ThinningStatement:
         """
         return column_weights("thinning-weight", self.digest, self.dimension)
 
-    def clear(self) -> list[int]:
-        """The circuit's clear inputs, in order."""
-        return [self.c_coin, self.context, self.hidden]
 
-
-class ThinningKey(Protocol):
-    """What the checks ask of the thinning's verifying key (:class:`ragseal.groth16.views.ThinningView` is one)."""
-
-    @property
-    def cls(self) -> ThinningClass: ...
-
-    @property
-    def digest(self) -> bytes: ...
-
-    @property
-    def scores(self) -> ScoreBases: ...  #: Y^t_i and B^t, on which placed columns and w are committed
-
-    @property
-    def thinned(self) -> ScoreBases: ...  #: Y'^t_i and B^t, on which w' is
-
-    def verify(self, clear: Sequence[int], c_placed: bytes, c_thinned: bytes, proof: bytes) -> None: ...
-
-
-# --- the link --------------------------------------------------------------------------------------------------------
-
-
-def _link_context(statement: ThinningStatement, scores: bytes, proof: bytes) -> bytes:
-    """What c and every u of the link hash: the statement, W' and the circuit's proof."""
-    return tagged_hash("thinning-link", statement.digest, scores, proof)
-
-
-def _link_relations(
+def thinned_coins(
     group: Group, statement: ThinningStatement, key: ThinningKey, bases: ScoreBases, scores: bytes
-) -> list[Relation]:
-    """sum_j r_j C'_j over {Y_i, B} and W' over {Y'^t_i, B^t}: the same N entries, and a blinder each."""
-    n = key.cls.N
+) -> Coined:
+    """One shard's statement with sum_j r_j C'_j over {Y_i, B} and W' (``scores``) over {Y'^t_i, B^t}."""
     combined = combined_columns(group, statement.thinned, statement.weights())
-    return [
-        Relation(bases.y + bases.b, ((0, n + 1),), (combined,)),
-        Relation(key.thinned.y + key.thinned.b, ((0, n), (n + 1, n + 2)), (scores,)),
-    ]
-
-
-def prove_link(
-    group: Group,
-    statement: ThinningStatement,
-    key: ThinningKey,
-    bases: ScoreBases,
-    scores: bytes,
-    proof: bytes,
-    witness: bytes,
-    nonces: bytes,
-) -> Opening:
-    """Prove that W' (``scores``) holds what the weighted sum of the thinned columns holds.
-
-    ``bases``: the attestation key's; ``proof``: the circuit's, made before.  ``witness``: N + 2 packed scalars, w'_i,
-    sum_j r_j beta'_j and rho; ``nonces`` are as many fresh uniform ones.
-    """
-    relations = _link_relations(group, statement, key, bases, scores)
-    return prove_opening(group, "thinning", _link_context(statement, scores, proof), relations, witness, nonces)
+    return Coined("thinning", statement, key, ((bases, combined), (key.mixed, scores)))
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -318,9 +199,6 @@ def verify_thinning(
 def verify_thinned_shard(
     group: Group, statement: ThinningStatement, key: ThinningKey, bases: ScoreBases, shard: ThinnedShard
 ) -> None:
-    """One shard's link and circuit, without the opening of its columns; ProofError says which does not hold."""
-    relations = _link_relations(group, statement, key, bases, shard.scores)
-    context = _link_context(statement, shard.scores, shard.proof)
-    verify_opening(group, "thinning", context, relations, key.cls.N + 2, shard.link)
-    placed = combined_columns(group, statement.placed, statement.weights())
-    verify_circuit(key, statement.clear(), placed, shard.scores, shard.proof)
+    """One shard's openings and circuit, without that of its columns; ProofError says which does not hold."""
+    coined = thinned_coins(group, statement, key, bases, shard.scores)
+    verify_coins(group, coined, combined_columns(group, statement.placed, statement.weights()), shard.shown)

@@ -43,6 +43,7 @@ MESSAGES = (
     "versions",
     "verdict",
     "rotation",
+    "coin_proof",
     "thinning",
     "emptied",
     "attestation",

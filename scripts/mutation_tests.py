@@ -41,6 +41,7 @@ TESTS: dict[str, list[str]] = {
         "verifier/test_commitment.py", "verifier/test_beacon.py", "verifier/test_meanwhile.py",
         "attacks/test_folding.py",
     ],
+    "kernel/coin_proof.py": ["kernel/test_thinning.py", "attacks/test_thinning_statement.py"],
     "kernel/coin_period.py": ["kernel/test_thinning.py", "attacks/test_carried_coins.py"],
     "kernel/verdict.py": [
         "kernel/test_message_refusals.py", "kernel/test_hashed.py", "attacks/test_submitted_verdicts.py",

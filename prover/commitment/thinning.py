@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 
+from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
@@ -85,11 +86,10 @@ def thin_version(
             thinned=thinned[shard],
         )
         secrets = ThinningSecrets(
-            seed=seed,
+            coins=CoinSecrets(seed, packed_scalars(draw, scalars_needed(backend.key.cls, sides=2))),
             placed_blinders=version.blinders[own],
             thinned_blinders=blinders[own],
             rho=scalar(draw),
-            nonces=packed_scalars(draw, capacity + 2),
         )
         made.append(make_thinned(group, backend, key.scores, statement, matrix, hidden[shard], secrets))
     return Thinned(tuple(together), blinders, ThinnedFile(span.columns, span.opening, tuple(made)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import ThinningBackend
@@ -124,7 +125,7 @@ def _version(
     matrix = thin(matrix, placed.thinned.hidden)
     blinders, file = prove_span(tools.group, tools.key, matrix, tools.draw, former.in_force)
     dimension, capacity, made = matrix.shape[1], tools.key.cls.N, []
-    shards = shards_of(matrix, capacity)
+    shards, fresh = shards_of(matrix, capacity), scalars_needed(tools.thinning.key.cls, sides=3)
     columns = shard_columns(file.columns, dimension, len(shards))
     for shard, rows in enumerate(shards):
         own = slice(shard * dimension, (shard + 1) * dimension)
@@ -139,10 +140,9 @@ def _version(
             columns=columns[shard],
         )
         secrets = EmptiedSecrets(
-            seed=window.coin_limbs,
+            coins=CoinSecrets(window.coin_limbs, packed_scalars(tools.draw, fresh)),
             blinders=blinders[own],
             rho=(scalar(tools.draw), scalar(tools.draw)),
-            nonces=packed_scalars(tools.draw, capacity + 3),
         )
         made.append(make_emptied(tools.group, tools.thinning, tools.key.scores, statement, rows, secrets))
     shown = EmptiedFile(file.columns, file.opening, tuple(made))

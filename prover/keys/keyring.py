@@ -26,7 +26,7 @@ from ragseal.groth16.views import View
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError, UnavailableError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 from ragseal.prover.keys.sums import keep_sum
 from ragseal.prover.keys.trial_proofs import rehearse, rehearse_block, rehearse_thinning
 from ragseal.runtime.durable import place_durably

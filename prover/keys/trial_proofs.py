@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -19,12 +20,14 @@ import numpy as np
 from ragseal.backends.asked import Scores
 from ragseal.backends.mechanism import Engine
 from ragseal.backends.poseidon import commit_lists
-from ragseal.groth16.assignments import assign_attestation, assign_block, assign_thinning
+from ragseal.groth16.assignments import assign_attestation, assign_block
+from ragseal.groth16.coin_proofs import CoinScores, opened
 from ragseal.groth16.keys import KeyView
 from ragseal.groth16.provers import AttestationBackend, BlockBackend, ThinningBackend
 from ragseal.kernel import coin, field, mechanism, statement
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.coin_proof import Coined, verify_circuit
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import RANGE_BITS
 from ragseal.kernel.params import COIN_BITS, R
@@ -92,19 +95,32 @@ def _try_block(backend: BlockBackend, group: Group, draw: Draw, full: bool) -> N
     key.verify(clear, c_g, c_s, proof)
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A statement about coins that is of no index."""
+
+    c_coin: int
+    context: int
+    hidden: int
+    digest: bytes
+
+
 def _try_thinning(backend: ThinningBackend, group: Group, draw: Draw, most: bool) -> None:
-    cls, key = backend.key.cls, backend.key
+    key, cls = backend.key, backend.key.cls
     limbs, context = field.limbs(draw(32)), int.from_bytes(draw(31), "big")
     numerator = (1 << COIN_BITS) - 1 if most else 1
     placed = [scalar(draw) for _ in range(cls.N)]
     hides = coin.hidden_slots(limbs, context, cls.N, numerator)
     thinned = [0 if hidden else x for hidden, x in zip(hides, placed, strict=True)]
-    rho, rho_thinned = scalar(draw), scalar(draw)
-    clear = [coin.coin_commitment(limbs), context, numerator]
-    proof = backend.prove(assign_thinning(cls, clear, placed, thinned, (rho + rho_thinned) % R, limbs))
+    rho, rho_thinned, *masks = (scalar(draw) for _ in range(6))
     c_placed = group.msm(key.scores.y + key.scores.b, field.pack([*placed, rho]))
-    c_thinned = group.msm(key.thinned.y + key.thinned.b, field.pack([*thinned, rho_thinned]))
-    key.verify(clear, c_placed, c_thinned, proof)
+    c_thinned = group.msm(key.mixed.y + key.mixed.b, field.pack([*thinned, rho_thinned]))
+    statement = _Tried(coin.coin_commitment(limbs), context, numerator, draw(32))
+    coined = Coined("tried", statement, key, ((key.mixed, c_thinned),))
+    held = opened(coined, CoinScores(placed, thinned, rho, [rho_thinned]), limbs, masks)
+    points = held.commit(group, coined)
+    proof = backend.prove(held.assignment(coined, points, limbs))
+    verify_circuit(coined, c_placed, points, proof)
 
 
 def rehearse(backend: AttestationBackend, engine: Engine, group: Group, draw: Draw = secrets.token_bytes) -> None:

@@ -24,7 +24,7 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.policy import Policy, check_policy
 from ragseal.kernel.signature import SigningKey
-from ragseal.kernel.thinning import ThinningClass, thinning_class
+from ragseal.kernel.thinning_class import ThinningClass, thinning_class
 from ragseal.prover.keys.keyring import (
     AttestationKeys,
     BlockKeys,

@@ -14,7 +14,7 @@ from ragseal.circuits.circuit import Shape, load_classes
 from ragseal.groth16.provers import open_backend
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.workers.interface import MAX_FAILURE, Work, WorkResult
 from ragseal.runtime.edges.filesystem import why

@@ -12,6 +12,7 @@ from ragseal.client import versions as client_versions
 from ragseal.groth16.views import ThinningView
 from ragseal.kernel import (
     coin_period,
+    coin_proof,
     emptied,
     enrolment,
     thinning,
@@ -35,13 +36,26 @@ from tests.attacks.removal import Check, Guard, Removable, no_wait
 
 # --- the thinned index -----------------------------------------------------------------------------------------------
 
+
+def _opening_of(name: str) -> Check:
+    """One of the openings about coins."""
+    real = coin_proof.verify_opening
+
+    def others(group: Any, use: str, *args: Any, **named: Any) -> None:
+        if use != name:
+            real(group, use, *args, **named)
+
+    return Check(coin_proof, "verify_opening", others)
+
+
 THINNING_PAIRING = Check(ThinningView, "verify")
-THINNING_LINK = Check(thinning, "verify_opening")
+THINNING_LINK = _opening_of("thinning")
+THINNING_HINTS = _opening_of("thinning-hints")
 THINNING_COLUMNS = Check(thinning, "verify_columns")
 THINNING_KEY = Guard(thinning, "check_keys", "the statement names another thinning key")
 THINNING_FILE = Guard(thinning, "verify_thinning", "other thinned columns than the file's")
 THINNING_SHARDS = Guard(thinning, "verify_thinning", "the file thins")
-THINNING_SHARE = Guard(thinning, "check_share", "a slot is hidden in")
+THINNING_SHARE = Guard(coin_proof, "check_share", "a slot is hidden in")
 
 
 def _hash_without(tag: str, part: int, module: Any = thinning) -> Check:
@@ -54,9 +68,22 @@ def _hash_without(tag: str, part: int, module: Any = thinning) -> Check:
     return Check(module, "tagged_hash", shorter)
 
 
+def _before_points(*challenges: str) -> Check:
+    """Challenges about coins that are known before the commitments to them."""
+    real = coin_proof.nonzero_element
+
+    def earlier(tag: str, *parts: bytes) -> int:
+        return real(tag, *parts[:2]) if tag in challenges else real(tag, *parts)
+
+    return Check(coin_proof, "nonzero_element", earlier)
+
+
 PLACED_HASHED = _hash_without("thinning-statement", 4)
 THINNED_HASHED = _hash_without("thinning-statement", 5)
-LINK_HASHES_PROOF = _hash_without("thinning-link", 2)
+LINK_HASHES_PROOF = _hash_without("thinning-link", 3, coin_proof)
+ALPHA_HASHES_POINTS = _before_points("thinning-alpha")
+BETA_HASHES_POINTS = _before_points("thinning-beta")
+CHALLENGES_HASH_POINTS = _before_points("thinning-alpha", "thinning-beta")
 
 # --- step 4: versions of a live index --------------------------------------------------------------------------------
 
@@ -85,7 +112,8 @@ VERSION_FILE_OF_THE_LOG = Guard(versions, "_plain", "not the one that the log na
 EMPTIED_FILE_OF_THE_LOG = Guard(versions, "_emptied", "not the one that the log names")
 VERSION_COLUMNS = Check(versions, "verify_columns")
 EMPTIED_COLUMNS = Check(emptied, "verify_columns")
-EMPTIED_LINK = Check(emptied, "verify_opening")
+EMPTIED_LINK = _opening_of("emptied")
+EMPTIED_HINTS = _opening_of("emptied-hints")
 EMPTIED = Check(versions, "verify_emptied")
 EMPTIED_HASHES_MANIFEST = _hash_without("emptied-statement", 2, emptied)
 EMPTIED_HASHES_NUMBER = _hash_without("emptied-statement", 3, emptied)
@@ -166,6 +194,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "update: columns": VERSION_COLUMNS,
     "update: columns with coins": EMPTIED_COLUMNS,
     "update: link": EMPTIED_LINK,
+    "update: hints about coins": EMPTIED_HINTS,
     "update: hidden slots": EMPTIED,
     "update: weights hash the manifest": EMPTIED_HASHES_MANIFEST,
     "update: weights hash the number": EMPTIED_HASHES_NUMBER,
@@ -212,6 +241,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "provider: C_coin used once": PROVIDER_COIN_ONCE,
     "thinning: pairing": THINNING_PAIRING,
     "thinning: link": THINNING_LINK,
+    "thinning: hints about coins": THINNING_HINTS,
     "thinning: opening of the thinned columns": THINNING_COLUMNS,
     "thinning: the statement's key": THINNING_KEY,
     "thinning: the statement's columns": THINNING_FILE,
@@ -219,4 +249,7 @@ INDEX_CHECKS: dict[str, Removable] = {
     "thinning: weights hash the placed columns": PLACED_HASHED,
     "thinning: weights hash the thinned columns": THINNED_HASHED,
     "thinning: link hashes the proof": LINK_HASHES_PROOF,
+    "thinning: alpha hashes what is committed to about coins": ALPHA_HASHES_POINTS,
+    "thinning: beta does": BETA_HASHES_POINTS,
+    "thinning: both do": CHALLENGES_HASH_POINTS,
 }

@@ -12,36 +12,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ragseal.groth16.assignments import CoinWitness, coin_witness
+from ragseal.groth16.coin_proofs import Opened
 from ragseal.kernel import field
 from ragseal.kernel.bn254 import IDENTITY, POINT_BYTES
-from ragseal.kernel.coin import coin_commitment
+from ragseal.kernel.coin import COINS_PER_ELEMENT, coin_commitment
+from ragseal.kernel.coin_proof import Coined, CoinPoints
 from ragseal.kernel.commitment import MAX_COLUMNS, ScoreBases
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, ProofError
 from ragseal.kernel.params import P, R
 from ragseal.kernel.thinning import ThinnedFile, verify_thinning
+from ragseal.kernel.thinning_class import PAIRS, TOP_CHUNKS
 from tests.attacks import thinning_scene as scene
 from tests.attacks.checks import (
+    ALPHA_HASHES_POINTS,
+    BETA_HASHES_POINTS,
+    CHALLENGES_HASH_POINTS,
     LINK_HASHES_PROOF,
     PLACED_HASHED,
     THINNED_HASHED,
     THINNING_COLUMNS,
     THINNING_FILE,
+    THINNING_HINTS,
     THINNING_KEY,
     THINNING_LINK,
     THINNING_PAIRING,
     THINNING_SHARE,
     without,
 )
-from tests.attacks.removal import Check
-from tests.attacks.thinning_scene import GROUP, HIDDEN, D, N, Rows, Sent, backend, base, send
+from tests.attacks.removal import Both, Check
+from tests.attacks.thinning_scene import GROUP, HIDDEN, SIZE, D, N, Rows, Sent, backend, base, send
 
 pytestmark = pytest.mark.slow
 
 PLACED_COLUMNS = Check(scene, "verify_columns")  #: what the auditor does with the manifest's columns before
 PAIRING, LINK = "the proof that hidden slots are empty does not hold", "the thinning opening does not hold"
+HINTS = "the thinning-hints opening does not hold"
 COLUMNS = "the columns opening does not hold"
 
 
@@ -133,7 +143,7 @@ OTHER_CONTEXTS = {
 def test_coins(context: int) -> None:
     rows = scene.thin(scene.placed_rows(), scene.mask(of=context))
     assert rows != honest_rows()
-    sent = send(thinned=rows, inputs=lambda _, clear, w, w2: ([clear[0], context, clear[2]], w, w2))
+    sent = send(thinned=rows, inputs=lambda _, clear, w, w2: ([clear[0], context], w, w2))
     refused(sent, PAIRING)
     with without(THINNING_PAIRING):
         sent.check()
@@ -142,7 +152,7 @@ def test_coins(context: int) -> None:
 def test_coins_of_another_seed() -> None:
     rows = scene.thin(scene.placed_rows(), scene.mask(scene.OTHER_SEED))
     other = coin_commitment(scene.OTHER_SEED)
-    sent = send(thinned=rows, seed=scene.OTHER_SEED, inputs=lambda _, clear, w, w2: ([other, *clear[1:]], w, w2))
+    sent = send(thinned=rows, seed=scene.OTHER_SEED, inputs=lambda _, clear, w, w2: ([other, clear[1]], w, w2))
     refused(sent, PAIRING)
     with without(THINNING_PAIRING):
         sent.check()
@@ -150,12 +160,27 @@ def test_coins_of_another_seed() -> None:
         send(thinned=rows, seed=scene.OTHER_SEED)
 
 
-@pytest.mark.parametrize("share", [HIDDEN - 1, HIDDEN + 1, 1, 255])
+def of_share(share: int) -> dict[str, Any]:
+    """What a provider sends that hides as of another j: numbers of pairs that are not in the table with them."""
+    own = coin_witness(SIZE, scene.SEED, scene.context(), share)
+    plain, pairs = own.hints[: SIZE.plain_hints], own.hints[SIZE.plain_hints :]
+    every = [0] * share + [*pairs] + [0] * (PAIRS - share)
+    outside = [k for k, count in enumerate(every) if count and not HIDDEN <= k < HIDDEN + PAIRS]
+    assert outside
+    return {
+        "thinned": scene.thin(scene.placed_rows(), scene.mask(hidden=share)),
+        "witness": lambda _: replace(own, hints=(*plain, *every[HIDDEN : HIDDEN + PAIRS])),
+        "hints_extra": lambda _: [(scene.pair_base(k // PAIRS, k % PAIRS), every[k]) for k in outside],
+        "assigned": lambda given: replace(given, hints=(*plain, *every)),
+    }
+
+
+@pytest.mark.parametrize("share", [HIDDEN - 20, HIDDEN + 20, 1, 255])
 def test_another_share_than_stated(share: int) -> None:
-    rows = scene.thin(scene.placed_rows(), scene.mask(hidden=share))
-    sent = send(thinned=rows, inputs=lambda _, clear, w, w2: ([*clear[:2], share], w, w2))
-    refused(sent, PAIRING)
-    with without(THINNING_PAIRING):
+    """Pairs that are not in the table of j have no base."""
+    sent = send(**of_share(share))
+    refused(sent, HINTS)
+    with without(THINNING_HINTS):
         sent.check()
 
 
@@ -172,16 +197,51 @@ def test_a_share_that_is_none(share: int, hides: bool) -> None:
 # --- components along other points -----------------------------------------------------------------------------------
 
 
-def test_scores_with_a_component_along_the_share() -> None:
-    """The circuit's share becomes 0: nothing is hidden, and the columns keep everything."""
-    extra = ((scene.clear_base("eta"), -HIDDEN),)
-    sent = send(
-        thinned=scene.placed_rows(),
-        scores_extra=lambda _: extra,
-        inputs=lambda _, clear, w, w2: ([*clear[:2], 0], w, w2),
-    )
-    refused(sent, LINK)
-    with without(THINNING_LINK):
+def favoured(at: int) -> dict[str, Any]:
+    """A hidden slot keeps its document; the circuit is shown an empty one."""
+    row = scene.placed_rows()[at]
+    return {
+        "thinned": row_changed(at, row),
+        "inputs": lambda r, clear, w, w2: (clear, w, [0 if i == at else x for i, x in enumerate(w2)]),
+    }
+
+
+def test_hints_with_a_component_along_a_score() -> None:
+    """Of a hidden slot, which the circuit so sees empty."""
+    at = scene.slot(True)
+    points, row = backend().key.mixed.y, scene.placed_rows()[at]
+    sent = send(**favoured(at), hints_extra=lambda r: ((base(points, at), -scene.dot(r, row)),))
+    refused(sent, HINTS)
+    with without(THINNING_HINTS):
+        sent.check()
+
+
+@pytest.mark.parametrize("name", ["products", "hides", "coins"])
+def test_coins_with_a_component_that_is_not_under_the_other_keys_points(name: str) -> None:
+    """The same favour by a commitment to products, h or coins that only the circuit sees."""
+    at = scene.slot(True)
+    points, row = backend().key.mixed.y, scene.placed_rows()[at]
+    field_of = {"products": 1, "hides": 2, "coins": 3}[name]
+
+    def otherwise(honest: Opened, coined: Coined) -> Opened:
+        """The proof is of what these commitments hold; what is opened is honest."""
+
+        class Moved(Opened):
+            def commit(self, group: Any, coined: Coined) -> CoinPoints:
+                made = super().commit(group, coined)
+                with without(BETA_HASHES_POINTS):
+                    beta = coined.challenges(made)[1]
+                scale = [0, -beta, beta**2, beta**3][field_of]
+                extra = ((base(points, at), -scene.dot(coined.statement.weights(), row) * pow(scale, -1, R)),)  # type: ignore[attr-defined]
+                first, last = getattr(made, name)
+                return replace(made, **{name: (first, scene.plus(last, extra))})
+
+        return Moved(honest.scores, honest.witness, honest.products, honest.blinders)
+
+    with without(BETA_HASHES_POINTS):
+        sent = send(**favoured(at), held=otherwise)
+        refused(sent, LINK)
+    with without(Both((BETA_HASHES_POINTS, THINNING_LINK))):
         sent.check()
 
 
@@ -193,7 +253,7 @@ def test_scores_with_a_component_along_the_seed() -> None:
         thinned=scene.thin(scene.placed_rows(), scene.mask(scene.OTHER_SEED)),
         seed=scene.OTHER_SEED,
         scores_extra=lambda _: extra,
-        inputs=lambda _, clear, w, w2: ([other, *clear[1:]], w, w2),
+        inputs=lambda _, clear, w, w2: ([other, clear[1]], w, w2),
     )
     refused(sent, LINK)
     with without(THINNING_LINK):
@@ -224,7 +284,7 @@ def test_placed_columns_with_a_component_along_a_thinned_score() -> None:
     key, row = backend().key, scene.placed_rows()[at]
     sent = send(
         thinned=row_changed(at, row),
-        placed_extra=[((base(key.thinned.y, at), -x),) for x in row],
+        placed_extra=[((base(key.mixed.y, at), -x),) for x in row],
         inputs=lambda r, clear, w, w2: (clear, w, [0 if i == at else x for i, x in enumerate(w2)]),
     )
     refused(sent, COLUMNS)
@@ -275,14 +335,84 @@ def test_placed_columns_changed_after_the_weights() -> None:
         send(placed=moved(r)).check()
 
 
+def products_that_fit(honest: Opened, coined: Coined) -> Opened:
+    """With beta known, products make up for whatever w' is: h_i and coin_i stay in the table."""
+    beta = coined.challenges(honest.commit(GROUP, coined))[1]
+    scores, h = honest.scores, honest.witness.hides
+    kept = [(1 - x) * w for x, w in zip(h, scores.placed, strict=True)]
+    short = [(now - due) * pow(beta, -1, R) for now, due in zip(scores.thinned, kept, strict=True)]
+    return replace(honest, products=[(p + x) % R for p, x in zip(honest.products, short, strict=True)])
+
+
+def test_products_chosen_after_beta() -> None:
+    with pytest.raises(ProofError, match="witness does not satisfy"):
+        send(thinned=scene.placed_rows(), held=products_that_fit)
+    with without(BETA_HASHES_POINTS):
+        send(thinned=scene.placed_rows(), held=products_that_fit).check()
+
+
+def numbers_that_fit(honest: Opened, coined: Coined) -> Opened:
+    """One slot's h against its coin; with alpha and beta known, some pair's number makes up for it."""
+    alpha, beta = coined.challenges(honest.commit(GROUP, coined))
+    at, witness = scene.slot(True), honest.witness
+    coin = witness.coins[at]
+    excess = pow(alpha - beta * coin, -1, R) - pow(alpha - beta * coin - 1, -1, R)
+    hints = list(witness.hints)
+    hints[SIZE.plain_hints + 5] += excess * (alpha - beta * (HIDDEN + 5))
+    hides = [0 if i == at else h for i, h in enumerate(witness.hides)]
+    element, place = divmod(at, COINS_PER_ELEMENT)
+    hints[element] -= 1 << 8 * place
+    return replace(honest, witness=replace(witness, hides=tuple(hides), hints=tuple(x % R for x in hints)))
+
+
+def test_numbers_of_pairs_chosen_after_the_challenges() -> None:
+    at = scene.slot(True)
+    rows = row_changed(at, scene.placed_rows()[at])
+    with pytest.raises(ProofError, match="witness does not satisfy"):
+        send(thinned=rows, held=numbers_that_fit)
+    with without(CHALLENGES_HASH_POINTS):
+        send(thinned=rows, held=numbers_that_fit).check()
+
+
+def bytes_that_fit(honest: Opened, coined: Coined) -> Opened:
+    """A coin that does not hide, out of a top that is no number of 46 bits; alpha is known to the numbers of bytes."""
+    alpha, _ = coined.challenges(honest.commit(GROUP, coined))
+    at, witness, per = scene.slot(True), honest.witness, TOP_CHUNKS
+    coin, (element, place) = witness.coins[at], divmod(at, COINS_PER_ELEMENT)
+    hints, byte_at, counts_at = list(witness.hints), SIZE.elements, SIZE.plain_hints - PAIRS
+    pairs_at = SIZE.plain_hints - HIDDEN
+    byte = hints[byte_at + per * element]
+    other = byte - ((255 - coin) << 8 * place) * pow(2, -208, R)
+    hints[byte_at + per * element] = other
+    hints[counts_at + byte] -= 1
+    hints[counts_at] += pow(alpha - other, -1, R) * alpha
+    hints[element] -= 1 << 8 * place
+    hints[pairs_at + PAIRS + coin] -= 1
+    hints[pairs_at + 255] += 1
+    hides = [0 if i == at else h for i, h in enumerate(witness.hides)]
+    coins = [255 if i == at else x for i, x in enumerate(witness.coins)]
+    products = [x * w % R for x, w in zip(coins, honest.scores.placed, strict=True)]
+    now = CoinWitness(tuple(hides), tuple(coins), tuple(x % R for x in hints))
+    return replace(honest, witness=now, products=products)
+
+
+def test_numbers_of_bytes_chosen_after_alpha() -> None:
+    at = scene.slot(True)
+    rows = row_changed(at, scene.placed_rows()[at])
+    with pytest.raises(ProofError, match="witness does not satisfy"):
+        send(thinned=rows, held=bytes_that_fit)
+    with without(ALPHA_HASHES_POINTS):
+        send(thinned=rows, held=bytes_that_fit).check()
+
+
 def test_another_proof_of_the_same_statement() -> None:
     """A proof is no identity, but the file is: the link is to its very bytes."""
     other = send()
-    assert other.shard.proof != honest().shard.proof
-    refused(honest().with_shard(proof=other.shard.proof), LINK)
+    assert other.shown.proof != honest().shown.proof
+    refused(honest().with_shown(proof=other.shown.proof), LINK)
     with without(LINK_HASHES_PROOF):
         sent = send()
-        sent.with_shard(proof=other.shard.proof).check()
+        sent.with_shown(proof=other.shown.proof).check()
 
 
 # --- keys and files --------------------------------------------------------------------------------------------------
@@ -338,7 +468,7 @@ def test_truncated_and_oversized_files() -> None:
     with pytest.raises(EncodingError):
         replace(honest().file, columns=bytes(POINT_BYTES * (MAX_COLUMNS + 1))).encode()
     with pytest.raises(EncodingError):
-        honest().with_shard(proof=honest().shard.proof + b"\0").file.encode()
+        honest().with_shown(proof=honest().shown.proof + b"\0").file.encode()
 
 
 BAD_POINTS = {
@@ -350,21 +480,35 @@ BAD_POINTS = {
 
 @pytest.mark.parametrize("point", BAD_POINTS.values(), ids=BAD_POINTS.keys())
 def test_points_that_are_none(point: bytes) -> None:
-    file, link = honest().file, honest().shard.link
+    file, link, points = honest().file, honest().shown.slots, honest().shown.points
     columns = point + file.columns[POINT_BYTES:]
     for sent in (
         honest().with_shard(scores=point),
-        honest().with_shard(link=replace(link, announcements=(link.announcements[0], point))),
-        honest().with_shard(link=replace(link, folds=(*link.folds[:-1], point))),
-        honest().with_shard(proof=point + honest().shard.proof[POINT_BYTES:]),
+        honest().with_shown(slots=replace(link, announcements=(link.announcements[0], point))),
+        honest().with_shown(slots=replace(link, folds=(*link.folds[:-1], point))),
+        honest().with_shown(proof=point + honest().shown.proof[POINT_BYTES:]),
+        honest().with_shown(points=replace(points, hints=point)),
+        *(
+            honest().with_shown(points=replace(points, **{name: (getattr(points, name)[0], point)}))
+            for name in ("products", "hides", "coins")
+        ),
         replace(honest().with_file(columns=columns), statement=replace(honest().statement, thinned=columns)),
     ):
         with pytest.raises(ProofError, match=r"identity|curve|canonical|malformed|does not hold"):
             sent.check()
 
 
+def test_commitments_of_another_number() -> None:
+    points = honest().shown.points
+    for name in ("products", "hides", "coins"):
+        own = getattr(points, name)
+        for other in (own[:1], (*own, own[0])):
+            sent = honest().with_shown(points=replace(points, **{name: other}))
+            refused(sent, "each over 2 keys' points, are expected")
+
+
 def test_links_of_another_shape() -> None:
-    link = honest().shard.link
+    link = honest().shown.slots
     for other in (
         replace(link, announcements=link.announcements[:1]),
         replace(link, announcements=(*link.announcements, link.announcements[0])),
@@ -374,13 +518,14 @@ def test_links_of_another_shape() -> None:
         replace(link, responses=((link.responses[0] + 1) % R, *link.responses[1:])),
         replace(link, announcements=link.announcements[::-1]),
     ):
-        refused(honest().with_shard(link=other), "thinning opening")
+        refused(honest().with_shown(slots=other), "thinning opening")
+    refused(honest().with_shown(hints=replace(link, folds=())), "thinning-hints opening")
 
 
 def test_responses_above_r() -> None:
-    link = honest().shard.link
+    link = honest().shown.slots
     with pytest.raises(EncodingError):
-        honest().with_shard(link=replace(link, responses=(link.responses[0] + R, *link.responses[1:]))).file.encode()
+        honest().with_shown(slots=replace(link, responses=(link.responses[0] + R, *link.responses[1:]))).file.encode()
     data = honest().file.encode()
     value = field.to_bytes(link.responses[0])
     above = (link.responses[0] + R).to_bytes(32, "big") if link.responses[0] + R < 1 << 256 else b"\xff" * 32
@@ -395,6 +540,6 @@ def test_coins_cannot_be_tried_on_the_scores() -> None:
     """Whoever knows every document computes r, w, and w' for any coins; rho keeps W' from telling which they are."""
     key, sent = backend().key, honest()
     w2 = scene.times(honest_rows(), sent.statement.weights())
-    assert GROUP.msm(key.thinned.y, field.pack(w2)) != sent.shard.scores
+    assert GROUP.msm(key.mixed.y, field.pack(w2)) != sent.shard.scores
     (rho,) = scene.scalars(1, 3)
-    assert GROUP.msm(key.thinned.y + key.thinned.b, field.pack([*w2, rho])) == sent.shard.scores
+    assert GROUP.msm(key.mixed.y + key.mixed.b, field.pack([*w2, rho])) == sent.shard.scores

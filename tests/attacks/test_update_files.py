@@ -14,14 +14,19 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel.bn254 import POINT_BYTES
+from ragseal.groth16.coin_proofs import CoinScores, CoinSecrets, opened
+from ragseal.groth16.provers import ThinningBackend
+from ragseal.kernel import field
+from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.coin import coin_commitment
+from ragseal.kernel.coin_proof import Coined, CoinProof, prove_coins
 from ragseal.kernel.commitment import (
     CoinCommitment,
     IndexFile,
     SignedManifest,
 )
 from ragseal.kernel.emptied import EmptiedFile
+from ragseal.kernel.params import R
 from ragseal.verifier.evidence.evidence import Undecided
 from ragseal.verifier.steps.coins import Coin, check_thinned
 from ragseal.verifier.steps.manifest import Entered
@@ -130,7 +135,7 @@ def a_hidden_slot_without_a_proof(world: TickedCoins, number: int) -> None:
         key = backend.key
 
         def prove(self, assignment: Any) -> bytes:
-            return honest.shards[0].proof
+            return honest.shards[0].shown.proof
 
     with pytest.MonkeyPatch.context() as patch, without(checks.THINNING_PAIRING):
         patch.setattr("tests.simulator.ticked.thinning_backend", Lent)
@@ -145,6 +150,38 @@ def test_a_filled_slot_without_a_proof_is_refused_by_the_circuit() -> None:
     with without(checks.THINNING_PAIRING):
         accepted(world)
     with without(checks.EMPTIED):
+        accepted(world)
+
+
+def a_hidden_slot_that_the_circuit_sees_empty(world: TickedCoins, number: int) -> None:
+    """C_x takes from the circuit's w' what the linked one has too much."""
+    of = world.at["north", number]
+    made, rows = filled(world, number, 11)
+    at = world.hides("north").index(True)
+
+    def make(
+        group: Group, backend: ThinningBackend, coined: Coined, scores: CoinScores, secrets: CoinSecrets
+    ) -> CoinProof:
+        masks, nonces = secrets.fresh[: 32 * 10], secrets.fresh[32 * 10 :]
+        held = opened(coined, scores, secrets.seed, field.unpack(masks))
+        points = held.commit(group, coined)
+        point = coined.key.mixed.y[POINT_BYTES * at : POINT_BYTES * (at + 1)]
+        points = replace(points, hints=group.msm(points.hints + point, field.pack([1, R - scores.thinned[at]])))
+        shown = [0 if i == at else w for i, w in enumerate(scores.thinned)]
+        inside = replace(held, scores=replace(scores, thinned=shown))
+        proof = backend.prove(inside.assignment(coined, points, secrets.seed))
+        return prove_coins(group, coined, points, proof, held.vectors(), nonces)
+
+    with pytest.MonkeyPatch.context() as patch, without(checks.EMPTIED_HINTS):
+        patch.setattr("ragseal.groth16.emptied.make_coins", make)
+        file = world.emptied(world.statement("north", number, made.columns), made, rows, of.blinders, random.Random(8))
+    world.version_files[world.digest, number, "north"] = file
+
+
+def test_a_filled_slot_that_hints_take_from_the_circuit_is_refused() -> None:
+    world = lied(a_hidden_slot_that_the_circuit_sees_empty, TickedCoins())
+    refused(world, 4, "the emptied-hints opening does not hold")
+    with without(checks.EMPTIED_HINTS):
         accepted(world)
 
 

@@ -15,15 +15,18 @@ from functools import cache
 from typing import Any
 
 from ragseal.backends.group import default_group
-from ragseal.groth16.assignments import assign_thinning
+from ragseal.groth16.assignments import CoinWitness, ThinningAssignment, coin_witness
+from ragseal.groth16.coin_proofs import CoinScores, Opened
 from ragseal.groth16.provers import ThinningBackend
 from ragseal.kernel import commitment, field, thinning
 from ragseal.kernel.bn254 import POINT_BYTES
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
+from ragseal.kernel.coin_proof import Coined, CoinProof, nonces_needed, prove_coins
 from ragseal.kernel.commitment import IndexFile, ScoreBases, prove_columns, verify_columns
 from ragseal.kernel.opening import powers
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import ThinnedFile, ThinnedShard, ThinningStatement, prove_link
+from ragseal.kernel.thinning import ThinnedFile, ThinnedShard, ThinningStatement, thinned_coins
+from ragseal.kernel.thinning_class import CLEAR_NAMES, PAIRS
 from tests.simulator.keys import THINNING
 from tests.simulator.keys import thinning_backend as backend
 
@@ -52,7 +55,12 @@ def base(points: bytes, at: int) -> bytes:
 
 def clear_base(name: str) -> bytes:
     """Of one of the circuit's clear inputs."""
-    return backend().key.bases(("c_coin", "context", "eta").index(name), 1)
+    return backend().key.bases(CLEAR_NAMES.index(name), 1)
+
+
+def pair_base(hides: int, coin: int) -> bytes:
+    """Of the number of slots with this pair, whether it is in the table or not."""
+    return backend().key.bases(SIZE.pairs_at + PAIRS * hides + coin, 1)
 
 
 def placed_rows() -> Rows:
@@ -124,7 +132,7 @@ def opened(on: ScoreBases, key_digest: bytes, columns: Columns) -> IndexFile:
     return IndexFile(columns.points, prove_columns(GROUP, on, key_digest, columns.points, witness, nonces))
 
 
-#: (r, clear, w, w') -> what the circuit's proof is made of
+#: (r, c_coin and context, w, w') -> what the circuit's proof is made of
 Inputs = Callable[[Sequence[int], list[int], list[int], list[int]], tuple[list[int], list[int], list[int]]]
 
 
@@ -151,11 +159,19 @@ class Sent:
         """What the file has of the one shard of its index."""
         return self.file.shards[0]
 
+    @property
+    def shown(self) -> CoinProof:
+        """What that has of its coins."""
+        return self.shard.shown
+
     def with_file(self, **changes: Any) -> Sent:
         return replace(self, file=replace(self.file, **changes))
 
     def with_shard(self, **changes: Any) -> Sent:
         return self.with_file(shards=(replace(self.shard, **changes),))
+
+    def with_shown(self, **changes: Any) -> Sent:
+        return self.with_shard(shown=replace(self.shown, **changes))
 
 
 def send(
@@ -165,8 +181,12 @@ def send(
     linked: Rows | None = None,
     inputs: Inputs = as_it_is,
     seed: tuple[int, int] = SEED,
+    witness: Callable[[CoinWitness], CoinWitness] = lambda honest: honest,
+    held: Callable[[Opened, Coined], Opened] = lambda honest, _: honest,
+    assigned: Callable[[ThinningAssignment], ThinningAssignment] = lambda honest: honest,
     placed_extra: Sequence[Extra] = (),
     scores_extra: Callable[[Sequence[int]], Extra] = lambda _: (),
+    hints_extra: Callable[[Sequence[int]], Extra] = lambda _: (),
     prover: ThinningBackend | None = None,
     **stated: Any,
 ) -> Sent:
@@ -178,7 +198,9 @@ def send(
         linked: E' that W' is made of; that of ``thinned`` if not given.
         inputs: what the circuit's proof is made of instead.
         seed: whose coins the proof opens.
-        placed_extra, scores_extra: what placed columns and W' hold besides.
+        witness, held: what is committed to of coins, and of all, instead.
+        assigned: what the circuit is given instead.
+        placed_extra, scores_extra, hints_extra: what placed columns, W' and C_x hold besides.
         prover: whose key the circuit's proof is made under.
         stated: changes of the auditor's statement.
 
@@ -199,12 +221,21 @@ def send(
     r = statement.weights()
     w, w2 = times(rows, r), times(empty if linked is None else linked, r)
     (rho,) = scalars(1, 3)
-    scores = GROUP.msm(key.thinned.y + key.thinned.b, field.pack([*w2, rho]))
+    scores = GROUP.msm(key.mixed.y + key.mixed.b, field.pack([*w2, rho]))
     scores = plus(scores, scores_extra(r))
-    clear, proven, proven2 = inputs(r, statement.clear(), w, w2)
-    blind = (dot(r, before.blinders) + rho) % R
-    proof = (prover or backend()).prove(assign_thinning(SIZE, clear, proven, proven2, blind, seed))
-    witness = field.pack([*w2, dot(r, after.blinders), rho])
-    link = prove_link(GROUP, statement, key, on, scores, proof, witness, field.pack(scalars(N + 2, 4)))
-    file = ThinnedFile(after.points, opened(on, ATTESTATION, after).opening, (ThinnedShard(scores, link, proof),))
+    coined = thinned_coins(GROUP, statement, key, on, scores)
+    clear, proven, proven2 = inputs(r, [statement.c_coin, statement.context], w, w2)
+    drawn = witness(coin_witness(SIZE, seed, clear[1], statement.hidden))
+    values = CoinScores(w, w2, dot(r, before.blinders), (dot(r, after.blinders), rho))
+    masks = scalars(7, 5)
+    products = [coin * x % R for coin, x in zip(drawn.coins, proven, strict=True)]
+    own = held(Opened(values, drawn, products, (masks[:2], masks[2:4], masks[4:6], masks[6:])), coined)
+    points = own.commit(GROUP, coined)
+    points = replace(points, hints=plus(points.hints, hints_extra(r)))
+    inside = replace(own, scores=replace(own.scores, placed=proven, thinned=proven2))
+    given = inside.assignment(coined, points, seed)
+    proof = (prover or backend()).prove(assigned(replace(given, clear=(*clear, *given.clear[2:]))))
+    nonces = field.pack(scalars(nonces_needed(SIZE, 2), 4))
+    shown = prove_coins(GROUP, coined, points, proof, own.vectors(), nonces)
+    file = ThinnedFile(after.points, opened(on, ATTESTATION, after).opening, (ThinnedShard(scores, shown),))
     return Sent(statement, opened(key.scores, key.digest, before), file)

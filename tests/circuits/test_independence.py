@@ -18,7 +18,7 @@ from ragseal.groth16 import keys
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.params import R
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from tests.circuits.scene import CACHE
 from tests.classes import ONE_SIDED, TINY
 from tests.native.conftest import Circuit, Form

@@ -153,6 +153,7 @@ const rational = (value) => {
 const DIMENSIONS = 4096;
 const SHARDS = 64;
 const PROOF = 256;
+const SIDES = 3;
 
 /** Names of a list's messages that come in increasing order, at least one. */
 const increasing = (names) => {
@@ -322,14 +323,16 @@ const MESSAGES = {
   "thinned-index": [name, hash, hash, hash],
   thinning: [hash, list(message("thinned-index"), 256)],
   "thinned-file": [blob(64 * DIMENSIONS * SHARDS), opening, list(message("thinned-shard"), SHARDS)],
-  "thinned-shard": [point, opening, fixed(PROOF)],
+  "thinned-shard": [point, message("coin-proof")],
+  "coin-points": [list(point, SIDES), list(point, SIDES), list(point, SIDES), point],
+  "coin-proof": [message("coin-points"), fixed(PROOF), opening, opening],
   "updated-index": [name, hash, hash, list(hash, 1), hash],
   "index-update": [hash, u32, u64, list(message("updated-index"), 256), hash],
   enrolment: [message("account"), u32, u32, u32],
   enrolments: [hash, list(message("enrolment"), 1048576)],
   "late-membership": [message("account"), u32, hash, list(hash, 64), u64],
   "emptied-file": [blob(64 * DIMENSIONS * SHARDS), opening, list(message("emptied-shard"), SHARDS)],
-  "emptied-shard": [point, point, opening, fixed(PROOF)],
+  "emptied-shard": [point, point, message("coin-proof")],
   "signed-manifest": [message("manifest"), signature],
   "beacon-commit": [hash, name, publicKey, hash, signature],
   "beacon-opening": [hash, name, hash],

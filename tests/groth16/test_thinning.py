@@ -14,6 +14,7 @@ from ragseal.circuits.circuit import circuit_of
 from ragseal.circuits.packages import node_modules
 from ragseal.circuits.r1cs import read_r1cs
 from ragseal.groth16.coefficients import check_coefficients
+from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.keys import load_key
 from ragseal.groth16.provers import ThinningBackend, open_backend
 from ragseal.groth16.thinning import Matrix, ThinningSecrets, combine_rows, make_thinned, thin
@@ -34,6 +35,10 @@ def matrix() -> Matrix:
     return np.random.default_rng(3).integers(-128, 128, (N, D)).astype(np.int8)
 
 
+def coins() -> CoinSecrets:
+    return CoinSecrets(scene.SEED, field.pack(scalars(scalars_needed(SIZE, sides=2), 4)))
+
+
 def made(backend: ThinningBackend, e: Matrix) -> tuple[ThinningStatement, ThinnedFile]:
     """As a provider does, in this order."""
     key, on = backend.key, scene.bases()
@@ -52,8 +57,8 @@ def made(backend: ThinningBackend, e: Matrix) -> tuple[ThinningStatement, Thinne
         thinned=thinned.points,
     )
     (rho,) = scalars(1, 3)
-    secrets = ThinningSecrets(scene.SEED, placed.blinders, thinned.blinders, rho, field.pack(scalars(N + 2, 4)))
-    assert "22" not in repr(secrets)
+    secrets = ThinningSecrets(coins(), placed.blinders, thinned.blinders, rho)
+    assert "22" not in repr(secrets) + repr(secrets.coins)
     opening = scene.opened(on, scene.ATTESTATION, thinned).opening
     shard = make_thinned(GROUP, backend, on, statement, e, hidden, secrets)
     return statement, ThinnedFile(thinned.points, opening, (shard,))
@@ -75,7 +80,7 @@ def _columns_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_native() -> None:
     statement, file = made(scene.backend(), matrix())
     verify_thinning(GROUP, [statement], scene.backend().key, scene.bases(), ThinnedFile.decode(file.encode()))
-    assert len(file.encode()) == 64 * D + 2657
+    assert len(file.encode()) == 64 * D + 4293
 
 
 @pytest.mark.slow
@@ -92,7 +97,7 @@ def test_what_was_made_is_checked_before_it_leaves() -> None:
     """Blinders that are not those of the columns give a link that does not hold."""
     e, backend = matrix(), scene.backend()
     statement, _ = made(backend, e)
-    secrets = ThinningSecrets(scene.SEED, scalars(D, 1), scalars(D, 7), 5, field.pack(scalars(N + 2, 4)))
+    secrets = ThinningSecrets(coins(), scalars(D, 1), scalars(D, 7), 5)
     hidden = hidden_slots(scene.SEED, scene.context(), N, scene.HIDDEN)
     with pytest.raises(ProofError, match="thinning opening"):
         make_thinned(GROUP, backend, scene.bases(), statement, e, hidden, secrets)

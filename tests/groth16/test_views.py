@@ -11,7 +11,7 @@ from ragseal.circuits.circuit import layout_of
 from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from tests.classes import ONE_SIDED, TINY
 from vectors.source.trapdoor import Trapdoor
 

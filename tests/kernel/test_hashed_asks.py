@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from ragseal.kernel import attestation, emptied, proofs
+from ragseal.kernel import attestation, proofs
 from ragseal.kernel.classes import Asked
+from ragseal.kernel.coin_proof import CoinPoints, CoinProof
 from ragseal.kernel.commitment import Account, IndexFile
 from ragseal.kernel.emptied import EmptiedFile, EmptiedShard, EmptiedStatement, plain_entry, verify_emptied
 from ragseal.kernel.enrolment import Enrolment, LateMembership, enrolment_leaves, leaf_salt
@@ -23,7 +24,7 @@ from ragseal.kernel.inquiry import ASKS, BlocksAsk, Delivery, LinksAsk, ProofsAs
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.sealing import derive_private, public_of
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex, tick_at
 from tests import apart
 from tests.apart import be, canonical, element, h
@@ -164,6 +165,8 @@ def test_alpha_and_beta_of_a_shard() -> None:
 
 POINTS = [bytes([n]) * 64 for n in range(1, 5)]
 OPENING = Opening((POINTS[0],), (POINTS[1], POINTS[2]), (3, 4))
+POINTS_OF_COINS = CoinPoints((POINTS[1],) * 3, (POINTS[2],) * 3, (POINTS[3],) * 3, POINTS[0])
+SHOWN = CoinProof(POINTS_OF_COINS, b"g" * 256, OPENING, OPENING)
 LINES = tuple(UpdatedIndex(name, b"c" * 32, b"o" * 32, (b"p" * 32,), b"t" * 32) for name in ("north", "south"))
 UPDATE = IndexUpdate(b"m" * 32, 7, 1_800_000_060, LINES, b"r" * 32)
 STATEMENT = EmptiedStatement(b"t" * 32, b"a" * 32, b"m" * 32, 7, 11, 12, 13, POINTS[0] + POINTS[1])
@@ -179,17 +182,14 @@ def test_how_requests_call_a_version() -> None:
         UPDATE.index_digest("east")
 
 
-def test_statement_and_link_apart() -> None:
+def test_statement_apart() -> None:
     parts = (b"t" * 32, b"a" * 32, b"m" * 32, be(7, 4), be(11) + be(12) + be(13), POINTS[0] + POINTS[1])
     assert STATEMENT.digest == h("emptied-statement", *parts)
     assert STATEMENT.weights() == [element("emptied-weight", STATEMENT.digest, be(j, 4)) for j in range(2)]
-    assert STATEMENT.clear() == [11, 12, 13]
-    want = h("emptied-link", STATEMENT.digest, b"W", b"W'", b"proof")
-    assert emptied._link_context(STATEMENT, b"W", b"W'", b"proof") == want
 
 
 def test_what_an_entry_says_of_a_file() -> None:
-    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    shard = EmptiedShard(POINTS[1], POINTS[2], SHOWN)
     file = EmptiedFile(POINTS[0], OPENING, (shard,))
     line = file.entry("north", b"r" * 32)
     proof = h("emptied-proof", shard.encode())
@@ -197,7 +197,7 @@ def test_what_an_entry_says_of_a_file() -> None:
         "north", h("columns", POINTS[0]), h("columns-opening", OPENING.encode()), (proof,), b"r" * 32
     )
     assert plain_entry(IndexFile(POINTS[0], OPENING), "north", b"r" * 32) == replace(line, proof_digests=())
-    for change in ({"before": POINTS[3]}, {"after": POINTS[3]}, {"proof": bytes(256)}):
+    for change in ({"before": POINTS[3]}, {"after": POINTS[3]}, {"shown": replace(SHOWN, proof=bytes(256))}):
         other = replace(file, shards=(replace(shard, **change),))  # type: ignore[arg-type]
         assert other.entry("north", b"r" * 32) != line
     for wrong in ({"columns": POINTS[3]}, {"shards": (shard, shard)}):
@@ -243,14 +243,14 @@ def test_ticks_begin_with_the_whole_minute_of_the_opening() -> None:
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_file_speaks_of_every_shard_and_of_no_other(count: int) -> None:
     """Before anything is computed: neither group nor keys are looked at."""
-    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    shard = EmptiedShard(POINTS[1], POINTS[2], SHOWN)
     with pytest.raises(CommitmentError, match=f"speaks of {count} shards, not 1"):
         verify_emptied(None, [STATEMENT], None, None, EmptiedFile(STATEMENT.columns, OPENING, (shard,) * count))  # type: ignore[arg-type]
 
 
 def test_a_file_is_of_the_columns_that_the_statements_are_about() -> None:
     """Before anything is computed: no group is there."""
-    shard = EmptiedShard(POINTS[1], POINTS[2], OPENING, b"g" * 256)
+    shard = EmptiedShard(POINTS[1], POINTS[2], SHOWN)
     key, bases = SimpleNamespace(digest=STATEMENT.thinning_key, cls=thinning_class(4)), SimpleNamespace(capacity=4)
     with pytest.raises(CommitmentError, match="about other columns than the file's"):
         verify_emptied(None, [STATEMENT], key, bases, EmptiedFile(POINTS[1] + POINTS[0], OPENING, (shard,)))  # type: ignore[arg-type]

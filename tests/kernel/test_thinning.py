@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from ragseal.kernel import coin, thinning
+from ragseal.kernel import coin
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.coin import coin_commitment, coin_context, coins, hidden_slots
 from ragseal.kernel.coin_period import check_continues, same_coins
+from ragseal.kernel.coin_proof import Coined, CoinPoints, CoinProof
 from ragseal.kernel.commitment import IndexFile, Manifest, ThinnedIndex, Thinning
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, PolicyError, ProofError, UnprovableError
 from ragseal.kernel.opening import Opening
@@ -21,12 +23,11 @@ from ragseal.kernel.params import COIN_BITS, R
 from ragseal.kernel.thinning import (
     ThinnedFile,
     ThinnedShard,
-    ThinningClass,
     ThinningStatement,
     check_keys,
-    thinning_class,
     verify_thinning,
 )
+from ragseal.kernel.thinning_class import LIMIT, PAIRS, TOP_CHUNKS, TOPS, ThinningClass, thinning_class
 from tests import apart
 from tests.apart import be, canonical, element, h
 from tests.simulator.coined import CoinedWorld
@@ -35,7 +36,9 @@ SEED, CONTEXT = (3, 5), 7
 POINTS = [apart.generator(b"thinning", j) for j in range(4)]
 NORTH = ThinnedIndex("north", b"c" * 32, b"o" * 32, b"p" * 32)
 OPENING = Opening((POINTS[0],), (POINTS[1],), (1, 2))
-SHARD = ThinnedShard(POINTS[2], replace(OPENING, responses=(3,)), b"q" * 256)
+HELD = CoinPoints(tuple(POINTS[:2]), tuple(POINTS[1:3]), tuple(POINTS[2:]), POINTS[3])
+SHOWN = CoinProof(HELD, b"q" * 256, replace(OPENING, responses=(3,)), OPENING)
+SHARD = ThinnedShard(POINTS[2], SHOWN)
 FILE = ThinnedFile(POINTS[0] + POINTS[1], OPENING, (SHARD,))
 
 
@@ -107,13 +110,41 @@ def test_weights_apart() -> None:
     parts = (b"t" * 32, b"a" * 32, b"m" * 32, be(11) + be(12) + be(13), POINTS[0] + POINTS[1], POINTS[2] + POINTS[3])
     assert one.digest == h("thinning-statement", *parts)
     assert one.weights() == [element("thinning-weight", one.digest, be(j, 4)) for j in range(2)]
-    assert one.clear() == [11, 12, 13]
     assert one.dimension == 2
 
 
-def test_link_apart() -> None:
-    want = h("thinning-link", statement().digest, b"scores", b"proof")
-    assert thinning._link_context(statement(), b"scores", b"proof") == want
+def coined(name: str = "thinning", sides: int = 2) -> Coined:
+    bases = SimpleNamespace(y=b"", b=b"")
+    made: Any = tuple((bases, POINTS[k]) for k in range(sides))
+    return Coined(name, statement(), SimpleNamespace(cls=thinning_class(4)), made)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["thinning", "emptied"])
+def test_challenges_apart(name: str) -> None:
+    """They hash the statement, the commitments to w' and all that is committed to about coins."""
+    one = coined(name)
+    parts = statement().digest, POINTS[0] + POINTS[1], canonical(HELD)
+    alpha, beta = element(f"{name}-alpha", *parts), element(f"{name}-beta", *parts)
+    assert one.challenges(HELD) == (alpha, beta)
+    assert one.clear(HELD) == [11, 12, alpha, beta]
+    assert one.context(HELD, b"proof") == h(f"{name}-link", *parts, b"proof")
+
+
+@pytest.mark.parametrize("name", ["products", "hides", "coins"])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_coins_are_committed_under_every_keys_points(name: str, count: int) -> None:
+    assert coined().commitments(HELD)[0] == ((POINTS[0], POINTS[1]), HELD.products, HELD.hides, HELD.coins)
+    with pytest.raises(ProofError, match="each over 2 keys' points"):
+        coined().commitments(replace(HELD, **{name: tuple(POINTS[:count])}))  # type: ignore[arg-type]
+
+
+def test_tops_are_all_numbers_below_the_limit() -> None:
+    """Each start has 2^40 of them, without a gap, from 0 to the modulus' own top."""
+    assert (LIMIT, TOP_CHUNKS, PAIRS) == (R >> 208, 5, 256)
+    assert TOPS[0] == 0
+    assert all(a < b <= a + (1 << 40) for a, b in itertools.pairwise(TOPS))
+    assert TOPS[-1] + (1 << 40) == LIMIT
+    assert LIMIT << 208 <= R
 
 
 def test_a_weight_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,14 +219,20 @@ def test_digests_of_a_file() -> None:
 def test_every_part_of_a_file_is_in_its_entry() -> None:
     changed = [
         replace(FILE, columns=FILE.columns[::-1]),
-        replace(FILE, opening=SHARD.link),
+        replace(FILE, opening=SHOWN.slots),
         *(
             replace(FILE, shards=(replace(SHARD, **change),))  # type: ignore[arg-type]
-            for change in ({"scores": POINTS[3]}, {"link": OPENING}, {"proof": b"r" * 256})
+            for change in (
+                {"scores": POINTS[3]},
+                {"shown": replace(SHOWN, points=replace(HELD, hints=POINTS[0]))},
+                {"shown": replace(SHOWN, proof=b"r" * 256)},
+                {"shown": replace(SHOWN, slots=OPENING)},
+                {"shown": replace(SHOWN, hints=SHOWN.slots)},
+            )
         ),
         replace(FILE, shards=(SHARD, SHARD)),
     ]
-    assert len({one.entry("north") for one in (FILE, *changed)}) == 7
+    assert len({one.entry("north") for one in (FILE, *changed)}) == 9
 
 
 def test_tenants_of_a_thinning() -> None:
@@ -217,8 +254,13 @@ def test_files_cut_anywhere() -> None:
 
 def test_classes() -> None:
     cls = thinning_class(5184)
-    assert (cls.name, cls.clear, cls.placed_at, cls.thinned_at, cls.blind_at, cls.public, cls.elements) == (
-        "thinning-5184", 3, 4, 5188, 3, 10372, 200,
+    assert (cls.name, cls.clear, cls.blind_at, cls.placed_at, cls.mixed_at, cls.hints_at, cls.elements) == (
+        "thinning-5184", 4, 4, 5, 5189, 10373, 200,
+    )  # fmt: skip
+    assert cls.bytes == 5 * 200 + 26 * 200 - 5184
+    assert cls.plain_hints == 200 + cls.bytes + 49 + 256
+    assert (cls.hints, cls.pairs_at, cls.public) == (
+        cls.plain_hints + 256, 10373 + cls.plain_hints, 10373 + cls.plain_hints + 512,
     )  # fmt: skip
     for name, capacity in (("thinning-5", 6), ("thinning-0", 0), ("thinning-2147483648", 1 << 31), ("base", 5184)):
         with pytest.raises(PolicyError, match="a class of"):

@@ -18,7 +18,7 @@ from ragseal.groth16.coefficients import check_coefficients
 from ragseal.groth16.powers import PowersFile
 from ragseal.groth16.resection import hide_inputs, show_inputs
 from ragseal.kernel.errors import ProofError
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from tests.classes import TINY
 from tests.verifier.ceremony_scene import KEPT, NEEDED, POWER, PROGRAM, PUBLIC, prepared_powers, rows, snarkjs
 

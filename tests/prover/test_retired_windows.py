@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
+from ragseal.kernel.coin_proof import CoinPoints, CoinProof
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, ConfigurationError
 from ragseal.kernel.thinning import ThinnedFile, ThinnedShard
 from ragseal.kernel.verdict import AuditVerdict, log_digest
@@ -380,7 +381,9 @@ def test_a_window_that_was_passed_over_is_purged_and_no_thinning_of_it_is_stored
         made.call(looked(made))
         assert is_retired(made.provider.state, first.digest)
         opening = kept.versions["acme"].public.opening
-        shard = ThinnedShard(kept.versions["acme"].public.columns[:64], opening, bytes(256))
+        point = kept.versions["acme"].public.columns[:64]
+        shown = CoinProof(CoinPoints((point,), (point,), (point,), point), bytes(256), opening, opening)
+        shard = ThinnedShard(point, shown)
         thinned = Thinned((), (), ThinnedFile(b"", opening, (shard,)))
         with pytest.raises(CommitmentError, match="retired meanwhile"):
             window_secrets.store_thinned(made.provider.state, first.digest, "acme", thinned)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ragseal.circuits.circuit import class_digest
+from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
@@ -166,7 +167,8 @@ class CoinedWorld(World):
                 thinned=after.file.columns[points],
             )
             blinders = before.blinders[own], after.blinders[own]
-            secrets = ThinningSecrets(seed, *blinders, rng.randrange(1, R), scalars(rng, N + 2))
+            fresh = scalars(rng, scalars_needed(self.thinner.key.cls, sides=2))
+            secrets = ThinningSecrets(CoinSecrets(seed, fresh), *blinders, rng.randrange(1, R))
             rows = matrix[N * shard : N * (shard + 1)]
             made.append(make_thinned(GROUP, self.thinner, self.key.scores, statement, rows, hides[shard], secrets))
         return after, ThinnedFile(after.file.columns, after.file.opening, tuple(made))

@@ -11,7 +11,7 @@ from ragseal.circuits.circuit import Shape, class_digest
 from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import BlockBackend, ThinningBackend, open_backend
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from tests.classes import TINY
 
 ROOT = Path(__file__).resolve().parents[2]

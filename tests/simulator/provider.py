@@ -46,7 +46,7 @@ from ragseal.kernel.errors import AuditError
 from ragseal.kernel.inquiry import Ask, BlocksAsk, Delivery, LinksAsk, ProofsAsk, open_delivery
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.prover.attestation.answering import Answered
 from ragseal.prover.attestation.retrieval import encode_embedding
 from ragseal.prover.commitment import index, registry

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.emptied import EmptiedSecrets, make_emptied
 from ragseal.groth16.thinning import thin
 from ragseal.kernel.coin import coin_commitment, coin_context
@@ -195,9 +196,9 @@ class TickedCoins(TickedWorld, CoinedWorld):
         """The file of a version, honestly proven for this statement."""
         asked = hashlib.sha256(statement.digest + statement.columns).digest()
         if asked not in _FILES:
-            secrets = EmptiedSecrets(
-                seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, CLS.N + 3)
-            )
+            fresh = scalars(rng, scalars_needed(thinning_backend().key.cls, sides=3))
+            rho = rng.randrange(1, R), rng.randrange(1, R)
+            secrets = EmptiedSecrets(CoinSecrets(seed or self.seed, fresh), blinders, rho)
             matrix = np.array(rows, dtype=np.int8)
             shard = make_emptied(GROUP, thinning_backend(), self.key.scores, statement, matrix, secrets)
             _FILES[asked] = EmptiedFile(statement.columns, index.opening, (shard,))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.thinning import thinning_class
+from ragseal.kernel.thinning_class import thinning_class
 from ragseal.ledger.note import NoteSigner, NoteVerifier
 from ragseal.verifier.base.builds import find_class
 from ragseal.verifier.folder.key_entries import KeyEntry

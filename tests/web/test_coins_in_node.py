@@ -94,18 +94,33 @@ def shard_of(own: ThinnedFile, **changes: Any) -> ThinnedFile:
     return replace(own, shards=(replace(first, **changes), *others))
 
 
+def shown_of(own: ThinnedFile, **changes: Any) -> ThinnedFile:
+    """With what its first shard shows of coins changed."""
+    return shard_of(own, shown=replace(own.shards[0].shown, **changes))
+
+
 FORGERIES: dict[str, tuple[Callable[[ThinnedFile, ThinnedFile], ThinnedFile], str]] = {
     "the proof of another tenant": (
-        lambda own, other: shard_of(own, proof=other.shards[0].proof),
+        lambda own, other: shown_of(own, proof=other.shards[0].shown.proof),
         "the proof that hidden slots are empty does not hold",
     ),
     "the scores of another tenant": (
         lambda own, other: shard_of(own, scores=other.shards[0].scores),
         "the proof that hidden slots are empty does not hold",
     ),
-    "another link": (
-        lambda own, other: shard_of(own, link=other_response(own.shards[0].link)),
+    "another opening of slots": (
+        lambda own, other: shown_of(own, slots=other_response(own.shards[0].shown.slots)),
         "a proof of opening does not hold",
+    ),
+    "another opening of hints": (
+        lambda own, other: shown_of(own, hints=other_response(own.shards[0].shown.hints)),
+        "a proof of opening does not hold",
+    ),
+    "a commitment to coins less": (
+        lambda own, other: shown_of(
+            own, points=replace(own.shards[0].shown.points, coins=own.shards[0].shown.points.coins[:1])
+        ),
+        "each over 2 keys' points, are expected",
     ),
     "another opening": (
         lambda own, other: replace(own, opening=other_response(own.opening)),
@@ -269,14 +284,19 @@ def test_a_version_whose_hidden_slots_are_not_shown_to_be_empty(tmp_path: Path) 
         ]
         own, other = map(EmptiedFile.decode, data)
         line, shard = update.tenants[0], own.shards[0]
+        shown = shard.shown
         files = published(made, log, tmp_path / "public")
         for forged, why in (
             (
-                replace(own, shards=(replace(shard, link=other_response(shard.link)),)),
+                replace(own, shards=(replace(shard, shown=replace(shown, slots=other_response(shown.slots))),)),
                 "a proof of opening does not hold",
             ),
             (
-                replace(own, shards=(replace(shard, proof=other.shards[0].proof),)),
+                replace(own, shards=(replace(shard, shown=replace(shown, hints=other_response(shown.hints))),)),
+                "a proof of opening does not hold",
+            ),
+            (
+                replace(own, shards=(replace(shard, shown=replace(shown, proof=other.shards[0].shown.proof)),)),
                 "the proof that hidden slots are empty does not hold",
             ),
         ):

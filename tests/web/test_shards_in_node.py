@@ -269,7 +269,13 @@ def otherwise(own: Any) -> list[tuple[Any, str]]:
         for shards, match in (
             ((first, second), "speaks of 2 shards, the window's indices have 3"),
             ((second, first, third), "the proof that hidden slots are empty does not hold"),
-            ((first, second, replace(third, link=other_response(third.link))), "a proof of opening does not hold"),
+            *(
+                ((first, second, replace(third, shown=shown)), "a proof of opening does not hold")
+                for shown in (
+                    replace(third.shown, slots=other_response(third.shown.slots)),
+                    replace(third.shown, hints=other_response(third.shown.hints)),
+                )
+            ),
         )
     ]
 

@@ -34,6 +34,7 @@ from ragseal.kernel.beacon import (
     beacon_commitment,
 )
 from ragseal.kernel.certificate import BlockBatch, BlockProof
+from ragseal.kernel.coin_proof import CoinPoints, CoinProof
 from ragseal.kernel.commitment import (
     Account,
     AccountAsk,
@@ -175,9 +176,13 @@ LINKS = TenantLinks("acme", 4, digest("records"), True, pack_links([(0, 2), (1, 
 LINK_LIST = LinkList(WINDOW_DIGEST, (LINKS, TenantLinks("zenith", 0, digest("none"), False, b"")))
 NORM = SquaredNorm(point("X"), point("T1"), point("T0"), packed("answers", D + 1), scalar("closing"))
 BLOCK = BlockProof(point("C_G"), point("C_s"), NORM, stream("block proof", 256))
-THINNED_SHARD = ThinnedShard(point("W'"), OPENING, stream("thinning proof", 256))
+COIN_POINTS = CoinPoints(
+    (point("C_p"), point("C_p'")), (point("C_h"), point("C_h'")), (point("C_c"), point("C_c'")), point("C_x")
+)  # fmt: skip
+COIN_PROOF = CoinProof(COIN_POINTS, stream("thinning proof", 256), OPENING, OPENING)
+THINNED_SHARD = ThinnedShard(point("W'"), COIN_PROOF)
 THINNED = ThinnedFile(points("thinned columns", D), OPENING, (THINNED_SHARD,))
-EMPTIED_SHARD = EmptiedShard(point("W"), point("W'"), OPENING, stream("emptied proof", 256))
+EMPTIED_SHARD = EmptiedShard(point("W"), point("W'"), COIN_PROOF)
 EMPTIED = EmptiedFile(points("version", D), OPENING, (EMPTIED_SHARD,))
 UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
 CLAIMED = Claimed(UNTIL_DELIVERED, "2.98023", "5.96317", "1e-06", ANY, ANY, OPENS - OPENS % 60, 3, "8.94069", ("late",))
@@ -206,6 +211,7 @@ SAMPLES: tuple[Message, ...] = (
     SignedManifest(MANIFEST, signed_by("provider", "manifest", MANIFEST.encode())),
     MANIFEST.auditors[0], beacon_commit("auditor"), BeaconOpening(WINDOW_DIGEST, "auditor", digest("nonce of auditor")),
     beacon_seal("provider", "observer-1", "auditor"), CoinCommitment(scalar("c_coin"), digest("thinning key")),
+    COIN_POINTS, COIN_PROOF,
     THINNED.entry("acme"), Thinning(WINDOW_DIGEST, (THINNED.entry("acme"), THINNED.entry("zenith"))), THINNED_SHARD,
     THINNED,
     UPDATED[0], IndexUpdate(WINDOW_DIGEST, 1, OPENS + 60, UPDATED, digest("accounts of version 1")), EMPTIED_SHARD,

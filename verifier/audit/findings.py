@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.enrolment import Enrolment
-from ragseal.kernel.thinning import ThinningKey
+from ragseal.kernel.thinning_class import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy

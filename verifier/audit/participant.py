@@ -22,7 +22,7 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import WindowOpen
 from ragseal.kernel.errors import AuditError, CommitmentError
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 from ragseal.ledger.checkpoint import recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.verifier.base.builds import Builds

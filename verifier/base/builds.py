@@ -10,7 +10,7 @@ from ragseal.circuits.circuit import Shape, class_digest, load_classes, thinning
 from ragseal.kernel.classes import AttestationClass, removed
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 
 C = TypeVar("C")
 Builds = Mapping[str, tuple[C, bytes]]  #: name -> class of a circuit as it is built here, digest

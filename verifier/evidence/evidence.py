@@ -20,7 +20,7 @@ from ragseal.kernel.committed import CommittedBases
 from ragseal.kernel.encoding import Message, decode_any
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError, TransportError
 from ragseal.kernel.inquiry import Ask
-from ragseal.kernel.thinning import ThinningKey
+from ragseal.kernel.thinning_class import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy

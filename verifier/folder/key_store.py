@@ -28,7 +28,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, ProofError
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.signature import SigningKey
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.base.builds import Builds

@@ -31,7 +31,7 @@ from ragseal.kernel import signature
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.estimate_class import EstimateClass
-from ragseal.kernel.thinning import ThinningClass
+from ragseal.kernel.thinning_class import ThinningClass
 from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.turns import KeptTurns, LogKey, TurnedTwiceError, TurnError, refuse_contradiction

@@ -15,7 +15,8 @@ from ragseal.kernel.bn254 import Group
 from ragseal.kernel.coin import coin_context
 from ragseal.kernel.commitment import ThinnedIndex, Thinning, shard_columns
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.thinning import ThinnedFile, ThinningKey, ThinningStatement, thinning_class, verify_thinning
+from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
+from ragseal.kernel.thinning_class import ThinningKey, thinning_class
 from ragseal.verifier.evidence.evidence import (
     ASK_AGAIN,
     DELIVER_AGAIN,

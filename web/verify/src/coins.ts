@@ -1,34 +1,53 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** What coins hide is empty in what a window answers from, and nothing else is. SPEC A.11, A.12.4. */
-import { fromNumber, need, refuse, same, utf8 } from "./bytes.js";
-import { type G1Point, POINT_BYTES, point } from "./curve.js";
+import { fromNumber, join, need, refuse, same, utf8 } from "./bytes.js";
+import { type G1Point, POINT_BYTES, encodePoint, point } from "./curve.js";
 import { decode } from "./decoder.js";
-import type { CoinCommitment, EmptiedShard, ThinnedShard } from "./generated/messages.js";
+import type { CoinCommitment, CoinPoints, CoinProof, EmptiedShard, ThinnedShard } from "./generated/messages.js";
 import { type IndexVersion, type ScoreBases, checkColumns, checkNamed, columnsOf, columnsPath } from "./indices.js";
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import { type AttestationKey, weighted } from "./proofs.js";
-import { nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
+import { R, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
 import { type VerifyingKey, decodeProof } from "./verifying_key.js";
 import type { Entered, Span } from "./window.js";
 
-const CLEAR = 3;
+const CLEAR = 4;
+const COINS = 26; // of an element
+const PAIRS = 256; // (h, coin) of one j
+const TOP_BYTES = 5;
+const TOPS = Number((R >> 208n) >> BigInt(8 * TOP_BYTES)) + 1;
 
 /** A thinning key cut into its bases. */
 export class ThinningKey implements ScoreBases {
   /** Y^t_i and B^t. */
   readonly bases: readonly G1Point[];
   /** Y'^t_i and B^t. */
-  readonly thinned: readonly G1Point[];
+  readonly mixed: readonly G1Point[];
+  private readonly blinder: readonly G1Point[];
+  private readonly plain: number;
+  private readonly known = new Map<number, readonly G1Point[]>();
 
   constructor(
     readonly key: VerifyingKey,
     readonly slots: number,
   ) {
-    need(key.size === CLEAR + 1 + 2 * slots, "the thinning key is of another capacity");
-    const blinder = key.bases(CLEAR, 1);
-    this.bases = [...key.bases(CLEAR + 1, slots), ...blinder];
-    this.thinned = [...key.bases(CLEAR + 1 + slots, slots), ...blinder];
+    const elements = Math.ceil(slots / COINS);
+    this.plain = elements + TOP_BYTES * elements + (COINS * elements - slots) + TOPS + PAIRS;
+    need(key.size === CLEAR + 1 + 2 * slots + this.plain + 2 * PAIRS, "the thinning key is of another capacity");
+    this.blinder = key.bases(CLEAR, 1);
+    this.bases = [...key.bases(CLEAR + 1, slots), ...this.blinder];
+    this.mixed = [...key.bases(CLEAR + 1 + slots, slots), ...this.blinder];
+  }
+
+  /** Points of hints and B^t; of the numbers of pairs those of h = 0 and coins from j on, and of h = 1 and coins below j. */
+  hints(hidden: number): readonly G1Point[] {
+    const at = CLEAR + 1 + 2 * this.slots;
+    const found = this.known.get(hidden) ?? [
+      ...this.key.bases(at, this.plain), ...this.key.bases(at + this.plain + hidden, PAIRS), ...this.blinder,
+    ];
+    this.known.set(hidden, found);
+    return found;
   }
 
   get digest(): Uint8Array {
@@ -64,24 +83,51 @@ export function checkThinningEntry(log: Log, window: Entered, last: number, life
   need(names === window.manifest.tenants.map((one) => one.tenant).join(" "), "the thinning is not of the manifest's tenants", "log");
 }
 
-interface Statement {
-  readonly clear: readonly bigint[];
-  readonly digest: Uint8Array;
-}
-
-function numbers(basis: CoinBasis, tenant: string, shard: number): bigint[] {
+/** C_coin, context and j. */
+function numbers(basis: CoinBasis, tenant: string, shard: number): [bigint, bigint, bigint] {
   const { thrown, coin, window } = basis;
   const context = taggedElement("coin-context", thrown.manifest, pack([thrown.beacon]), utf8(tenant), fromNumber(shard, 2));
   return [coin.c_coin, context, BigInt(window.manifest.policy.hidden)];
 }
 
-function weights(tag: string, statement: Statement, count: number): bigint[] {
-  return Array.from({ length: count }, (_, j) => nonzeroElement(tag, statement.digest, fromNumber(j, 4)));
+function weights(tag: string, digest: Uint8Array, count: number): bigint[] {
+  return Array.from({ length: count }, (_, j) => nonzeroElement(tag, digest, fromNumber(j, 4)));
 }
 
-function checkPairing(basis: CoinBasis, clear: readonly bigint[], committed: readonly G1Point[], proof: Uint8Array): void {
-  const commitments = committed.map((one) => [one, 1n] as const);
-  const holds = basis.thinning.key.holds({ proof: decodeProof(proof), clear, commitments });
+/** A commitment to w' and the points that it is made over. */
+type Side = readonly [readonly G1Point[], G1Point];
+
+/** What a shard shows of its coins; the last side is over the points that the circuit sees. */
+function checkShown(
+  basis: CoinBasis, name: string, digest: Uint8Array, said: readonly [bigint, bigint, bigint], sides: readonly Side[],
+  placed: G1Point, shown: CoinProof, later: Equations,
+): void {
+  const { thinning } = basis;
+  const [n, count] = [thinning.slots, sides.length];
+  const scores = sides.map(([, one]) => one);
+  const points: CoinPoints = shown.points;
+  const held = [points.products, points.hides, points.coins];
+  need(held.every((own) => own.length === count), `commitments to coins, each over ${count} keys' points, are expected`);
+  const [products, hides, coins] = held.map((own) => own.map(point)) as [G1Point[], G1Point[], G1Point[]];
+  const slots = [scores, products, hides, coins];
+  const parts = [digest, join(...scores.map(encodePoint)), points.raw];
+  const [alpha, beta] = [nonzeroElement(`${name}-alpha`, ...parts), nonzeroElement(`${name}-beta`, ...parts)];
+  const context = taggedHash(`${name}-link`, ...parts, shown.proof);
+  const relations = sides.map(([bases], k): Relation => ({
+    bases, slots: [[0, n], [n + k, n + k + 1]], commitments: slots.map((own) => own[k] as G1Point),
+  }));
+  checkOpening(name, context, relations, n + count, shown.slots, later);
+  const bases = thinning.hints(Number(said[2]));
+  const hints = point(points.hints);
+  checkOpening(
+    `${name}-hints`, context, [{ bases, slots: [[0, bases.length]], commitments: [hints] }], bases.length, shown.hints, later,
+  );
+  const last = slots.map((own) => own[count - 1] as G1Point);
+  const square = (beta * beta) % R;
+  const scales = [1n, 1n, R - beta, square, (square * beta) % R, 1n];
+  const commitments = [placed, ...last, hints].map((one, k) => [one, scales[k] as bigint] as const);
+  const clear = [said[0], said[1], alpha, beta];
+  const holds = thinning.key.holds({ proof: decodeProof(shown.proof), clear, commitments });
   need(holds, "the proof that hidden slots are empty does not hold");
 }
 
@@ -129,21 +175,15 @@ export async function readThinned(files: Files, basis: CoinBasis, line: IndexVer
 }
 
 function checkThinnedShard(
-  basis: CoinBasis, clear: readonly bigint[], placed: Columns, thinned: Columns, shown: ThinnedShard, later: Equations,
+  basis: CoinBasis, said: readonly [bigint, bigint, bigint], placed: Columns, thinned: Columns, shown: ThinnedShard,
+  later: Equations,
 ): void {
   const { window, thinning, key } = basis;
-  const parts = [thinning.digest, key.digest, window.digest, pack(clear), placed.data, thinned.data];
-  const statement = { clear, digest: taggedHash("thinning-statement", ...parts) };
-  const factors = weights("thinning-weight", statement, thinned.points.length);
-  const after = point(shown.scores);
-  const n = thinning.slots;
-  const relations: Relation[] = [
-    { bases: key.bases, slots: [[0, n + 1]], commitments: [weighted(thinned.points, factors)] },
-    { bases: thinning.thinned, slots: [[0, n], [n + 1, n + 2]], commitments: [after] },
-  ];
-  const context = taggedHash("thinning-link", statement.digest, shown.scores, shown.proof);
-  checkOpening("thinning", context, relations, n + 2, shown.link, later);
-  checkPairing(basis, clear, [weighted(placed.points, factors), after], shown.proof);
+  const parts = [thinning.digest, key.digest, window.digest, pack(said), placed.data, thinned.data];
+  const digest = taggedHash("thinning-statement", ...parts);
+  const factors = weights("thinning-weight", digest, thinned.points.length);
+  const sides: Side[] = [[key.bases, weighted(thinned.points, factors)], [thinning.mixed, point(shown.scores)]];
+  checkShown(basis, "thinning", digest, said, sides, weighted(placed.points, factors), shown.shown, later);
 }
 
 /** The columns of a later version: the slots that coins hide are empty in them. */
@@ -160,21 +200,15 @@ export async function readEmptied(files: Files, basis: CoinBasis, line: IndexVer
 }
 
 function checkEmptiedShard(
-  basis: CoinBasis, clear: readonly bigint[], number: number, columns: Columns, shown: EmptiedShard, later: Equations,
+  basis: CoinBasis, said: readonly [bigint, bigint, bigint], number: number, columns: Columns, shown: EmptiedShard,
+  later: Equations,
 ): void {
   const { window, thinning, key } = basis;
   const whose = [window.digest, fromNumber(number, 4)];
-  const parts = [thinning.digest, key.digest, ...whose, pack(clear), columns.data];
-  const statement = { clear, digest: taggedHash("emptied-statement", ...parts) };
-  const combined = weighted(columns.points, weights("emptied-weight", statement, columns.points.length));
+  const parts = [thinning.digest, key.digest, ...whose, pack(said), columns.data];
+  const digest = taggedHash("emptied-statement", ...parts);
+  const combined = weighted(columns.points, weights("emptied-weight", digest, columns.points.length));
   const [before, after] = [point(shown.before), point(shown.after)];
-  const n = thinning.slots;
-  const relations: Relation[] = [
-    { bases: key.bases, slots: [[0, n + 1]], commitments: [combined] },
-    { bases: thinning.bases, slots: [[0, n], [n + 1, n + 2]], commitments: [before] },
-    { bases: thinning.thinned, slots: [[0, n], [n + 2, n + 3]], commitments: [after] },
-  ];
-  const context = taggedHash("emptied-link", statement.digest, shown.before, shown.after, shown.proof);
-  checkOpening("emptied", context, relations, n + 3, shown.link, later);
-  checkPairing(basis, clear, [before, after], shown.proof);
+  const sides: Side[] = [[key.bases, combined], [thinning.bases, before], [thinning.mixed, after]];
+  checkShown(basis, "emptied", digest, said, sides, before, shown.shown, later);
 }

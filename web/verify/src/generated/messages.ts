@@ -156,6 +156,26 @@ export interface CoinCommitment {
   readonly thrown_by: readonly Uint8Array[];
 }
 
+export interface CoinPoints {
+  readonly tag: "coin-points";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly products: readonly Uint8Array[];
+  readonly hides: readonly Uint8Array[];
+  readonly coins: readonly Uint8Array[];
+  readonly hints: Uint8Array;
+}
+
+export interface CoinProof {
+  readonly tag: "coin-proof";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly points: CoinPoints;
+  readonly proof: Uint8Array;
+  readonly slots: Opening;
+  readonly hints: Opening;
+}
+
 export interface DeclaredIdentity {
   readonly tag: "declared-embedder";
   /** The whole encoding, tag and version included. */
@@ -207,8 +227,7 @@ export interface EmptiedShard {
   readonly raw: Uint8Array;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
-  readonly link: Opening;
-  readonly proof: Uint8Array;
+  readonly shown: CoinProof;
 }
 
 export interface Enrolment {
@@ -670,8 +689,7 @@ export interface ThinnedShard {
   /** The whole encoding, tag and version included. */
   readonly raw: Uint8Array;
   readonly scores: Uint8Array;
-  readonly link: Opening;
-  readonly proof: Uint8Array;
+  readonly shown: CoinProof;
 }
 
 export interface Thinning {
@@ -750,6 +768,8 @@ export interface Messages {
   readonly "blocks-ask": BlocksAsk;
   readonly "claimed": Claimed;
   readonly "coin-commitment": CoinCommitment;
+  readonly "coin-points": CoinPoints;
+  readonly "coin-proof": CoinProof;
   readonly "declared-embedder": DeclaredIdentity;
   readonly "delivery": Delivery;
   readonly "embedder": EmbedderIdentity;
@@ -897,6 +917,18 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["key_digest", ["fixed", 32]],
     ["thrown_by", ["many", ["fixed", 32], 1]],
   ],
+  "coin-points": [
+    ["products", ["many", ["fixed", 64], 3]],
+    ["hides", ["many", ["fixed", 64], 3]],
+    ["coins", ["many", ["fixed", 64], 3]],
+    ["hints", ["fixed", 64]],
+  ],
+  "coin-proof": [
+    ["points", ["message", "coin-points"]],
+    ["proof", ["fixed", 256]],
+    ["slots", ["message", "folded-opening"]],
+    ["hints", ["message", "folded-opening"]],
+  ],
   "declared-embedder": [
     ["provider", ["name", 128]],
     ["model", ["name", 128]],
@@ -929,8 +961,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   "emptied-shard": [
     ["before", ["fixed", 64]],
     ["after", ["fixed", 64]],
-    ["link", ["message", "folded-opening"]],
-    ["proof", ["fixed", 256]],
+    ["shown", ["message", "coin-proof"]],
   ],
   "enrolment": [
     ["account", ["message", "account"]],
@@ -1220,8 +1251,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
   ],
   "thinned-shard": [
     ["scores", ["fixed", 64]],
-    ["link", ["message", "folded-opening"]],
-    ["proof", ["fixed", 256]],
+    ["shown", ["message", "coin-proof"]],
   ],
   "thinning": [
     ["manifest", ["fixed", 32]],
