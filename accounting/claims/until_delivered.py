@@ -18,7 +18,7 @@ from ragseal.accounting import guess
 from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import Around, Bound, Report, Values, finite, number
-from ragseal.accounting.claims.claim import Claim
+from ragseal.accounting.claims.claim import Claim, one_claim
 from ragseal.accounting.claims.planned import Planned, Row, Wanted
 from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden
 from ragseal.accounting.delivered_period import delivered_period, delivered_window, without_a_return
@@ -264,7 +264,9 @@ class UntilDelivered(Claim):
         return windows
 
     def account(self, windows: Sequence[Spent], delta: Fraction) -> CoinBound:
-        return CoinBound(delivered_period(windows, delta), sum(one.all_queries for one in windows))
+        found = delivered_period(windows, delta)
+        one_claim([one.policy for one in windows if one.queries] or [one.policy for one in windows])
+        return CoinBound(found, sum(one.all_queries for one in windows))
 
     def alone(self, policy: Policy, cls: AttestationClass, accounts: int) -> CoinBound:
         """The policy's shift counts whoever asks, nobody included: a promise is made before the first query."""
