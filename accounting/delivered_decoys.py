@@ -138,7 +138,7 @@ def certified_return(lists: Lists, hidden: int, chunks: int) -> float:
 
 
 def ideal_return(lists: Lists, hidden: int, chunks: int) -> float:
-    """The same of Poisson's law uncut, in floating point: n ln(1 / p0) + ln(1 - eta + eta p0^n).  Without draws none."""
+    """The same of Poisson's law uncut, in floats: n ln(1 / p0) + ln(1 - eta + eta p0^n).  Without draws none."""
     if not lists.rate:
         return math.inf
     eta, log_p = hidden / (1 << COIN_BITS), math.log(ideal_drawn(lists))

@@ -41,10 +41,8 @@ GUARDS = (OFF, RETURNED)
 PRECISE, PAPER = "precise", "paper"  #: the Gumbel law's location in the guard's threshold, SPEC M.10
 FORMULAS = (PRECISE, PAPER)
 NO_RHO, NO_FORMULA = "0", "none"  #: of a policy without a guard
-NO_DELTA, NO_NUMBER = (
-    "0",
-    "none",
-)  #: what delta is that nothing takes; what it and an epsilon are where nothing is private
+NO_DELTA = "0"  #: what delta is where nothing takes any
+NO_NUMBER = "none"  #: what delta and epsilon_account are where nothing is private
 RATIONAL = Text(64, plain=True)
 
 
@@ -112,9 +110,8 @@ class Policy(Message):
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
     ids: int = 0  #: K: ids of a list, of decoys unless more are drawn or fewer match; of noise the class's, or 0
-    decoy_rate: int = (
-        0  #: ids that a shard draws on average, times 2^16; 0 of noise, and of the claims unseen and exact
-    )
+    #: ids that a shard draws on average, times 2^16; 0 of a class with noise, and of the claims unseen and exact
+    decoy_rate: int = 0
 
     @property
     def length(self) -> int:

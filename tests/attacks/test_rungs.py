@@ -22,21 +22,22 @@ from ragseal.kernel import policy as kernel_policy
 from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import Thinning, WindowClose
 from ragseal.kernel.errors import AuditError, EncodingError, PolicyError
-from ragseal.kernel.policy import EVERY_LIST, EXACT, UNSEEN, Policy, check_policy
+from ragseal.kernel.policy import EVERY_LIST, EXACT, UNSEEN, UNTIL_DELIVERED, Policy, check_policy
 from ragseal.kernel.proofs import Statement, statement_of
 from ragseal.kernel.statement import Returned
 from ragseal.kernel.verdict import Claimed
 from ragseal.prover.attestation import statements
+from ragseal.verifier.cli import audit_command
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import proofs
 from tests.attacks import checks
 from tests.attacks.checks import without
-from tests.attacks.removal import Check, nothing
+from tests.attacks.removal import Check, Guard, nothing
 from tests.attacks.world import accepted, refused
 from tests.classes import DECOYS, TINY
 from tests.simulator import OPENS
 from tests.simulator import provider as scene
-from tests.simulator.decoys import NO_DRAWS, RATE, DecoysWorld, of_claim, policy, queried_of
+from tests.simulator.decoys import NO_DRAWS, RATE, DecoysWorld, of_claim, policy, queried, queried_of
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -369,6 +370,24 @@ def test_a_window_of_unseen_without_a_coin_is_no_manifest() -> None:
     bare = replace(world.manifest, coins=())
     with pytest.raises(AuditError, match="the claim unseen needs a commitment to coins"):
         bare.validate()
+
+
+@pytest.mark.parametrize("claim", [EXACT, UNSEEN])
+def test_a_pass_without_an_epsilon_is_enough_only_for_who_names_it(claim: str) -> None:
+    """A provider chooses the claim of every window, and a script may look at nothing but the exit status."""
+    verdict = accepted(queried_of(claim))
+    assert audit_command.status_of(verdict, False, "") == 0
+    for most, named in ((None, None), (1e9, None), (1e9, claim), (None, UNTIL_DELIVERED)):
+        said = audit_command.not_enough(verdict, most, False, named)
+        assert audit_command.status_of(verdict, False, said) == audit_command.EXIT_NOT_ENOUGH
+        assert ("nothing is private" in said) == (claim == EXACT and named != UNTIL_DELIVERED)
+    assert audit_command.not_enough(verdict, None, False, claim) == ""
+    with without(Guard(audit_command, "not_enough", "has no epsilon")):
+        assert audit_command.not_enough(verdict, None, False) == ""
+    private = accepted(queried())
+    assert audit_command.not_enough(private, None, False) == ""
+    assert audit_command.not_enough(private, None, False, UNTIL_DELIVERED) == ""
+    assert "--claim asks for exact" in audit_command.not_enough(private, None, False, EXACT)
 
 
 def test_reports_of_exact_have_no_number_that_a_program_takes_for_one() -> None:

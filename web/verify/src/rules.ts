@@ -57,6 +57,12 @@ const FORMS: { readonly [claim: string]: Form } = {
 /** The form of a claim; none of a name that no claim has. */
 export const formOf = (claim: string): Form | undefined => (Object.hasOwn(FORMS, claim) ? FORMS[claim] : undefined);
 
+/** Whether a claim bounds what anybody learns. */
+export const isPrivate = (claim: string): boolean => {
+  const form = formOf(claim);
+  return form !== undefined && (form.coin || !form.plain);
+};
+
 /** What means nothing without decoys, or where nothing is private, has one value. */
 function plainPolicy(p: Policy, form: Form): void {
   need(p.delta === (form.coin ? "0" : "none") && p.decoy_rate === 0, `the claim ${p.claim} has neither delta nor decoys`);
