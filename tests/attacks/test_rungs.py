@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragseal.accounting.claims import until_delivered
 from ragseal.backends.mechanism import Engine, Hidden, Scores
-from ragseal.kernel import policy as kernel_policy
 from ragseal.kernel.classes import Asked
 from ragseal.kernel.commitment import Thinning, WindowClose
 from ragseal.kernel.errors import AuditError, EncodingError, PolicyError
@@ -32,7 +30,7 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import proofs
 from tests.attacks import checks
 from tests.attacks.checks import without
-from tests.attacks.removal import Check, Guard, nothing
+from tests.attacks.removal import Check, Removable, nothing
 from tests.attacks.world import accepted, refused
 from tests.classes import DECOYS, TINY
 from tests.simulator import OPENS
@@ -42,7 +40,6 @@ from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
 
-DRAWS = Check(kernel_policy, "check_draws")
 #: What the file of a policy of each claim says beside the scene's.
 RUNGS: dict[str, dict[str, Any]] = {
     EXACT: {"claim": EXACT, "return": None, "k_max": 1, "delta": "none", "estimate": "report"},
@@ -217,6 +214,8 @@ def test_an_exact_window_has_no_coins_and_is_not_thinned() -> None:
     at = len(world.messages) - 9
     world.messages.insert(at, replace(entry, manifest=world.digest))
     refused(world, 5, "although the claim exact has no coin")
+    with without(checks.EXACT_IS_NOT_THINNED):
+        accepted(world)
 
 
 def test_an_exact_window_has_no_noise() -> None:
@@ -232,7 +231,7 @@ def test_a_policy_that_names_a_return_and_draws_nothing_is_refused() -> None:
     world.queries()
     world.close()
     refused(world, 2, "without decoys no return is bounded, so the claim until-delivered cannot be made")
-    with without(DRAWS):
+    with without(checks.DRAWS):
         refused(world, 11, "no finite return follows")  # step 11 computes it: some set is never drawn
         with without(checks.EPSILON_FINITE):
             refused(world, 11, "its coin gives inf")
@@ -263,7 +262,7 @@ def test_what_means_nothing_has_one_value(claim: str, changes: dict[str, Any], w
     with pytest.raises(AuditError, match=why):
         Policy.decode(rules.encode())
     if "coin" not in why:
-        with without(Check(Policy, "_validate_plain")):
+        with without(checks.PLAIN_POLICY):
             Policy.decode(rules.encode())
 
 
@@ -287,6 +286,8 @@ def test_a_verdict_of_exact_has_no_number(name: str) -> None:
     assert Claimed.decode(NOTHING.encode()) == NOTHING
     with pytest.raises(EncodingError, match="it has no number, and says none"):
         replace(NOTHING, **NUMBERS[name]).validate()
+    with without(checks.NO_NUMBER):
+        replace(NOTHING, **NUMBERS[name]).validate()
 
 
 @pytest.mark.parametrize("changes", [{"returned": "6"}, {"returned": ""}, {"delta": "1e-06"}])
@@ -294,16 +295,18 @@ def test_a_verdict_of_unseen_has_no_return_and_no_delta(changes: dict[str, Any])
     assert Claimed.decode(ONLY_UNSEEN.encode()) == ONLY_UNSEEN
     with pytest.raises(EncodingError, match="bounds no return, and nothing of it takes a delta"):
         replace(ONLY_UNSEEN, **changes).validate()
+    with without(checks.NO_RETURN):
+        replace(ONLY_UNSEEN, **changes).validate()
 
 
 @pytest.mark.parametrize(
     ("claim", "why", "check"),
     [
         (EXACT, "have no coin, so nothing bounds what absence tells", None),
-        (UNSEEN, "mixes the claims unseen and until-delivered", Check(until_delivered, "one_claim")),
+        (UNSEEN, "mixes the claims unseen and until-delivered", checks.ONE_CLAIM),
     ],
 )
-def test_a_window_without_decoys_ends_the_period_of_one_with_them(claim: str, why: str, check: Check | None) -> None:
+def test_a_window_without_decoys_ends_a_private_period(claim: str, why: str, check: Removable | None) -> None:
     world = queried_of(claim)
     world.messages[-1] = replace(world.messages[-1], time=OPENS + 600)  # type: ignore[type-var]
     start = OPENS + 3600
@@ -382,7 +385,7 @@ def test_a_pass_without_an_epsilon_is_enough_only_for_who_names_it(claim: str) -
         assert audit_command.status_of(verdict, False, said) == audit_command.EXIT_NOT_ENOUGH
         assert ("nothing is private" in said) == (claim == EXACT and named != UNTIL_DELIVERED)
     assert audit_command.not_enough(verdict, None, False, claim) == ""
-    with without(Guard(audit_command, "not_enough", "has no epsilon")):
+    with without(checks.CLAIM_BY_NAME):
         assert audit_command.not_enough(verdict, None, False) == ""
     private = accepted(queried())
     assert audit_command.not_enough(private, None, False) == ""

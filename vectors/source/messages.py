@@ -491,7 +491,7 @@ def _rules(book: Book) -> None:
              {"word": ("late", "late")}),
         ):  # fmt: skip
             wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(CLAIMED, **changed),))
-        for name, of, why, what, changed in (
+        rungs: tuple[tuple[str, Claimed, str, str, dict[str, Any]], ...] = (
             ("unseen-with-a-return", OF_UNSEEN, "bounds no return", "a return without decoys", {"returned": "6"}),
             ("unseen-with-a-delta", OF_UNSEEN, "takes a delta", "a delta that nothing takes", {"delta": "1e-06"}),
             ("exact-with-epsilon-0", OF_EXACT, "says none", "epsilon 0 of what bounds nothing", {"epsilon": "0"}),
@@ -501,8 +501,9 @@ def _rules(book: Book) -> None:
             ("exact-of-a-period", OF_EXACT, "says none", "a period of what bounds nothing", {"period_from": 60}),
             ("exact-on-its-word", OF_EXACT, "says none", "late documents under coins that there are not",
              {"word": ("late",)}),
-        ):  # fmt: skip
-            wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(of, **changed),))
+        )  # fmt: skip
+        for name, of, why, what, differs in rungs:
+            wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(of, **differs),))
     wrong(
         MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
         "the provider's key is the auditor's", auditors=(Seat("auditor", MANIFEST.provider_key),),
