@@ -25,6 +25,7 @@ from ragseal.kernel.proofs import Statement, statement_of
 from ragseal.kernel.statement import Returned
 from ragseal.kernel.verdict import Claimed
 from ragseal.prover.attestation import statements
+from ragseal.prover.commitment.placement import IndexShape
 from ragseal.verifier.cli import audit_command
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import proofs
@@ -37,6 +38,7 @@ from tests.simulator import OPENS
 from tests.simulator import provider as scene
 from tests.simulator.decoys import NO_DRAWS, RATE, DecoysWorld, of_claim, policy, queried, queried_of
 from tests.simulator.live import Live, live
+from tests.simulator.ticking import ticking
 
 pytestmark = pytest.mark.slow
 
@@ -193,12 +195,37 @@ def test_a_provider_that_answers_by_another_policy(
             assert made.audited().verdict == "PASS"
 
 
+@pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("claim", RUNGS)
-def test_an_honest_provider_passes(claim: str, tmp_path: Path) -> None:
-    with live(tmp_path, coins=claim == UNSEEN, kind=scene.ONE_DECOYS, **RUNGS[claim]) as made:
+def test_an_honest_provider_passes(claim: str, shards: int, tmp_path: Path) -> None:
+    with live(tmp_path, coins=claim == UNSEEN, kind=scene.Kind(DECOYS, shards), **RUNGS[claim]) as made:
         asked(made)
         assert made.audited().line().startswith(f"PASS claim={claim} ")
         made.restart()
+        assert made.audited().line().startswith(f"PASS claim={claim} ")
+
+
+@pytest.mark.parametrize("claim", RUNGS)
+def test_lists_of_a_live_index_are_those_of_its_newest_version(
+    claim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scene, "SHAPE", IndexShape(DECOYS.N, scene.DIMENSION))
+    text = "acme keeps zebras"
+    with ticking(tmp_path, coins=claim == UNSEEN, kind=scene.ONE_DECOYS, **RUNGS[claim]) as made:
+        with made.client() as client:
+            assert "zebras" not in [one.id for one in client.ask(text).opened]
+        made.put(("zebras", text))
+        made.tick()
+        with made.client() as client:
+            found = client.ask(text)
+        if claim == EXACT:
+            assert found.best is not None
+            assert found.best.id == "zebras"
+        made.delete("zebras")
+        made.tick()
+        with made.client() as client:
+            assert "zebras" not in [one.id for one in client.ask(text).opened]
+        made.end_window()
         assert made.audited().line().startswith(f"PASS claim={claim} ")
 
 
