@@ -26,6 +26,7 @@ from ragseal.kernel.statement import Returned
 from ragseal.kernel.verdict import Claimed
 from ragseal.prover.attestation import statements
 from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.fsck.fsck import examine
 from ragseal.verifier.cli import audit_command
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import proofs
@@ -426,3 +427,15 @@ def test_reports_of_exact_have_no_number_that_a_program_takes_for_one() -> None:
     with pytest.raises(TypeError):
         assert built["epsilon_audit"] <= 4
     assert EVERY_LIST not in json.dumps(built)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("claim", RUNGS)
+def test_a_folder_of_such_windows_is_whole(claim: str, shards: int, tmp_path: Path) -> None:
+    """Every answer is computed again, and every proof checked."""
+    with live(tmp_path, coins=claim == UNSEEN, kind=scene.Kind(DECOYS, shards), **RUNGS[claim]) as made:
+        asked(made)
+        assert made.audited().verdict == "PASS"
+        found = examine(made.provider, True)
+    assert not found.findings, found.findings
+    assert found.checked["records"] == 2
