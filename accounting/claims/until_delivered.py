@@ -32,7 +32,7 @@ from ragseal.accounting.guess import STRONG, absence_in_words, presence_odds, ti
 from ragseal.accounting.promises import Promised, promise
 from ragseal.accounting.rounding import for_people, upward
 from ragseal.accounting.spent import Spent
-from ragseal.kernel.claims import UNTIL_DELIVERED
+from ragseal.kernel.claims import EXACT, UNSEEN, UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy, rational
@@ -206,6 +206,8 @@ class CoinPlan(Planned):
             *([tried] if more else []),
             "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
             "(another unseen or auditor, or --new-coins) adds unseen again",
+            "without decoys answers are exact among documents that the coin does not hide, and no return is bounded "
+            f"(--claim {UNSEEN}); without the coin they are exact, and nothing is private (--claim {EXACT})",
         ]
 
     def against(self, n_max: int, k_max: int, delta: Fraction) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.errors import PolicyError
@@ -160,3 +161,9 @@ def test_commit_and_status_say_what_is_private(claim: str, tmp_path: Path) -> No
     finally:
         provider.close()
     assert ("Nothing is private here" in said) == (claim == EXACT)
+
+
+def test_a_plan_of_until_delivered_says_what_the_others_give() -> None:
+    said = " ".join(planned(UNTIL_DELIVERED).reasons(0))
+    assert "no return is bounded (--claim unseen)" in said
+    assert "nothing is private (--claim exact)" in said
