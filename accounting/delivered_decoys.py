@@ -139,7 +139,9 @@ def certified_return(lists: Lists, hidden: int, chunks: int) -> float:
 
 
 def ideal_return(lists: Lists, hidden: int, chunks: int) -> float:
-    """The same of Poisson's law uncut, in floating point: n ln(1 / p0) + ln(1 - eta + eta p0^n)."""
+    """The same of Poisson's law uncut, in floats: n ln(1 / p0) + ln(1 - eta + eta p0^n).  Without draws none."""
+    if not lists.rate:
+        return math.inf
     eta, log_p = hidden / (1 << COIN_BITS), math.log(ideal_drawn(lists))
     filled = min(chunks, lists.slots)
     return -filled * log_p + math.log1p(eta * math.expm1(filled * log_p))

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_bytes
+from typing import Any
 
 from examples.in_memory import LedgerForAccounts, ProviderForAccounts, ProviderForAuditor, Running
 from examples.parties import auditor_with_keys, provider_with_documents, take_keys
@@ -41,8 +43,8 @@ POLICY = {
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 
 
-def one_window(folder: Path, question: str) -> Verdict:
-    cls, embedder = load_classes()["decoys-tiny"], load_embedder("minilm")
+def one_window(folder: Path, question: str, policy: Mapping[str, Any] = POLICY) -> Verdict:
+    cls, embedder = load_classes()[policy["class"]], load_embedder("minilm")
 
     # The auditor makes its keys: nobody else's are sound for it.  An account makes its key, and the provider registers
     # it beside its documents; it takes the auditor's proving keys once it has checked and tried them.  [A.9]
@@ -53,7 +55,7 @@ def one_window(folder: Path, question: str) -> Verdict:
 
     # Phase A, commitment: index, seed, coins, policy, accounts; the manifest is the log's first entry.  [A.1 to A.7]
     binding = Binding(cls, class_digest(cls), embedder.dimension, int(time.time()))
-    provider.commit(read_policy(POLICY, binding, assembly.advertised_epsilon), "w1")
+    provider.commit(read_policy(dict(policy), binding, assembly.advertised_epsilon), "w1")
     log_key = provider.state.log_signer.verifier
 
     # The beacon: each party commits to a nonce, then they open in order, the auditor last.  [A.8]  It decides which

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EVERY_LIST, UNTIL_DELIVERED, ANSWERS = "every-list", "until-delivered", "answers"
+UNSEEN, EXACT = "unseen", "exact"  #: of lists without decoys: with a coin, and without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,17 @@ class Form:
     words: bool = False  #: records are of histograms of keywords, and answers are in words
     counted: bool = False  #: epsilon is of k_max accounts: the estimate gates, and a verdict names both numbers
     returned: bool = False  #: a verdict's epsilon is unseen, and beside it stands the return
+    plain: bool = False  #: lists have neither noise nor decoys: no return is bounded, and without a coin nothing is
+
+    @property
+    def private(self) -> bool:
+        """Whether it bounds what anybody learns: a verdict of any other one has no number of it."""
+        return self.coin or not self.plain
+
+    @property
+    def numbered(self) -> bool:
+        """Whether a verdict prints an epsilon of it: one that says nothing of what lists tell is none."""
+        return not self.plain
 
 
 FORMS = {
@@ -29,6 +41,8 @@ FORMS = {
         Form(EVERY_LIST, counted=True),
         Form(UNTIL_DELIVERED, coin=True, returned=True),
         Form(ANSWERS, words=True),
+        Form(UNSEEN, coin=True, returned=True, plain=True),
+        Form(EXACT, plain=True),
     )
 }
 NO_FORM = Form("")  #: of a name that no claim has, which every decoder refuses

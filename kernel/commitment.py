@@ -159,7 +159,7 @@ class Manifest(Message):
     window_key: bytes  #: this window's key: signs its seals, receipts, deliveries and links, and nothing else
     beacon_commitment: bytes  #: H("beacon-nonce", "provider", nonce)
     auditors: tuple[Seat, ...]  #: who open last in the beacon, in this order, and are given proofs
-    coins: tuple[CoinCommitment, ...] = ()  #: one where the claim is until-delivered, else none
+    coins: tuple[CoinCommitment, ...] = ()  #: one where the claim is until-delivered or unseen, else none
 
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, NAME, Nested(Policy), HASH, HASH, Many(Nested(TenantIndex), MAX_TENANTS), ELEMENT, HASH, U32,

@@ -15,7 +15,9 @@ from typing import ClassVar
 
 from ragseal.kernel.claims import ANSWERS as ANSWERS
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
+from ragseal.kernel.claims import EXACT as EXACT
 from ragseal.kernel.claims import FORMS, Form, form_of
+from ragseal.kernel.claims import UNSEEN as UNSEEN
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
 from ragseal.kernel.classes import Asked, AttestationClass, Table, table_of
 from ragseal.kernel.encoding import FLAG, HASH, I32, NAME, U16, U32, U64, Codec, Message, Text
@@ -39,6 +41,8 @@ GUARDS = (OFF, RETURNED)
 PRECISE, PAPER = "precise", "paper"  #: the Gumbel law's location in the guard's threshold, SPEC M.10
 FORMULAS = (PRECISE, PAPER)
 NO_RHO, NO_FORMULA = "0", "none"  #: of a policy without a guard
+NO_DELTA = "0"  #: what delta is where nothing takes any
+NO_NUMBER = "none"  #: what delta and epsilon_account are where nothing is private
 RATIONAL = Text(64, plain=True)
 
 
@@ -76,7 +80,7 @@ class Policy(Message):
     class_digest: bytes  #: digest of the class: parameters, tables and circuit sources
     table_digest: bytes  #: digest of the noise table, or of the decoys' table of draws, SPEC M.4
     dimension: int  #: d, entries of a vector
-    claim: str  #: `every-list`, `until-delivered` or `answers`
+    claim: str  #: `every-list`, `until-delivered`, `answers`, `unseen` or `exact`
     hidden: int  #: j: the coin hides a slot with probability j / 256; 0 where the claim has no coin
     lo: int  #: least score that counts, 0 <= lo < hi, in units of y (127^2 is cosine 1); of the claim answers 0
     #: score from which on none counts for more, in units of y; of the claim answers the count that a keyword is
@@ -84,15 +88,15 @@ class Policy(Message):
     hi: int
     gain: int  #: units of w for a unit of y; of the claim answers the steps of noise that one document counts for
     n_max: int  #: queries an account may ask in this window
-    k_max: int  #: accounts a coalition may have
-    delta: str  #: of (epsilon, delta), strictly between 0 and 1
-    epsilon_account: str  #: what is advertised to one account of n_max queries, SPEC A.6.1
+    k_max: int  #: accounts a coalition may have; 1 of the claim exact
+    delta: str  #: of (epsilon, delta), strictly between 0 and 1; `0` of the claim unseen, `none` of exact
+    epsilon_account: str  #: what is advertised to one account of n_max queries, SPEC A.6.1; `none` of the claim exact
     theta: str  #: cosine from which two queries are linked, SPEC C.1
     tau: int  #: how many records apart two linked queries may be, SPEC C.1
     gate: bool  #: whether an estimate above k_max leaves a window without a verdict; else it is reported only
     unit: str  #: privacy unit: `slot`
     chunks_max: int  #: slots one document may fill
-    period_start: int  #: seconds since 1970: windows from here on share one budget
+    period_start: int  #: seconds since 1970: windows from here on share one budget; `opens` of the claim exact
     opens: int  #: seconds since 1970 before which it does not open
     closes: int  #: seconds since 1970 at which it is over if it opens at `opens`; one that opens later lasts as long
     version_every: int = 0  #: seconds between two versions of the indices, SPEC A.12; 0: one version for the window
@@ -106,7 +110,8 @@ class Policy(Message):
     shards: int = 1  #: S: every tenant's index is so many shards of the class, with one threshold, SPEC A.15
     answered_by: int = 0  #: D: seconds from a request's admission to its answer, SPEC A.14.7; 0 of another claim
     ids: int = 0  #: K: ids of a list, of decoys unless more are drawn or fewer match; of noise the class's, or 0
-    decoy_rate: int = 0  #: ids that a shard draws on average, times 2^16; 0 of a class with noise
+    #: ids that a shard draws on average, times 2^16; 0 of a class with noise, and of the claims unseen and exact
+    decoy_rate: int = 0
 
     @property
     def length(self) -> int:
@@ -212,11 +217,10 @@ class Policy(Message):
         return self.vocabulary if self.answers else text_root
 
     def validate(self) -> None:
-        delta = rational(self.delta, "delta")
-        if not 0 < delta < 1:
+        if not self.form.plain and not 0 < rational(self.delta, "delta") < 1:
             raise PolicyError("delta must lie strictly between 0 and 1")
         self._validate_claim()
-        if rational(self.epsilon_account, "epsilon_account") <= 0:
+        if self.form.private and rational(self.epsilon_account, "epsilon_account") <= 0:
             raise PolicyError("epsilon_account must be positive")
         if not 0 < rational(self.theta, "theta") <= 1:
             raise PolicyError("theta must lie in (0, 1]")
@@ -281,11 +285,32 @@ class Policy(Message):
             )
         if not self.coined and self.hidden:
             raise PolicyError(f"the claim {self.claim} has no coin: hidden must be 0, not {self.hidden}")
+        self._validate_plain()
         self._validate_answers()
         if self.form.counted and not self.gate:
             raise PolicyError(
                 f"epsilon of the claim {self.claim} is that of k_max accounts: the estimate must gate the verdict"
             )
+
+    def _validate_plain(self) -> None:
+        """What means nothing without decoys has one value, and where nothing is private, what means nothing there."""
+        if not self.form.plain:
+            return
+        delta = NO_DELTA if self.form.private else NO_NUMBER
+        fixed: dict[str, tuple[object, object]] = {"delta": (self.delta, delta), "decoy_rate": (self.decoy_rate, 0)}
+        if not self.form.private:
+            fixed |= {
+                "epsilon_account": (self.epsilon_account, NO_NUMBER),
+                "k_max": (self.k_max, 1),
+                "gate": (self.gate, False),
+                "chunks_max": (self.chunks_max, 1),
+                "period_start": (self.period_start, self.opens),
+                "guard": (self.guard, OFF),
+            }
+        odd = [f"{name} must be {only}, not {value}" for name, (value, only) in fixed.items() if value != only]
+        if odd:
+            why = "has no decoys, so that no return is bounded" if self.form.private else "bounds what nobody learns"
+            raise PolicyError(f"the claim {self.claim} {why}: {', '.join(odd)}")
 
     def _validate_guard(self) -> None:
         if self.guard not in GUARDS:
@@ -378,11 +403,12 @@ def check_policy(
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
     policy.table(cls).check()
-    if cls.coin_only and not policy.coined:
+    if cls.coin_only and not policy.coined and not policy.form.plain:
         raise PolicyError(
             f"class {cls.name!r} has the law {cls.law!r}, which {cls.coin_only}: it goes with the "
             f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
         )
+    check_draws(policy, cls)
     check_shards(policy, cls)
     cls.check_lists(policy.ids, policy.shards, policy.decoy_rate)
     if policy.answers:
@@ -406,6 +432,24 @@ def check_policy(
     missed = _misfit(policy, cls)
     if missed:
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
+
+
+def check_draws(policy: Policy, cls: AttestationClass) -> None:
+    """Decoys are drawn exactly where the claim bounds a return by them.
+
+    Raises:
+        PolicyError: a claim without noise in a class that has some, decoys where none are claimed, or none where they
+            bound the return.
+    """
+    if policy.form.plain and cls.scaled:
+        raise PolicyError(
+            f"the claim {policy.claim} is about exact lists, and class {cls.name!r} has noise: choose a class of decoys"
+        )
+    if not cls.scaled and not policy.form.plain and not policy.decoy_rate:
+        raise PolicyError(
+            f"without decoys no return is bounded, so the claim {policy.claim} cannot be made: let decoy_rate be "
+            f"positive, or claim {UNSEEN}"
+        )
 
 
 def require_shards(cls: AttestationClass, shards: int) -> None:

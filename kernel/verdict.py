@@ -15,7 +15,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from ragseal.kernel import signature
-from ragseal.kernel.claims import FORMS
+from ragseal.kernel.claims import FORMS, form_of
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
 from ragseal.kernel.errors import EncodingError
 from ragseal.kernel.signature import SigningKey
@@ -29,6 +29,9 @@ PURPOSE = "audit-verdict"
 UNCOMPARED = "a claim under that key: compare it with the window's auditors"
 
 ANY = "any"  #: of accounts or queries: the claim holds for any number of them
+NONE = "none"  #: what a claim that bounds nothing has in the place of a number, which no reader takes for 0
+UNBOUNDED = "inf"  #: the return of a claim without decoys
+NOTHING_PRIVATE = "private=nothing"  #: beside such a claim, in the verdict's line
 NOT_KNOWN = "unknown"  #: epsilon of the whole log, where this auditor cannot compute it
 LAST_MINUTE = 253_402_300_740  #: of the year 9999, in seconds since 1970
 
@@ -74,13 +77,13 @@ class Claimed(Message):
         Many(NAME, len(WORD_OF_THE_PROVIDER)),
     )
 
-    claim: str  #: `every-list`, `until-delivered` or `answers`
-    epsilon: str  #: over the budget period, rounded up; of until-delivered it is unseen
-    returned: str  #: of until-delivered, rounded up; else empty
-    delta: str  #: the policy's, as a decimal number rounded up
-    coalition: str  #: number of accounts, or `any`
-    queries: str  #: of one account over the budget period, or `any`
-    period_from: int  #: the minute in which the budget period begins, seconds since 1970
+    claim: str  #: `every-list`, `until-delivered`, `answers`, `unseen` or `exact`
+    epsilon: str  #: over the budget period, rounded up; of until-delivered and unseen it is unseen; of exact `none`
+    returned: str  #: of until-delivered, rounded up; of unseen `inf`; else empty
+    delta: str  #: the policy's, as a decimal number rounded up; of exact `none`
+    coalition: str  #: number of accounts, or `any`; of exact `none`
+    queries: str  #: of one account over the budget period, or `any`; of exact `none`
+    period_from: int  #: the minute in which the budget period begins, seconds since 1970; of exact 0
     left_out: int  #: windows of the log, as it was audited, that epsilon does not count
     epsilon_log: str  #: with those windows, rounded up, or `unknown`; empty where there are none
     #: what rests on the provider's word (SPEC D.11.11), in this order: late, filter, histograms, texts, vocabulary,
@@ -91,9 +94,22 @@ class Claimed(Message):
         form = FORMS.get(self.claim)
         if form is None:
             raise EncodingError(f"a verdict's claim is none of this version's: {self.claim!r}")
+        if self.word != tuple(name for name in WORD_OF_THE_PROVIDER if name in self.word):
+            raise EncodingError("what rests on the provider's word is named in order, each once, as this version does")
+        if not form.private:
+            numbers = (self.epsilon, self.delta, self.coalition, self.queries)
+            beside = (self.returned, self.period_from, self.left_out, self.epsilon_log)
+            if set(numbers) != {NONE} or any(beside) or not set(self.word) <= {"embeddings"}:
+                raise EncodingError(
+                    f"the claim {self.claim} bounds what nobody learns: it has no number, and says {NONE}"
+                )
+            return
         for name in ("epsilon", "delta"):
             _check_bound(name, getattr(self, name))
-        if form.returned:
+        if form.returned and form.plain:
+            if (self.returned, self.delta) != (UNBOUNDED, "0"):
+                raise EncodingError(f"the claim {self.claim} bounds no return, and nothing of it takes a delta")
+        elif form.returned:
             _check_bound("return", self.returned)
         elif self.returned:
             raise EncodingError(f"the claim {self.claim} has no return")
@@ -106,19 +122,20 @@ class Claimed(Message):
             raise EncodingError("windows that are left out and epsilon of the whole log are named together")
         if self.epsilon_log and self.epsilon_log != NOT_KNOWN:
             _check_bound("epsilon of the whole log", self.epsilon_log)
-        if self.word != tuple(name for name in WORD_OF_THE_PROVIDER if name in self.word):
-            raise EncodingError("what rests on the provider's word is named in order, each once, as this version does")
 
     def text(self) -> str:
-        """As the verdict's line has it."""
+        """As the verdict's line has it: `epsilon_audit` of no claim without decoys, whose lists tell all they hold."""
+        form, word = form_of(self.claim), [WORD_OF_THE_PROVIDER[name] for name in self.word]
+        if not form.private:
+            return " ".join((f"claim={self.claim} epsilon={NONE} {NOTHING_PRIVATE}", *word))
+        epsilon = f"epsilon_audit={self.epsilon} " if form.numbered else ""
         delivered = f" unseen={self.epsilon} return={self.returned}" if self.returned else ""
-        log = f" epsilon_log={self.epsilon_log}" if self.left_out else ""
+        log = f" {'epsilon' if form.numbered else 'unseen'}_log={self.epsilon_log}" if self.left_out else ""
         return " ".join(
             (
-                f"epsilon_audit={self.epsilon} claim={self.claim} coalition={self.coalition} "
-                f"queries={self.queries}{delivered} delta={self.delta} period_from={minute_text(self.period_from)} "
-                f"left_out={self.left_out}{log}",
-                *(WORD_OF_THE_PROVIDER[name] for name in self.word),
+                f"{epsilon}claim={self.claim} coalition={self.coalition} queries={self.queries}{delivered} "
+                f"delta={self.delta} period_from={minute_text(self.period_from)} left_out={self.left_out}{log}",
+                *word,
             )
         )
 

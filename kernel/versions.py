@@ -40,7 +40,7 @@ class UpdatedIndex(Message):
     tenant: str  #: the tenant's name
     columns_digest: bytes  #: H("columns", C_0 .. C_(d-1) of every shard)
     opening_digest: bytes  #: digest of their `folded-opening`
-    #: of until-delivered one, H("emptied-proof", emptied-shard, emptied-shard, ...); else none
+    #: of until-delivered and unseen one, H("emptied-proof", emptied-shard, emptied-shard, ...); else none
     proof_digests: tuple[bytes, ...]
     text_root: bytes  #: root of the tree of SPEC A.4, one leaf a slot, empty or not
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.policy import require_shards
+from ragseal.kernel.policy import UNTIL_DELIVERED, require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
 from ragseal.prover.base.check_report import STATUSES
@@ -35,7 +35,7 @@ from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.commitment.vocabularies import keep_vocabulary
 from ragseal.prover.fsck.files_check import holds_anything
-from ragseal.prover.planning import consent, defaults
+from ragseal.prover.planning import budgets, consent, defaults, rungs
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
@@ -116,7 +116,14 @@ main.add_command(proofs_group)
 
 @main.command(short_help="Print a policy file to start from")
 @STATE
-def policy(directory: Path) -> None:
+@click.option(
+    "--claim",
+    type=click.Choice([UNTIL_DELIVERED, *rungs.RUNGS]),
+    default=UNTIL_DELIVERED,
+    show_default=True,
+    help="unseen has coins and no decoys; exact has neither, and nothing is private.",
+)
+def policy(directory: Path, claim: str) -> None:
     """Print a policy file to start from.
 
     It gives useful answers, and says what they cost.
@@ -125,6 +132,9 @@ def policy(directory: Path) -> None:
     cls = assembly.circuit_class(settings.class_name)
     embedder = load_embedder(settings.embedder, threads=1)
     public = public_window(embedder.identity().digest())
+    if claim in rungs.RUNGS:
+        click.echo(rungs.policy_text(claim, cls, budgets.UNSEEN, public), nl=False)
+        return
     click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
 
 

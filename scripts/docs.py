@@ -63,9 +63,11 @@ KEYS = {
     "auditor": "whose verdict it is: `name` in the window's manifest (null without a seat there), and `key`",
     "issued": "when it was audited, by the auditor's clock, as in the signed verdict",
     "program": "with what: `name`, `version`, and `with`: other distributions and their versions",
-    "epsilon_audit": "the claim's number over the period, of until-delivered unseen; null without a PASS",
-    "delta": "of the claim; null without a PASS",
-    "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition",
+    "epsilon_audit": "the claim's number over the period, of until-delivered unseen; null without a PASS, `none` of a "
+    "claim that has no epsilon (unseen, exact)",
+    "delta": "of the claim; null without a PASS, `none` of exact",
+    "attacker_guess": "how often the best guess from even odds is right, for one account and for the coalition; null "
+    "of exact",
     "mode": "full, or sampled",
     "beacon_of": "the auditor whose part in the beacon the verdict rests on, where it is another one than this (D.5.1)",
     "keys": "who made the verifying key: auditor, ceremony, provider or unknown",

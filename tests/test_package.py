@@ -137,6 +137,30 @@ def test_one_window_ends_in_pass(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert shown.count(" ok\n") == 11
 
 
+RUNGS = {
+    "exact": ({"claim": "exact", "ids": 2}, "PASS claim=exact epsilon=none private=nothing mode=full "),
+    "unseen": (
+        {"claim": "unseen", "unseen": 3, "k_max": 2, "ids": 2},
+        "PASS claim=unseen coalition=any queries=any unseen=2.98023 return=inf delta=0 period_from=",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("size", ["decoys-tiny", pytest.param("decoys-4k", marks=pytest.mark.long)])
+@pytest.mark.skipif(not available(), reason="the native module is not installed")
+def test_one_window_of_each_claim_without_decoys_ends_in_pass(size: str, rung: str, tmp_path: Path) -> None:
+    """The same window, real keys and proofs: lists are exact, and the verdict says what is private."""
+    from examples.one_window import one_window
+
+    own, begins = RUNGS[rung]
+    policy = {"class": size, "lo": 0.3, "n_max": 6, **own}
+    verdict = one_window(tmp_path, "How do I rotate a log file?", policy)
+    assert verdict.line().startswith(begins), verdict.line()
+    assert (verdict.records, verdict.proven) == (1, 1)
+
+
 def test_private_answers_are_what_texts_agree_on_and_end_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     from examples import private_answers as example
     from examples.private_answers import POLICY, private_answers

@@ -78,7 +78,7 @@ def main() -> None:
       ragseal-verifier audit --provider localhost:7800 --log-key KEY --out report
 
     \b
-    PASS          every record is proven; epsilon bounds what a coalition of k_max accounts learns
+    PASS          every record is proven, and the claim in its line holds; of claim exact nothing is private
     SAMPLED-PASS  only a sample was proven, see beta and confidence
     FAIL          something that the provider signed does not hold: names the step and carries the evidence
     NO VERDICT    everything else: a peer that is away, bytes that anybody could have made, keys that bind nobody,

@@ -12,13 +12,17 @@ from __future__ import annotations
 from ragseal.accounting.claims.answers import Answers
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.claims.every_list import EveryList
+from ragseal.accounting.claims.exact import Exact
 from ragseal.accounting.claims.planned import Planned
+from ragseal.accounting.claims.unseen import Unseen
 from ragseal.accounting.claims.until_delivered import UntilDelivered
 from ragseal.kernel.claims import FORMS
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import Policy
 
-CLAIMS: dict[str, Claim] = {claim.name: claim for claim in (EveryList(), UntilDelivered(), Answers())}
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim for claim in (EveryList(), UntilDelivered(), Answers(), Unseen(), Exact())
+}
 assert list(CLAIMS) == list(FORMS)  # every claim that decodes is accounted, and no other one
 
 

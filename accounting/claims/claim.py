@@ -43,6 +43,8 @@ class Claim(ABC):
     all_accounts_count: bool = True  #: the queries of all accounts count for delta or epsilon
     planned: Planned | None = None  #: of a claim that is planned on a corpus
     not_probed: str = ""  #: why a probe of a live provider shows nothing
+    unchecked: str = "do not depend on the index"  #: what it takes the embeddings to do that no account checked
+    weak_is: str = "proven, but weak"  #: beside a PASS whose number is large, or that has none
 
     @property
     def form(self) -> Form:
@@ -128,6 +130,10 @@ class Claim(ABC):
         """(one account, the coalition): how often a guess is right at most; raises as :meth:`grades`."""
         account = (report["epsilon"] or {})["epsilon_of_one_account"]
         return self.guessed(float(account), report), self.guessed(float(report["epsilon_audit"]), report)
+
+    def strength_number(self, report: Report) -> Any:
+        """The number by which a PASS of it is weak or strong; no number where nothing is bounded."""
+        return report["epsilon_audit"]
 
     def guessed(self, epsilon: float, report: Report) -> str:
         """How often a guess is right at most under an epsilon."""

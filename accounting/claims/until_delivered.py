@@ -18,7 +18,7 @@ from ragseal.accounting import guess
 from ragseal.accounting.bands import band_of
 from ragseal.accounting.claims import notes
 from ragseal.accounting.claims.bound import Around, Bound, Report, Values, finite, number
-from ragseal.accounting.claims.claim import Claim
+from ragseal.accounting.claims.claim import Claim, one_claim
 from ragseal.accounting.claims.planned import Planned, Row, Wanted
 from ragseal.accounting.delivered import CoinThrows, Delivered, fewest_hidden
 from ragseal.accounting.delivered_period import delivered_period, delivered_window, without_a_return
@@ -32,7 +32,7 @@ from ragseal.accounting.guess import STRONG, absence_in_words, presence_odds, ti
 from ragseal.accounting.promises import Promised, promise
 from ragseal.accounting.rounding import for_people, upward
 from ragseal.accounting.spent import Spent
-from ragseal.kernel.claims import UNTIL_DELIVERED
+from ragseal.kernel.claims import EXACT, UNSEEN, UNTIL_DELIVERED
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy, rational
@@ -209,6 +209,8 @@ class CoinPlan(Planned):
             *([tried] if more else []),
             "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
             "(another unseen or auditor, or --new-coins) adds unseen again",
+            "without decoys answers are exact among documents that the coin does not hide, and no return is bounded "
+            f"(--claim {UNSEEN}); without the coin they are exact, and nothing is private (--claim {EXACT})",
         ]
 
     def against(self, n_max: int, k_max: int, delta: Fraction) -> str:
@@ -267,7 +269,9 @@ class UntilDelivered(Claim):
         return windows
 
     def account(self, windows: Sequence[Spent], delta: Fraction) -> CoinBound:
-        return CoinBound(delivered_period(windows, delta), sum(one.all_queries for one in windows))
+        found = delivered_period(windows, delta)
+        one_claim([one.policy for one in windows if one.queries] or [one.policy for one in windows])
+        return CoinBound(found, sum(one.all_queries for one in windows))
 
     def alone(self, policy: Policy, cls: AttestationClass, accounts: int) -> CoinBound:
         """The policy's shift counts whoever asks, nobody included: a promise is made before the first query."""

@@ -175,12 +175,12 @@ class DecoysClass(AttestationClass):
         """The table of draws of a rate, for ids of this class.
 
         Args:
-            decoy_rate: draws of a shard on average, times 2^16.
+            decoy_rate: draws of a shard on average, times 2^16; 0: nothing is ever drawn.
 
         Raises:
-            PolicyError: no draws, or more than the class has room for.
+            PolicyError: more than the class has room for.
         """
-        if not 0 < decoy_rate <= self.draws << RATE_BITS:  # before anything is computed from it: a log may hold any
+        if not 0 <= decoy_rate <= self.draws << RATE_BITS:  # before anything is computed from it: a log may hold any
             mean = decoy_rate / (1 << RATE_BITS)  # exact: for people
             raise PolicyError(
                 f"{mean:.4g} draws of a shard on average are out of range: class {self.name!r} "

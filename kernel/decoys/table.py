@@ -114,12 +114,13 @@ def build_table(L: int, rate: int, draws: int = 0) -> DrawTable:
 
     Args:
         L: bits of an id.
+        rate: 0: J is 0 always, and a list is the K best.
         draws: J_max, 0: the smallest that cuts off 2^-64 at most.
 
     Raises:
         PolicyError: numbers out of range.
     """
-    if not 1 <= L <= 24 or rate <= 0 or not 0 <= draws <= MOST_DRAWS or rate >> RATE_BITS >= MOST_DRAWS:
+    if not 1 <= L <= 24 or rate < 0 or not 0 <= draws <= MOST_DRAWS or rate >> RATE_BITS >= MOST_DRAWS:
         raise PolicyError(f"a table of draws needs ids of 1 to 24 bits, and 0 to {MOST_DRAWS} draws on average")
     mean = Fraction(rate, 1 << RATE_BITS)
     cut = draws or smallest_draws(mean)

@@ -19,7 +19,7 @@ from ragseal.kernel.claims import form_of
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
 from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
-from ragseal.prover.planning import answers, page, tick_costs
+from ragseal.prover.planning import answers, page, rungs, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget
 from ragseal.prover.planning.candidates import RESULTS
 from ragseal.prover.planning.laws import PLANNED_LAWS
@@ -40,6 +40,7 @@ from ragseal.runtime.sections import Sectioned
 from ragseal.runtime.terminal import JSON, named_bars
 
 BOTH = "both"
+CHOICES = (UNTIL_DELIVERED, EVERY_LIST, BOTH, ANSWERS, *rungs.RUNGS)
 MOST_RETURNED = 4096
 
 #: Headings of the help.
@@ -58,9 +59,10 @@ SECTIONS = {
 @click.option(
     "--corpus", help="beir:FOLDER with queries and judgements, or jsonl:FILE or text:FOLDER; answers take none."
 )
-@click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, BOTH, ANSWERS]), default=UNTIL_DELIVERED,
+@click.option("--claim", type=click.Choice(CHOICES), default=UNTIL_DELIVERED,
               show_default=True,
-              help="What epsilon is about; both compares the lists and recommends for until-delivered.")  # fmt: skip
+              help="What epsilon is about; both compares the lists and recommends for until-delivered. unseen and "
+              "exact have no decoys: nothing is traded.")  # fmt: skip
 @click.option("--unseen", type=click.FloatRange(LEAST_UNSEEN, MOST_UNSEEN), default=UNSEEN, show_default=True,
               help="Of until-delivered: the odds of a document's absence grow e^unseen times at most.")  # fmt: skip
 @click.option("--epsilon", type=click.FloatRange(min=0, min_open=True),
@@ -141,9 +143,14 @@ def plan(
     Measures the served mechanism on a corpus whose queries are public, or are made from the documents; never give it
     what your accounts asked. Epsilon is the one that an audit of the policy reports: of claim until-delivered, against
     any accounts and queries, or of claim every-list, against k_max accounts of n_max queries each. Of claim answers
-    nothing is measured: class and gain follow from epsilon and the filter, and what a keyword needs from them.
+    nothing is measured: class and gain follow from epsilon and the filter, and what a keyword needs from them. Nor is
+    anything of claims unseen and exact, whose lists are exact: it says what they promise.
     """
     _check_targets(claim, epsilon, returned_at_most)
+    if claim in rungs.RUNGS:
+        values = rungs.gives(claim, unseen)
+        click.echo(json.dumps(values) if as_json else "\n".join(f"- {one}" for one in rungs.in_words(values)))
+        return
     share: Fraction = rational(delta, "--delta")
     if claim in CLAIMS and CLAIMS[claim].planned is None:
         wish = answers.Wish(epsilon or answers.EPSILON, n_max[0], accounts, share, participations, words_max, words)
@@ -151,7 +158,9 @@ def plan(
         click.echo(json.dumps(found) if as_json else answers.in_words(found))
         return
     if corpus is None:
-        raise click.UsageError("Missing option '--corpus': only --claim answers is planned without one.")
+        raise click.UsageError(
+            "Missing option '--corpus': only --claim answers, unseen and exact are planned without one."
+        )
     if not page.has_plot():
         click.echo(page.NO_PLOT, err=True)
     with named_bars() as progress:

@@ -22,17 +22,20 @@ from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.claims import form_of
+from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import (
     LONGEST_WINDOW,
+    NO_DELTA,
     NO_FORMULA,
+    NO_NUMBER,
     NO_RHO,
     NO_VOCABULARY,
     OFF,
     PRECISE,
+    UNSEEN,
     UNTIL_DELIVERED,
     Policy,
 )
@@ -52,7 +55,8 @@ LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but 
 
 #: What a policy must say, why, and what to write if in doubt.
 _REQUIRED = {
-    "claim": 'what epsilon is about: claim = "until-delivered" for any number of accounts, "every-list", or "answers"',
+    "claim": 'what is claimed: claim = "until-delivered" for any number of accounts, "every-list", or "answers"; '
+    '"unseen" and "exact" without decoys',
     "lo": "the lower end of the score window, such as lo = 0.3",
     "n_max": "queries an account may ask; no epsilon of claim every-list follows without it; such as n_max = 25",
     "k_max": "accounts a coalition may have; no epsilon of claim every-list follows without it; k_max = 2 is the least "
@@ -171,10 +175,12 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
             f"{key!r}" + (f" (did you mean {near[0]!r}?)" if near else "") for key, near in nearest.items()
         )
         raise PolicyError(f"policy: unknown keys {named}")
-    missing = [f"{key} is missing ({why})" for key, why in _REQUIRED.items() if key not in values]
+    claim = values.get("claim")
+    form = form_of(claim if isinstance(claim, str) else "")
+    v = {**_DEFAULTS, **_fixed(form), **values}
+    missing = [f"{key} is missing ({why})" for key, why in _REQUIRED.items() if key not in v]
     if missing:
         raise PolicyError(f"policy: {'; '.join(missing)}")
-    v = {**_DEFAULTS, **values}
     if v["class"] not in (None, binding.cls.name):
         raise PolicyError(
             f"the policy is for class {texts.shown(v['class'])}, this provider was made for {binding.cls.name!r}"
@@ -185,13 +191,14 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     closes = opens + _length(v, "duration") + COARSE_TIME if v["closes"] is None else _whole(v, "closes")
     closes += -closes % COARSE_TIME
     running = opens if binding.period_start is None else min(binding.period_start, opens)
+    running = running if form.private else opens
     period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
     claim = v["claim"] if isinstance(v["claim"], str) else ""
-    _require_own(v, binding.cls)
+    _require_own(v, binding.cls, form)
     lo, hi = _window(v, claim) if binding.cls.scaled else (_cosine(v, "lo"), _cosine(v, "lo") + 1)
-    coin = _hidden(v) if form_of(claim).coin else _no_coin(v)
-    ids, rate = _lists(v, binding, coin)
+    coin = _hidden(v, claim) if form.coin else _no_coin(v)
+    ids, rate = _lists(v, binding, coin, form)
     draft = Policy(
         class_name=binding.cls.name,
         class_digest=binding.class_digest,
@@ -237,9 +244,28 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
 
 
-def _require_own(values: dict[str, Any], cls: AttestationClass) -> None:
+def _fixed(form: Form) -> dict[str, Any]:
+    """What the file of a claim without decoys need not say, since it can have one value only."""
+    if not form.plain:
+        return {}
+    if form.private:
+        return {"delta": NO_DELTA}
+    return {"delta": NO_NUMBER, "epsilon_account": NO_NUMBER, "k_max": 1, "estimate": "report"}
+
+
+def _require_own(values: dict[str, Any], cls: AttestationClass, form: Form) -> None:
     """Each law has keys of its own, which the other has not."""
-    own, other = (_OF_NOISE, _OF_DECOYS) if cls.scaled else (_OF_DECOYS, _OF_NOISE)
+    if form.plain and cls.scaled:
+        raise PolicyError(
+            f"policy: the claim {form.name} is about exact lists, and class {cls.name!r} has noise: make a provider of "
+            "a class of decoys"
+        )
+    if form.plain and values["return"] is not None:
+        raise PolicyError(
+            f"policy: the claim {form.name} has no decoys, so it bounds no return: leave return out, or name the claim "
+            f"{UNTIL_DELIVERED}"
+        )
+    own, other = (_OF_NOISE, _OF_DECOYS) if cls.scaled else ({} if form.plain else _OF_DECOYS, _OF_NOISE)
     missing = [f"{key} is missing ({why})" for key, why in own.items() if values[key] is None]
     if missing:
         raise PolicyError(f"policy: {'; '.join(missing)}")
@@ -248,11 +274,13 @@ def _require_own(values: dict[str, Any], cls: AttestationClass) -> None:
         raise PolicyError(f"policy: class {cls.name!r} has the law {cls.law!r}: leave out {' and '.join(odd)}")
 
 
-def _lists(values: dict[str, Any], binding: Binding, hidden: int) -> tuple[int, int]:
+def _lists(values: dict[str, Any], binding: Binding, hidden: int, form: Form) -> tuple[int, int]:
     """The policy's K, and of decoys the draws that keep to its ``return``."""
     cls = binding.cls
     if cls.scaled:
         return cls.most_ids(binding.shards), 0
+    if form.plain:
+        return RESULTS if values["ids"] is None else _whole(values, "ids"), 0
     most = values["return"]
     if isinstance(most, bool) or not isinstance(most, (int, float)) or not LEAST_RETURN <= most <= MOST_RETURN:
         raise PolicyError(
@@ -266,12 +294,12 @@ def _lists(values: dict[str, Any], binding: Binding, hidden: int) -> tuple[int, 
     return ids, rate_of_return(cls.N, ids, binding.shards, hidden, most)
 
 
-def _hidden(values: dict[str, Any]) -> int:
+def _hidden(values: dict[str, Any], claim: str) -> int:
     """The least j whose coin keeps to the policy's ``unseen``, by the logarithm that the auditor takes."""
     unseen = values["unseen"]
     if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not LEAST_UNSEEN <= unseen <= MOST_UNSEEN:
         raise PolicyError(
-            f"policy: the claim {UNTIL_DELIVERED} needs unseen = a number from {LEAST_UNSEEN} to {MOST_UNSEEN:.4g}, "
+            f"policy: the claim {claim} needs unseen = a number from {LEAST_UNSEEN} to {MOST_UNSEEN:.4g}, "
             f"such as unseen = 3, not {texts.shown(unseen)}: the odds of a document's absence grow by a factor of "
             "e^unseen at most"
         )
@@ -280,7 +308,9 @@ def _hidden(values: dict[str, Any]) -> int:
 
 def _no_coin(values: dict[str, Any]) -> int:
     if values["unseen"] is not None:
-        raise PolicyError(f"policy: unseen is of the claim {UNTIL_DELIVERED}: leave it out, or name that claim")
+        raise PolicyError(
+            f"policy: unseen is of the claims {UNTIL_DELIVERED} and {UNSEEN}: leave it out, or name one of them"
+        )
     return 0
 
 
@@ -394,6 +424,8 @@ def cosine_text(units: int) -> str:
 
 def _rational(values: dict[str, Any], name: str) -> str:
     value = values[name]
+    if value == NO_NUMBER:  # which the kernel takes of a claim that has none
+        return NO_NUMBER
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise PolicyError(f'policy: {name} must be a rational such as "1/1000000", not {texts.shown(value)}')
     try:

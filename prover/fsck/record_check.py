@@ -93,7 +93,9 @@ class RecordCheck:
         kept = {request: (account, ctr, secrets) for account, ctr, request, secrets in rows}
         owners = {seq: place for place, seq in self._window.seq_of.items()}
         shards = manifest.policy.shards
-        lists = shards if manifest.policy.decoy_rate else 1  # of noise one, of decoys one a shard
+        lists = (
+            shards if manifest.policy.decoy_rate or manifest.policy.form.plain else 1
+        )  # of noise one, of decoys one a shard
         for seq, index, entry in self._entries():
             found = kept.get(request_digest(entry, shards, lists))
             where = f"record {seq} of window {manifest.window!r} (ledger entry {index})"

@@ -19,6 +19,7 @@ from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import Policy
+from ragseal.kernel.verdict import NONE
 from ragseal.prover.planning.chance import at, comes_back
 from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.levels import Levels, few_levels
@@ -39,7 +40,16 @@ def terms(policy: Policy, cls: AttestationClass, spent: Mapping[str, Any]) -> di
         :class:`ragseal.accounting.delivered_decoys.ByChance`); and what the claim says of it, such as attacker_guess of
         one account and of the coalition, or unseen, return and presence_odds.
     """
-    claim, account, epsilon = claim_of(policy), float(Fraction(policy.epsilon_account)), _epsilon(spent)
+    claim, epsilon = claim_of(policy), _epsilon(spent)
+    if not claim.form.private:
+        return {
+            "claim": policy.claim,
+            "epsilon": NONE,
+            "epsilon_account": policy.epsilon_account,
+            **_returned(policy, cls),
+            **claim.terms(policy, math.inf, epsilon, spent),
+        }
+    account = float(Fraction(policy.epsilon_account))
     return {
         "claim": policy.claim,
         "epsilon": epsilon if math.isfinite(epsilon) else "inf",
@@ -88,13 +98,15 @@ def require(values: Mapping[str, Any], given: float | None, why: str | None = No
     """A large epsilon is committed to only by who says its number.
 
     Args:
-        values: of :func:`terms`.
+        values: of :func:`terms`; of a claim that has no epsilon there is none to say.
         given: what was said; an infinite epsilon takes ``inf``.
         why: no epsilon follows, where that is known.
 
     Raises:
         PolicyError: too large an epsilon for what was said; names the number, and what would make it smaller.
     """
+    if not named(values["claim"]).form.private:
+        return
     text = upward(_epsilon(values))
     least = float(text)
     if least <= ASK_ABOVE or (given is not None and given >= least):

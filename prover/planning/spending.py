@@ -94,7 +94,10 @@ def spending(
     if policy is None:
         return {}
     values: dict[str, Any] = {"period_start": policy.period_start, "claim": policy.claim, "windows": []}
-    claim, delta = claim_of(policy), rational(policy.delta, "delta")
+    claim = claim_of(policy)
+    if not claim.form.private:
+        return {**values, "private": "nothing"}
+    delta = rational(policy.delta, "delta")
     try:
         spent = period(known, policy.period_start, classes)
         values["asked"] = sum(len(one.records) for one in known if not _ended(one, _minute(policy.period_start)))

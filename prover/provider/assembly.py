@@ -134,7 +134,7 @@ def signing_key(directory: Path) -> SigningKey:
 
 
 def advertised_epsilon(policy: Policy, cls: AttestationClass, accounts: int = ACCOUNTS) -> Fraction:
-    """The smallest epsilon that may be advertised to an account, rounded up.
+    """The smallest epsilon that may be advertised to an account, rounded up; 0 of a claim that has none.
 
     Args:
         accounts: of the window, at most.
@@ -143,6 +143,8 @@ def advertised_epsilon(policy: Policy, cls: AttestationClass, accounts: int = AC
         PolicyError: the policy overflows its class or its noise gives no finite epsilon; says what would do.
     """
     check_policy(policy, cls, class_digest(cls), load_classes().values())  # first: less gain mends both
+    if not policy.form.private:
+        return Fraction(0)
     epsilon = claim_of(policy).promised(policy, cls, accounts).epsilon
     return Fraction(math.ceil(Fraction(epsilon) * EPSILON_UNIT), EPSILON_UNIT)
 

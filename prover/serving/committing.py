@@ -230,6 +230,8 @@ def _before(provider: Provider, made: Window) -> Window | None:
 
 def documents_said(provider: Provider, manifest: bytes, slots: int) -> list[str]:
     """What a window's documents do to its numbers: those of two tenants, and those of more parts than it counts."""
+    if not provider.journal.history.window(manifest).manifest.policy.form.private:
+        return []
     shared = window_secrets.shared_documents(provider.state, manifest)
     said = [
         f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "

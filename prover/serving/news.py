@@ -11,7 +11,7 @@ from typing import Any
 from ragseal.accounting.rounding import for_people
 from ragseal.kernel.commitment import Manifest
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import NO_NUMBER, Policy
 from ragseal.runtime.face import when
 
 #: Follow from the class, or are different in every window.
@@ -78,7 +78,7 @@ def _score(value: Any, policy: Policy) -> str:
 
 
 def _rational(value: Any, policy: Policy) -> str:
-    return for_people(float(Fraction(value)), bound=True)
+    return str(value) if value == NO_NUMBER else for_people(float(Fraction(value)), bound=True)
 
 
 #: Values that a policy holds in other units than people write.

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ragseal.accounting import answers
+from ragseal.accounting.claims import until_delivered
 from ragseal.backends.group import NativeGroup
 from ragseal.client import attestation as client
 from ragseal.client import exchanges, history
@@ -32,12 +33,14 @@ from ragseal.kernel import (
     opening,
 )
 from ragseal.kernel import commitment as phase_a
+from ragseal.kernel import policy as kernel_policy
 from ragseal.kernel import proofs as batches
 from ragseal.kernel.decoys import stated as decoys_stated
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
+from ragseal.kernel.verdict import Claimed
 from ragseal.ledger import auditors, cosignatures, observer, policy, witness
 from ragseal.prover.attestation import answering as provider
 from ragseal.prover.attestation import proofs as worker_proofs
@@ -48,10 +51,12 @@ from ragseal.prover.storage import audit_verdicts
 from ragseal.prover.storage.window import Window
 from ragseal.prover.workers import by_workers
 from ragseal.verifier.audit import findings, verification
+from ragseal.verifier.cli import audit_command
 from ragseal.verifier.folder import verdicts as kept_verdicts
 from ragseal.verifier.signed import log as verdict_log
 from ragseal.verifier.steps import (
     beacon,
+    coins,
     epsilon,
     estimate,
     index,
@@ -299,6 +304,16 @@ ENTERED_THERE = Guard(verdict_log, "check_entered", "names a different log of ve
 ENTERED_BY_ITS_AUDITOR = Guard(verdict_log, "check_entered", "is not that of the auditor")
 ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_text")
 
+# --- claims without decoys -------------------------------------------------------------------------------------------
+
+DRAWS = Check(kernel_policy, "check_draws")
+PLAIN_POLICY = Check(Policy, "_validate_plain")
+ONE_CLAIM = Check(until_delivered, "one_claim")
+NO_NUMBER = Guard(Claimed, "validate", "it has no number")
+NO_RETURN = Guard(Claimed, "validate", "bounds no return")
+CLAIM_BY_NAME = Guard(audit_command, "not_enough", "has no epsilon")
+EXACT_IS_NOT_THINNED = Guard(coins, "check_thinning_entry", "although the claim")
+
 CHECKS: dict[str, Removable] = {
     **ceremony_checks.CEREMONY_CHECKS,
     **turn_checks.TURN_CHECKS,
@@ -393,6 +408,13 @@ CHECKS: dict[str, Removable] = {
     "answer's texts by flag": TEXTS_BY_FLAG,
     "answer's texts by the guard": WITHHELD_BY_THE_GUARD,
     "answer's texts committed": TEXTS_COMMITTED,
+    "rungs: a return has decoys": DRAWS,
+    "rungs: what means nothing has one value": PLAIN_POLICY,
+    "rungs: a period makes one claim": ONE_CLAIM,
+    "rungs: exact has no number": NO_NUMBER,
+    "rungs: unseen has no return": NO_RETURN,
+    "rungs: a PASS without an epsilon is asked for by name": CLAIM_BY_NAME,
+    "rungs: exact is not thinned": EXACT_IS_NOT_THINNED,
     "finite epsilon": EPSILON_FINITE,
     "advertised epsilon": ADVERTISED,
     "provider: n_max": PROVIDER_BUDGET,

@@ -30,7 +30,7 @@ from tests.attacks.world import accepted, refused, undecided
 from tests.classes import DECOYS, TINY
 from tests.simulator import GROUP
 from tests.simulator import provider as scene
-from tests.simulator.decoys import LO, RATE, DecoysWorld, key, policy, queried
+from tests.simulator.decoys import LO, NO_DRAWS, RATE, DecoysWorld, key, policy, queried
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -188,7 +188,12 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "no room in one shard": ({"ids": DECOYS.room + 1, "shards": 2}, "FAIL", "need room for"),
     "nothing matches": ({"lo": 1 << 20, "hi": (1 << 20) + 1}, "FAIL", "nothing would match"),
     "a table of another rate": ({"decoy_rate": RATE // 2}, "NO VERDICT", "table of draws is not the canonical"),
-    "no draws": ({"decoy_rate": 0}, "NO VERDICT", "are out of range"),
+    "no draws": ({"decoy_rate": 0}, "NO VERDICT", "table of draws is not the canonical"),
+    "no draws, and their table": (
+        {"decoy_rate": 0, "table_digest": NO_DRAWS},
+        "FAIL",
+        "without decoys no return is bounded",
+    ),
     "more draws than the class": ({"decoy_rate": 21 << 16}, "NO VERDICT", "are out of range"),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Budget periods of the three claims, and step 11 of an audit of them.
+"""Budget periods of every claim, and step 11 of an audit of them.
 
 Nothing is proven here: a period is a log of manifests, openings, records and closings, and step 11 reads no more.
 """
@@ -18,10 +18,11 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel import signature
 from ragseal.kernel.attestation import NO_RECEIPT, ON_DEMAND, Record, Request, SignedRequest
 from ragseal.kernel.beacon import BeaconOpening, BeaconSeal, Seat
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import CoinCommitment, Manifest, SignedManifest, TenantIndex, WindowClose, WindowOpen
 from ragseal.kernel.encoding import Message
-from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, EXACT, UNSEEN, UNTIL_DELIVERED, Policy
 from ragseal.kernel.sealing import public_of
 from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -182,6 +183,36 @@ def coins_of_two_sided_noise() -> Log:
     return log
 
 
+def without_decoys(claim: str, number: int, **changes: Any) -> Policy:
+    """A policy of a claim whose lists have neither noise nor decoys."""
+    own: dict[str, Any] = {"class_name": DECOYS, "hi": 4801, "gain": 1, "ids": 8, "delta": "0"}
+    if not form_of(claim).private:
+        start = OPENS + number * HOUR
+        own |= {"k_max": 1, "epsilon_account": "none", "delta": "none", "gate": False, "period_start": start}
+    return policy(claim, number, **{**own, **changes})
+
+
+def unseen() -> Log:
+    """Coins that were thrown and given up, thrown again, carried on; one window left out, one later."""
+    log = Log()
+    log.window(without_decoys(UNSEEN, 0, hidden=13))
+    begins = OPENS + HOUR
+    log.window(without_decoys(UNSEEN, 1, hidden=13, period_start=begins), opened=False)
+    thrown = log.window(without_decoys(UNSEEN, 2, hidden=13, period_start=begins, chunks_max=2), records=6)
+    log.window(without_decoys(UNSEEN, 3, hidden=13, period_start=begins), records=2, carries=thrown)
+    log.window(without_decoys(UNSEEN, 4, hidden=13, period_start=begins))
+    return log
+
+
+def exact() -> Log:
+    """Windows of another claim before it and after it, which it does not count."""
+    log = Log()
+    log.window(policy(UNTIL_DELIVERED, 0))
+    log.window(without_decoys(EXACT, 1), records=3)
+    log.window(policy(UNTIL_DELIVERED, 2, period_start=OPENS + 2 * HOUR), records=1)
+    return log
+
+
 def answers() -> Log:
     log = Log()
     log.window(policy(ANSWERS, 0))
@@ -207,6 +238,8 @@ PERIODS: Mapping[str, tuple[Callable[[], Log], str]] = {
     "until-delivered, decoys": (coins_of_decoys, "w1"),
     "until-delivered, one window": (coins_alone, "w0"),
     "until-delivered, two-sided noise": (coins_of_two_sided_noise, "w13"),
+    "unseen": (unseen, "w3"),
+    "exact": (exact, "w1"),
     "answers": (answers, "w3"),
     "answers, a document of two parts": (answers_in_parts, "w13"),
 }
@@ -240,6 +273,17 @@ REFUSALS: Mapping[str, tuple[Callable[[], Log], str]] = {
     ),
     "until-delivered, advertised": (lambda: _one(policy(UNTIL_DELIVERED, 0, epsilon_account="1/10")), "w0"),
     "until-delivered beside every-list": (lambda: _mixed(policy(EVERY_LIST, 0), policy(UNTIL_DELIVERED, 1)), "w1"),
+    "until-delivered beside unseen": (
+        lambda: _mixed(
+            without_decoys(UNSEEN, 0, hidden=13),
+            policy(UNTIL_DELIVERED, 1, class_name=DECOYS, decoy_rate=1 << 16, hi=4801, gain=1, ids=8),
+        ),
+        "w1",
+    ),
+    "unseen beside until-delivered": (
+        lambda: _mixed(policy(UNTIL_DELIVERED, 0), without_decoys(UNSEEN, 1, hidden=13)), "w1",
+    ),
+    "unseen, advertised": (lambda: _one(without_decoys(UNSEEN, 0, hidden=13, epsilon_account="1/10")), "w0"),
     "answers, too much gain": (lambda: _one(policy(ANSWERS, 0, gain=100_000)), "w0"),
     "answers, delta used up": (lambda: _one(policy(ANSWERS, 0, delta="1/1" + 18 * "0")), "w0"),
     "answers, advertised": (lambda: _one(policy(ANSWERS, 0, epsilon_account="1/10")), "w0"),

@@ -171,9 +171,18 @@ function verdict(outcome, claimed) {
 
 function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut, whole, word]) {
   const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/;
-  if (!["every-list", "until-delivered", "answers"].includes(claim)) refuse("an unknown claim");
+  const ordered = WORD.filter((one) => word.includes(one));
+  if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
+  if (!["every-list", "until-delivered", "answers", "unseen", "exact"].includes(claim)) refuse("an unknown claim");
+  if (claim === "exact") {
+    if ([epsilon, delta, coalition, queries].some((one) => one !== "none")) refuse("a number of what bounds nothing");
+    if (back !== "" || whole !== "" || BigInt(from) !== 0n || BigInt(leftOut) !== 0n) refuse("more than nothing");
+    if (word.some((one) => one !== "embeddings")) refuse("a word that nothing rests on");
+    return;
+  }
+  if (claim === "unseen" && (back !== "inf" || delta !== "0")) refuse("neither return nor delta without decoys");
   if (!bound.test(epsilon) || !bound.test(delta)) refuse("bounds are plain numbers or inf");
-  if (claim === "until-delivered" ? !bound.test(back) : back !== "") refuse("a return goes with until-delivered");
+  if (claim === "until-delivered" || claim === "unseen" ? !bound.test(back) : back !== "") refuse("a return goes with until-delivered");
   const counts = claim === "every-list";
   for (const one of [coalition, queries]) {
     if (counts ? !/^[1-9][0-9]{0,19}$/.test(one) : one !== "any") refuse("whom it holds against");
@@ -181,8 +190,6 @@ function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut
   if (BigInt(from) % 60n !== 0n || BigInt(from) > 253402300740n) refuse("a period begins with a minute");
   if ((BigInt(leftOut) > 0n) !== (whole !== "")) refuse("the whole log and what was left out go together");
   if (whole !== "" && whole !== "unknown" && !bound.test(whole)) refuse("the whole log's epsilon");
-  const ordered = WORD.filter((one) => word.includes(one));
-  if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
 }
 
 const sealKey = (key) => {
@@ -197,14 +204,20 @@ const rules = {
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
     const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
-    const [vocabulary, words, participations, similarity, shards, by] = f.slice(25);
+    const [vocabulary, words, participations, similarity, shards, by, , rate] = f.slice(25);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
-    if (!within(rational(delta), false)) refuse("delta");
-    if (rational(epsilon)[0] <= 0n) refuse("epsilon");
+    const plain = claim === "unseen" || claim === "exact";
+    if (plain ? delta !== (claim === "exact" ? "none" : "0") || BigInt(rate) !== 0n : !within(rational(delta), false)) refuse("delta");
+    if (claim === "exact") {
+      if (epsilon !== "none" || BigInt(kMax) !== 1n || gate || BigInt(chunks) !== 1n) refuse("what means nothing");
+      if (guard !== "off" || BigInt(start) !== BigInt(opens)) refuse("what means nothing");
+    } else if (rational(epsilon)[0] <= 0n) refuse("epsilon");
     const coin = BigInt(hidden);
-    if (claim === "until-delivered") {
+    if (claim === "until-delivered" || claim === "unseen") {
       if (coin < 1n || coin > 255n) refuse("coin");
-    } else if (coin !== 0n || !(claim === "answers" || (claim === "every-list" && gate))) refuse("claim");
+    } else if (coin !== 0n || !(claim === "answers" || claim === "exact" || (claim === "every-list" && gate))) {
+      refuse("claim");
+    }
     const said = [!/^0*$/u.test(vocabulary), ...[words, participations, similarity].map((value) => BigInt(value) > 0n)];
     if (said.some((one) => one !== (claim === "answers"))) refuse("vocabulary");
     if (claim === "answers" ? BigInt(by) < 1n || BigInt(by) > 300n : BigInt(by) !== 0n) refuse("answered_by");
@@ -241,7 +254,7 @@ const rules = {
   },
   manifest(f) {
     const [, , , policy, , , tenants] = f;
-    if ((policy.fields[4] === "until-delivered") !== (f[14].length === 1)) refuse("a coin and its claim");
+    if (["until-delivered", "unseen"].includes(policy.fields[4]) !== (f[14].length === 1)) refuse("a coin and its claim");
     increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
     const owners = f[13].map((seat) => seat.fields[0]), keys = f[13].map((seat) => seat.fields[1]);

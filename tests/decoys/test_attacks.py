@@ -31,6 +31,8 @@ from tests.decoys.drafts import (
 pytestmark = pytest.mark.slow
 
 N = TINY.N
+#: With decoys, and of a claim without them.
+RATES = pytest.mark.parametrize("rate", [2 << 16, 0])
 #: Two results, a tie among them, and what does not match.
 MARKS = ({10: 300, 20: 150, 30: 150, 40: 140, 50: 50, 55: LO},)
 
@@ -60,10 +62,11 @@ def flag(setting: Setting, d: Draft, one: int) -> Rule:
 # --- slots -----------------------------------------------------------------------------------------------------------
 
 
+@RATES
 @pytest.mark.parametrize("score", [150, pow(3, 1000, P)])
-def test_a_slot_that_matches_is_withheld_from_a_short_list(tiny: Setting, score: int) -> None:
+def test_a_slot_that_matches_is_withheld_from_a_short_list(tiny: Setting, score: int, rate: int) -> None:
     """Also one whose score is no integer in range: what it has cannot be proven, whatever it is."""
-    d = scene(tiny, MARKS, 8)
+    d = scene(tiny, MARKS, 8, rate, least=int(rate > 0))
     assert d.short
     d.shards[0].y[20] = score
     d.settle({i for i in d.everything if i in d.drawn or d.score(i) > LO} - {20}, jump=False)
@@ -113,16 +116,27 @@ def test_an_element_that_is_no_slot(tiny: Setting) -> None:
     refused(tiny, d, quotients(tiny, rf"element\[{len(d.drawn) + 1}\]\.fSlot"))
 
 
-def test_a_loser_is_returned_instead_of_the_last_winner(tiny: Setting) -> None:
-    d = scene(tiny, MARKS, 2)
+@RATES
+def test_the_best_is_left_out(tiny: Setting, rate: int) -> None:
+    """And the next one returned in its place: the cut lies behind slot 30."""
+    d = scene(tiny, MARKS, 2, rate, least=int(rate > 0))
+    d.last = 30
+    d.settle(d.drawn | {20, 30})
+    refused(tiny, d, quotients(tiny, r"slots\.f(High)?\[10\]"))
+
+
+@RATES
+def test_a_loser_is_returned_instead_of_the_last_winner(tiny: Setting, rate: int) -> None:
+    d = scene(tiny, MARKS, 2, rate, least=int(rate > 0))
     d.threshold, d.last = 151, len(d.everything) - 1
     d.settle(d.drawn | {10, 40}, jump=False)
     refused(tiny, d, win(tiny, d, 40))
 
 
-def test_the_higher_of_two_equal_ids_is_returned(tiny: Setting) -> None:
+@RATES
+def test_the_higher_of_two_equal_ids_is_returned(tiny: Setting, rate: int) -> None:
     """Broken before: with any other tie rule than -1 - X >= 0.  The threshold is said to lie behind slot 10."""
-    d = scene(tiny, MARKS, 2)
+    d = scene(tiny, MARKS, 2, rate, least=int(rate > 0))
     d.last = 10
     d.settle(d.drawn | {10, 30})
     refused(tiny, d, win(tiny, d, 30))
@@ -259,6 +273,18 @@ def test_a_void_id_is_called_a_slot(tiny: Setting) -> None:
             d.shards[0].void[void] = 0
             refused(tiny, d, quotients(tiny, rf"draw\[{void}\]\.fDraw"))
             return
+
+
+def test_a_draw_counts_where_none_may(tiny: Setting) -> None:
+    """A decoy in a list that is said to have none: F(0) is the whole, so no uniform lies behind it."""
+    d = scene(tiny, MARKS, 2, 0, least=0)
+    d.shards[0].act[0] = 1
+    (drawn,) = d.ids[0]
+    assert drawn < N
+    d.K = 3
+    d.choose()
+    assert d.drawn == {drawn}
+    refused(tiny, d, quotients(tiny, r"number\.f\[\d+\]"))
 
 
 @pytest.mark.parametrize("more", [-1, 1])

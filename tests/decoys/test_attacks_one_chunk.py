@@ -79,20 +79,28 @@ def lists(d: Draft, marked: set[int]) -> list[set[int]]:
 
 
 @pytest.mark.parametrize(
-    ("marks", "results"),
+    ("marks", "results", "rate"),
     [
-        (({20: LO + 2, 30: LO + 2},), 1),  # a tie at the end
-        (({20: LO + 1, 30: LO},), 2),  # short, and a slot at lo
-        (({20: LO + 1},), -1),  # decoys alone
-        (({20: LO + 2}, {5: LO + 2}), 1),  # a tie of two shards
-        (({20: LO + 1}, {5: LO + 2}), 3),  # short, in two shards
+        (({20: LO + 2, 30: LO + 2},), 1, 1 << 16),  # a tie at the end
+        (({20: LO + 1, 30: LO},), 2, 1 << 16),  # short, and a slot at lo
+        (({20: LO + 1},), -1, 1 << 16),  # decoys alone
+        (({20: LO + 2}, {5: LO + 2}), 1, 1 << 16),  # a tie of two shards
+        (({20: LO + 1}, {5: LO + 2}), 3, 1 << 16),  # short, in two shards
+        (({20: LO + 2, 30: LO + 2},), 1, 0),  # without decoys: a tie at the end
+        (({10: LO + 1, 20: LO + 2, 30: LO},), 1, 0),  # the best is not the first
+        (({20: LO + 1, 30: LO},), 2, 0),  # short
+        (({20: LO + 2}, {5: LO + 2}), 1, 0),  # a tie of two shards
     ],
 )
 def test_no_other_list_is_accepted_whatever_threshold_is_said(
-    tiny: Setting, marks: tuple[dict[int, int], ...], results: int
+    tiny: Setting, marks: tuple[dict[int, int], ...], results: int, rate: int
 ) -> None:
-    """Every set of slots, threshold, last winner, step, short and over: what all shards accept is T."""
-    d = scene(tiny, marks, results if results > 0 else 1, rate=1 << 16)
+    """Every set of slots, threshold, last winner, step, short and over: what all shards accept is T.
+
+    With a rate of 0 nothing is drawn, and T is the best K.
+    """
+    d = scene(tiny, marks, results if results > 0 else 1, rate, least=int(rate > 0))
+    assert rate or not d.drawn
     if results < 0:
         d.K = max(1, len(d.drawn) - 1)
         d.choose()

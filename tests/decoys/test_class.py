@@ -103,6 +103,6 @@ def test_numbers_out_of_range_have_no_bound() -> None:
     for K, m in ((0, 1), (3, 0), (3, 61)):
         with pytest.raises(PolicyError, match="a list has an id"):
             visible_ratio(TABLE, 60, K, m)
-    for L, rate in ((0, 5), (25, 5), (6, 0), (6, 1 << 40)):
+    for L, rate in ((0, 5), (25, 5), (6, -1), (6, 1 << 40)):
         with pytest.raises(PolicyError, match="a table of draws needs"):
             build_table(L, rate)

@@ -45,7 +45,7 @@ def test_answers_and_openings_equal_the_reference(cls: DecoysClass) -> None:
         y = scores(rng, cls, 1 + number % cls.S, rng.choice((0.0, 0.1, 0.5, 1.0)))
         K, table = (
             rng.choice((1, 3, 6, cls.room)),
-            table_of(cls, rng.choice((1 << 14, 2 << 16 if cls is not WIDE else 20 << 16))),
+            table_of(cls, rng.choice((0, 1 << 14, 2 << 16 if cls is not WIDE else 20 << 16))),
         )
         chosen = select(cls, table, number, y, LO, K)
         shared, made = assign(cls, table, chosen, y, LO, K)

@@ -336,6 +336,20 @@ def test_no_whole_view_is_rarer_than_the_coin_says(scene: Scene) -> None:
     assert ETA**scene.throws <= brute.rarer(scene, 2)
 
 
+@pytest.mark.parametrize("own", [(0,), (0, 1)])
+def test_without_decoys_the_coin_bounds_absence_and_nothing_bounds_a_return(own: tuple[int, ...]) -> None:
+    """Claim unseen: a view that comes without the document is no likelier with it, and every view of any length is at
+    most 1 / eta times as likely without; both are reached.  A list that has it comes without it never."""
+    scene = Scene(Setting(4, 2, (16,), own=own), QUESTIONS[:2])
+    assert bound(scene.setting) is None
+    assert brute.likelier(scene, 1) == math.inf
+    for n in (1, 2, 3):
+        assert max(p / q for p, q in brute.views(scene, n, True) if q) == 1
+        assert brute.rarer(scene, n) == ETA
+    assert brute.rarer(dataclasses.replace(scene, each=True), 2) < ETA
+    assert brute.rarer(dataclasses.replace(scene, throws=2), 2) == ETA**2
+
+
 def test_what_would_be_charged_too_little_is_exceeded() -> None:
     """A view that goes on after the return, a coin a question, two coin periods charged as one, two slots as one."""
     scene = SCENES[0]

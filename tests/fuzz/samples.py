@@ -35,12 +35,13 @@ from ragseal.kernel.policy import (
     EVERY_LIST,
     FORMULAS,
     GUARDS,
+    NO_DELTA,
     NO_FORMULA,
+    NO_NUMBER,
     NO_RHO,
     NO_VOCABULARY,
     OFF,
     RATIONAL,
-    UNTIL_DELIVERED,
     Policy,
 )
 from ragseal.kernel.proofs import ProofEntry
@@ -48,6 +49,7 @@ from ragseal.kernel.rotation import MAX_TURNS, Rotation
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.verdict import (
     ANY,
+    NONE,
     NOT_KNOWN,
     OUTCOMES,
     PASSED,
@@ -140,19 +142,23 @@ def sample(kind: type[Message], rng: random.Random) -> Any:
 def _policy(made: Policy, rng: random.Random) -> Policy:
     opens = rng.randrange(1 << 32)
     claim = rng.choice(tuple(FORMS))
-    coined, answers = claim == UNTIL_DELIVERED, claim == ANSWERS
+    form, answers = FORMS[claim], claim == ANSWERS
+    coined, nothing = form.coin, not form.private
     lo = 0 if answers else rng.randrange(100)
-    guard = OFF if answers else rng.choice(GUARDS)
+    guard = OFF if answers or nothing else rng.choice(GUARDS)
     return replace(
         made,
         claim=claim,
         hidden=1 + rng.randrange(255) if coined else 0,
-        gate=not (coined or answers) or made.gate,
+        gate=not nothing and (form.counted or made.gate),
+        delta=(NO_NUMBER if nothing else NO_DELTA) if form.plain else made.delta,
+        epsilon_account=NO_NUMBER if nothing else made.epsilon_account,
+        decoy_rate=0 if form.plain else made.decoy_rate,
         lo=lo,
         hi=lo + 1 + rng.randrange(100),
         gain=1 + rng.randrange(9),
         n_max=1 + rng.randrange(9),
-        k_max=1 + rng.randrange(9),
+        k_max=1 if nothing else 1 + rng.randrange(9),
         dimension=1 + rng.randrange(99),
         chunks_max=1,
         unit="slot",
@@ -231,12 +237,14 @@ def _verdict(made: Any, rng: random.Random) -> Any:
 
 def _claimed(made: Any, rng: random.Random) -> Claimed:
     claim = rng.choice(tuple(FORMS))
-    counted, left_out = claim == EVERY_LIST, rng.choice((0, 3))
+    form, counted, left_out = FORMS[claim], claim == EVERY_LIST, rng.choice((0, 3))
+    if not form.private:
+        return Claimed(claim, NONE, "", NONE, NONE, NONE, 0, 0, "", rng.choice(((), ("embeddings",))))
     return Claimed(
         claim=claim,
         epsilon=rng.choice(["0", "85.7712", "1e-09", "1.23457e+08", "inf"]),
-        returned="5.96317" if claim == UNTIL_DELIVERED else "",
-        delta="1e-06",
+        returned="inf" if form.plain else "5.96317" if form.returned else "",
+        delta="0" if form.plain else "1e-06",
         coalition="2" if counted else ANY,
         queries=str(1 + rng.randrange(1 << 40)) if counted else ANY,
         period_from=60 * rng.randrange(1 << 32),

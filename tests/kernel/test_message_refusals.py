@@ -22,9 +22,9 @@ from ragseal.kernel.commitment import Account, IndexFile, Manifest, ScoreBases
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, AuditError, CommitmentError, EncodingError, PolicyError, ProofError
 from ragseal.kernel.inquiry import ASK_SECONDS, Delivery, LinksAsk, Refusal, RegistryAsk, open_delivery
-from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, EXACT, UNSEEN, UNTIL_DELIVERED
 from ragseal.kernel.sealing import public_of
-from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, AuditVerdict, Claimed, VerdictEntry, found
+from ragseal.kernel.verdict import ANY, LAST_MINUTE, NONE, NOT_KNOWN, AuditVerdict, Claimed, VerdictEntry, found
 from tests import apart
 from tests.fuzz.samples import sample
 from tests.kernel.test_encoding import SAMPLES, SEAL_KEY, record, request
@@ -299,7 +299,11 @@ LIST = claimed()
 DELIVERED = claimed(claim=UNTIL_DELIVERED, returned="6", coalition=ANY, queries=ANY)
 ANSWERED = claimed(claim=ANSWERS, coalition=ANY, queries=ANY)
 OUTSIDE = claimed(left_out=1, epsilon_log="99.5")
+ONLY_UNSEEN = claimed(claim=UNSEEN, returned="inf", delta="0", coalition=ANY, queries=ANY)
+NUMBERS = {"epsilon": NONE, "delta": NONE, "coalition": NONE, "queries": NONE}
+NOTHING = claimed(claim=EXACT, period_from=0, **NUMBERS)
 CLAIMS = {"list": LIST, "delivered": DELIVERED, "answers": ANSWERED, "outside": OUTSIDE}
+OF_RUNGS = {"unseen": ONLY_UNSEEN, "exact": NOTHING}
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -342,6 +346,20 @@ def test_every_claim_has_its_numbers(name: str, changes: dict[str, Any]) -> None
         ("delivered", {"queries": "2"}, "queries of the claim until-delivered is any"),
         ("answers", {"coalition": "2"}, "coalition of the claim answers is any"),
         ("answers", {"queries": "2"}, "queries of the claim answers is any"),
+        ("unseen", {"returned": "6"}, "bounds no return"),
+        ("unseen", {"returned": ""}, "bounds no return"),
+        ("unseen", {"delta": "1e-06"}, "nothing of it takes a delta"),
+        ("unseen", {"epsilon": NONE}, "epsilon of a verdict"),
+        ("exact", {"epsilon": "0"}, "it has no number, and says none"),
+        ("exact", {"epsilon": "inf"}, "it has no number, and says none"),
+        ("exact", {"delta": "0"}, "it has no number, and says none"),
+        ("exact", {"coalition": ANY}, "it has no number, and says none"),
+        ("exact", {"queries": ANY}, "it has no number, and says none"),
+        ("exact", {"returned": "inf"}, "it has no number, and says none"),
+        ("exact", {"period_from": 60}, "it has no number, and says none"),
+        ("exact", {"left_out": 1, "epsilon_log": "inf"}, "it has no number, and says none"),
+        ("exact", {"word": ("late",)}, "it has no number, and says none"),
+        ("exact", {"word": ("embeddings", "embeddings")}, "in order"),
         ("list", {"period_from": 61}, "whole minute"),
         ("list", {"period_from": LAST_MINUTE + 60}, "before the year 10000"),
         ("list", {"left_out": 1}, "named together"),
@@ -353,7 +371,7 @@ def test_every_claim_has_its_numbers(name: str, changes: dict[str, Any]) -> None
     ],
 )
 def test_a_claim_that_is_none(good: str, changes: dict[str, Any], words: str) -> None:
-    made = claimed(**{slot: getattr(CLAIMS[good], slot) for slot in Claimed.__slots__} | changes)
+    made = claimed(**{slot: getattr((CLAIMS | OF_RUNGS)[good], slot) for slot in Claimed.__slots__} | changes)
     with pytest.raises(EncodingError, match=words):
         Claimed.decode(apart.canonical(made))
 
@@ -387,5 +405,12 @@ def test_a_line_says_each_number_once() -> None:
     assert found("SAMPLED-PASS", (DELIVERED,)) == (
         "SAMPLED-PASS epsilon_audit=85.8 claim=until-delivered coalition=any queries=any unseen=85.8 return=6 "
         "delta=1e-06 period_from=2027-01-15T08:00Z left_out=0"
+    )
+    assert found("PASS", (replace(ONLY_UNSEEN, left_out=3, epsilon_log="99.5"),)) == (
+        "PASS claim=unseen coalition=any queries=any unseen=85.8 return=inf delta=0 period_from=2027-01-15T08:00Z "
+        "left_out=3 unseen_log=99.5"
+    )
+    assert found("PASS", (replace(NOTHING, word=("embeddings",)),)) == (
+        "PASS claim=exact epsilon=none private=nothing embeddings=provider"
     )
     assert found("FAIL", ()) == "FAIL"

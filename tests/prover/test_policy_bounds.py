@@ -126,7 +126,7 @@ def test_the_least_coin_that_keeps_to_unseen_is_taken() -> None:
     for unseen in (math.nextafter(LEAST_UNSEEN, 0), math.nextafter(MOST_UNSEEN, 99), True, "3", None):
         with pytest.raises(PolicyError, match="needs unseen = a number from"):
             read(**DELIVERED | {"unseen": unseen})
-    with pytest.raises(PolicyError, match="unseen is of the claim until-delivered"):
+    with pytest.raises(PolicyError, match="unseen is of the claims until-delivered and unseen"):
         read(unseen=3)
     assert read().hidden == 0
 

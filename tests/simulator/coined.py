@@ -78,7 +78,7 @@ class CoinedWorld(World):
         """``carries``: digest of the manifest whose coins this one carries on."""
         wanted = policy_ or policy()
         self.seed = seed_of(name) if carries is None else self.throws[carries][1]
-        self.tenants = dict(self.placed if wanted.coined else simulator.TENANTS)
+        self.tenants = dict(self.placed) if wanted.coined else self.unplaced()
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
             thrown_by = () if carries is None else (carries,)
@@ -86,6 +86,13 @@ class CoinedWorld(World):
             changes = {"coins": (coin,), **changes}
         super().enter_manifest(name, policy_=wanted, **changes)
         self.throw = self.digest if carries is None else carries
+
+    def unplaced(self) -> dict[str, Tenant]:
+        """Tenants of a window without coins: columns lie under the retrieval key's points."""
+        if self.cls.name == CLS.name:
+            return dict(simulator.TENANTS)
+        shards = len(self.placed["north"].rows) // self.cls.N
+        return {name: Tenant.make(name, self.key, slots=self.cls.N, shards=shards) for name in ("north", "south")}
 
     def enter_beacon(self) -> None:
         """With a coin, the thinning stands before the opening."""

@@ -8,6 +8,7 @@ Only the proofs are those of a :class:`~tests.simulator.parties.StatedKey`, whic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ragseal.backends.mechanism import open_engine
 from ragseal.kernel.attestation import Request
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
@@ -25,6 +27,7 @@ from tests.simulator.parties import StatedKey
 SEED = (3 << 100, 5 << 90)
 RATE = 1 << 16  #: one draw of a shard on average
 IDS, LO = 8, 2500
+NO_DRAWS = DECOYS.table(0).digest()  #: of the table in which nothing is ever drawn
 
 
 @cache
@@ -40,6 +43,14 @@ def policy(shards: int = 1, **changes: Any) -> Policy:
         "ids": IDS, "decoy_rate": RATE, "shards": shards, "gate": False, "epsilon_account": "4",
     }  # fmt: skip
     return coined.policy(**{**own, **changes})
+
+
+def of_claim(claim: str, **changes: Any) -> Policy:
+    """The same of a claim without decoys."""
+    own: dict[str, Any] = {"claim": claim, "decoy_rate": 0, "table_digest": NO_DRAWS, "delta": "0"}
+    if not form_of(claim).private:
+        own |= {"hidden": 0, "k_max": 1, "epsilon_account": "none", "delta": "none", "period_start": policy().opens}
+    return replace(policy(), **{**own, **changes})
 
 
 class DecoysWorld(coined.CoinedWorld):
@@ -66,6 +77,15 @@ def queried(shards: int = 1, **changes: Any) -> DecoysWorld:
     """A closed window with seven answers."""
     world = DecoysWorld(shards)
     world.commit(policy_=policy(shards, **changes))
+    world.queries()
+    world.close()
+    return world
+
+
+def queried_of(claim: str, **changes: Any) -> DecoysWorld:
+    """The same of a claim without decoys."""
+    world = DecoysWorld()
+    world.commit(policy_=of_claim(claim, **changes))
     world.queries()
     world.close()
     return world

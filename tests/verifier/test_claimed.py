@@ -16,11 +16,11 @@ import pytest
 from ragseal.accounting.claims import CLAIMS, named
 from ragseal.accounting.claims.until_delivered import CoinBound
 from ragseal.accounting.guess import best_guess
-from ragseal.accounting.rounding import per_cent
+from ragseal.accounting.rounding import per_cent, upward
 from ragseal.kernel.commitment import SignedManifest, WindowClose, WindowOpen
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, EXACT, UNSEEN, UNTIL_DELIVERED
 from ragseal.kernel.verdict import LAST_MINUTE, WORD_OF_THE_PROVIDER, found
 from ragseal.verifier.outcome.outcome import NOT_AUDITED, Neighbour, Verdict
 from ragseal.verifier.report import board, document, page, rests, summary
@@ -39,6 +39,7 @@ from tests.attacks.test_coins_of_a_period import window as coined
 from tests.attacks.world import accepted
 from tests.simulator import NOW, OPENS, World
 from tests.simulator.coined import CoinedWorld
+from tests.simulator.decoys import queried_of
 from tests.verifier.test_odometer import HOUR, audited, window
 from tests.verifier.test_signed_verdict import PUBLIC, resigned, signed
 
@@ -50,6 +51,7 @@ SYMBOLS = {
     EVERY_LIST: {"k_max": "coalition", "n_max": "queries", "epsilon": "epsilon", "delta": "delta"},
     UNTIL_DELIVERED: {"unseen": "unseen", "return": "return", "delta": "delta"},
     ANSWERS: {"epsilon": "epsilon", "delta": "delta"},
+    UNSEEN: {"unseen": "unseen"},
 }
 TEXTS = {name: one.text() for name, one in CLAIMS.items()}
 
@@ -73,9 +75,17 @@ def answers() -> Verdict:
     return accepted(answered())
 
 
+def unseen() -> Verdict:
+    return accepted(queried_of(UNSEEN))
+
+
+def exact() -> Verdict:
+    return accepted(queried_of(EXACT))
+
+
 @pytest.fixture(scope="module")
 def passes() -> dict[str, Verdict]:
-    return {EVERY_LIST: lists(), UNTIL_DELIVERED: until_delivered(), ANSWERS: answers()}
+    return {EVERY_LIST: lists(), UNTIL_DELIVERED: until_delivered(), ANSWERS: answers(), UNSEEN: unseen()}
 
 
 def statement(verdict: Verdict) -> SignedVerdict:
@@ -103,10 +113,24 @@ def test_every_symbol_of_the_claim_has_its_value_in_the_signed_statement_alone(
         policy = passes[name].window.manifest.policy  # type: ignore[union-attr]
         assert f"lower end is cosine {policy.lo / SCORE_UNIT**2:.6g}" in said["claim"]
         assert (said["coalition"], said["queries"], said["epsilon"]) == ("any", "any", said["unseen"])
+    if name == UNSEEN:
+        assert (said["coalition"], said["queries"], said["epsilon"], said["return"]) == ("any", "any", "none", "inf")
     if name == EVERY_LIST:
         assert (said["coalition"], said["queries"]) == (2, 3)
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\dZ", said["periodFrom"])
     assert said["periodFrom"] in said["claim"]
+
+
+def test_a_signed_verdict_of_exact_says_none_and_not_zero() -> None:
+    found = statement(exact())
+    said = found.predicate
+    assert said["claim"].startswith(TEXTS[EXACT])
+    assert [said[name] for name in ("claimName", "epsilon", "delta", "coalition", "queries")] == [EXACT, *["none"] * 4]
+    beside = ("unseen", "return", "periodFrom", "leftOut", "epsilonOfTheLog")
+    assert [said[name] for name in beside] == [None] * len(beside)
+    assert found.line.startswith("PASS claim=exact epsilon=none private=nothing mode=full ")
+    assert found.claimed is not None
+    assert found.claimed.epsilon == "none"
 
 
 @pytest.mark.parametrize("name", [EVERY_LIST, UNTIL_DELIVERED])
@@ -327,7 +351,8 @@ def test_log_and_oscal_say_the_same(passes: dict[str, Verdict], name: str) -> No
     (result,) = json.loads(assessment_results(data, read))["assessment-results"]["results"]
     props = {one["name"]: one["value"] for one in result["props"]}
     for member in ("claimName", "coalition", "queries", "periodFrom", "leftOut", "delta"):
-        assert props[member] == str(read.predicate[member])
+        said = read.predicate[member]
+        assert props[member] == (upward(said) if isinstance(said, float) else str(said))
     words = [one["value"] for one in result["props"] if one["name"] == "providersWord"]
     assert words == [WORD_OF_THE_PROVIDER[one] for one in read.predicate["providersWord"]]
 

@@ -82,6 +82,21 @@ def test_an_honest_window_holds(made: Scene) -> None:
     assert said.of("good")["columns"].endswith("the slots that the coins hide are empty in them, and no others")
 
 
+@pytest.mark.parametrize("claim", ["exact", "unseen"])
+def test_an_honest_window_without_decoys_holds_and_says_what_is_private(claim: str, tmp_path: Path) -> None:
+    own: dict[str, Any] = {"claim": claim, "return": None, "delta": "0", "estimate": "report"}
+    if claim == "exact":
+        own |= {"unseen": None, "k_max": 1, "delta": "none"}
+    with live(tmp_path / "scene", coins=claim == "unseen", kind=scene.Kind(DECOYS, SHARDS), ids=IDS, **own) as one:
+        asked(one)
+        said = exported(one, tmp_path / "honest").check()
+    assert (said.state, said.proven) == ("good", 2), said.lines
+    hides = said.of("good")["columns"].endswith("the slots that the coins hide are empty in them, and no others")
+    assert hides == (claim == "unseen")
+    ends = f"of claim {claim}" + (": nothing in it is private" if claim == "exact" else "")
+    assert said.of("good")["manifest"].endswith(ends)
+
+
 # --- what a batch shows ----------------------------------------------------------------------------------------------
 
 
@@ -301,6 +316,7 @@ def committing(patched: pytest.MonkeyPatch, **changes: Any) -> None:
 
 real_policy = scene.coined_policy
 CLAIM, LIST = "a class of decoys bounds one return and nothing else", "a list of the policy's class has 1 to "
+DRAWS = "without decoys no return is bounded"
 SCORES = "decoys compare scores as they are: hi is lo + 1 and gain 1"
 #: Changes, how the page's refusal begins, and how it goes on.
 WRONG: list[tuple[dict[str, Any], str, str]] = [
@@ -309,6 +325,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"ids": 49}, LIST, "48 ids, not 49"),
     ({"gain": 2}, SCORES, ""),
     ({"hi": 16000}, SCORES, ""),
+    ({"decoy_rate": 0, "table_digest": DECOYS.table(0).digest()}, DRAWS, ", and the policy's claim is until-delivered"),
 ]
 
 
@@ -332,7 +349,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], str]] = {
         {"table_digest": bytes(32)},
         "the policy's table of draws is not the one of its rate in this build",
     ),
-    "no draws": ({"decoy_rate": 0}, "0 / 2^16 draws on average are out of range: the class has room for 20"),
+    "no draws": ({"decoy_rate": 0}, "the policy's table of draws is not the one of its rate in this build"),
     "an absurd rate": (
         {"decoy_rate": 2**32 - 1},
         "4294967295 / 2^16 draws on average are out of range: the class has room for 20",

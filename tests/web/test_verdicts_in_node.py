@@ -197,7 +197,10 @@ def test_names_of_windows_stand_in_lines_in_one_way(honest: tuple[bytes, bytes])
 
 
 def test_claims_of_every_kind_are_taken() -> None:
-    made = {"until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers()}
+    made = {
+        "until-delivered": of_claims.until_delivered(2), "answers": of_claims.answers(),
+        "unseen": of_claims.unseen(), "exact": of_claims.exact(),
+    }  # fmt: skip
     good = {name: signed(verdict)[0] for name, verdict in made.items()}
     delivered = good["until-delivered"]
     bad = {
@@ -206,6 +209,19 @@ def test_claims_of_every_kind_are_taken() -> None:
         "no return": changed(delivered, ["predicate", "return"], None),
         "a return of answers": changed(good["answers"], ["predicate", "return"], 1.0),
         "an unseen of answers": changed(good["answers"], ["predicate", "unseen"], 1.0),
+        "an epsilon of unseen": changed(good["unseen"], ["predicate", "epsilon"], 3.0),
+        "a return of unseen": changed(good["unseen"], ["predicate", "return"], 6.0),
+        "a delta of unseen": changed(good["unseen"], ["predicate", "delta"], 1e-6),
+        "an epsilon of exact": changed(good["exact"], ["predicate", "epsilon"], 0.0),
+        "a delta of exact": changed(good["exact"], ["predicate", "delta"], 0.0),
+        "no epsilon of exact": changed(good["exact"], ["predicate", "epsilon"], None),
+        "a coalition of exact": changed(good["exact"], ["predicate", "coalition"], "any"),
+        "queries of exact": changed(good["exact"], ["predicate", "queries"], "any"),
+        "an unseen of exact": changed(good["exact"], ["predicate", "unseen"], 0.0),
+        "a return of exact": changed(good["exact"], ["predicate", "return"], 0.0),
+        "a period of exact": changed(good["exact"], ["predicate", "periodFrom"], "2026-11-27T00:00Z"),
+        "windows left out of exact": changed(good["exact"], ["predicate", "leftOut"], 0),
+        "a word of exact": changed(good["exact"], ["predicate", "providersWord"], ["late"]),
     }
     assert agree({**good, **bad}) == list(good)
 

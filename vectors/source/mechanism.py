@@ -165,10 +165,11 @@ def _draw_tables(book: Book) -> None:
         ("three-quarters", 6, 3 << 14),
         ("two", 6, 2 << 16),
         ("few", 6, 655),
+        ("no-draws", 6, 0),
         ("forty-of-13-bits", 13, 40 << 16),
     ):
         book.valid(f"draw-tables/{name}", "draw-table", "M.4.1", about, id_bits=L, decoy_rate=rate)
-    for name, L, rate in (("no-draws", 6, 0), ("no-id", 0, 1 << 16), ("ids-of-25-bits", 25, 1 << 16)):
+    for name, L, rate in (("less-than-no-draws", 6, -1), ("no-id", 0, 1 << 16), ("ids-of-25-bits", 25, 1 << 16)):
         book.refused(f"draw-tables/{name}", "draw-table", "M.4.1", "No table.", "PolicyError", "needs ids of 1 to 24",
                      id_bits=L, decoy_rate=rate)  # fmt: skip
 
@@ -199,6 +200,7 @@ def _select_with_decoys(book: Book, name: str, key: Any) -> None:
         ("nothing-matches", "Nothing but what is drawn.", {"y": [[4800] * n]}),
         ("longer-than-k", "More is drawn than K.", {"ids": 1, "decoy_rate": 3 << 14}),
         ("few-draws", "A shard draws nothing nearly always.", {"decoy_rate": 655}),
+        ("no-draws", "A shard never draws: the best K.", {"decoy_rate": 0}),
     ):  # fmt: skip
         book.valid(f"select/{name}-{what}", "select-decoys", "M.5.3", text, **{**base, **changes})
     wrong: list[tuple[str, str, str, str, dict[str, Any]]] = [

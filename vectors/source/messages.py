@@ -56,14 +56,14 @@ from ragseal.kernel.inquiry import BlocksAsk, Delivery, LinksAsk, ProofsAsk, Ref
 from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks, pack_links
 from ragseal.kernel.opening import Opening
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import ANSWERS, RATIONAL, UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import ANSWERS, EXACT, RATIONAL, UNSEEN, UNTIL_DELIVERED, Policy
 from ragseal.kernel.proofs import ProofBatch, ProofEntry, SameEmbeddingOpening
 from ragseal.kernel.publickey import FIELD_PRIME
 from ragseal.kernel.sealing import public_of
 from ragseal.kernel.slot_text import Characters, Metadata, MetadataPair, MetadataValue, Number, SlotText
 from ragseal.kernel.squarednorm import SquaredNorm
 from ragseal.kernel.thinning import ThinnedFile, ThinnedShard
-from ragseal.kernel.verdict import ANY, AuditVerdict, Claimed, VerdictEntry, log_digest
+from ragseal.kernel.verdict import ANY, NONE, AuditVerdict, Claimed, VerdictEntry, log_digest
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
@@ -93,6 +93,14 @@ POLICY = Policy(
 ANSWERS_POLICY = replace(
     POLICY, claim=ANSWERS, lo=0, hi=40, vocabulary=digest("vocabulary"), words_max=6, participations=3, similarity=5645,
     answered_by=300,
+)  # fmt: skip
+
+
+UNSEEN_POLICY = replace(
+    POLICY, class_name="decoys-tiny", claim=UNSEEN, hidden=13, hi=4801, gate=False, delta="0", ids=8
+)
+EXACT_POLICY = replace(
+    UNSEEN_POLICY, claim=EXACT, hidden=0, k_max=1, delta="none", epsilon_account="none", period_start=OPENS
 )  # fmt: skip
 
 
@@ -185,6 +193,8 @@ THINNED = ThinnedFile(points("thinned columns", D), OPENING, (THINNED_SHARD,))
 EMPTIED_SHARD = EmptiedShard(point("W"), point("W'"), COIN_PROOF)
 EMPTIED = EmptiedFile(points("version", D), OPENING, (EMPTIED_SHARD,))
 UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("acme", "zenith"))
+OF_UNSEEN = Claimed(UNSEEN, "2.98023", "inf", "0", ANY, ANY, OPENS - OPENS % 60, 0, "", ())
+OF_EXACT = Claimed(EXACT, NONE, "", NONE, NONE, NONE, 0, 0, "", ())
 CLAIMED = Claimed(UNTIL_DELIVERED, "2.98023", "5.96317", "1e-06", ANY, ANY, OPENS - OPENS % 60, 3, "8.94069", ("late",))
 VERDICT = AuditVerdict(
     WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", (CLAIMED,), bytes(64)
@@ -409,6 +419,35 @@ def _rules(book: Book) -> None:
          {"closes": POLICY.opens + late - 1}),
     ):  # fmt: skip
         refused(ANSWERS_POLICY, name, "A.14.7", "PolicyError", text, about, **changes)
+    for name, made, about in (
+        ("of-unseen", UNSEEN_POLICY, "A policy with coins and without decoys."),
+        ("of-exact", EXACT_POLICY, "A policy of a window in which nothing is private."),
+    ):
+        book.valid(f"messages/policy/{name}", "message", "D.23", about, tag=made.TAG, bytes=made.encode())
+    for name, claimed in (("of-unseen", OF_UNSEEN), ("of-exact", OF_EXACT)):
+        about = f"What a PASS of the claim {claimed.claim} claims."
+        book.valid(f"messages/claimed/{name}", "message", "D.12.5", about, tag=claimed.TAG, bytes=claimed.encode())
+    for name, text, about, changes in (
+        ("unseen-with-decoys", "decoy_rate must be 0", "lists of unseen with decoys", {"decoy_rate": 1 << 16}),
+        ("unseen-with-a-delta", "delta must be 0", "a delta of a claim that takes none", {"delta": "1/1000000"}),
+        ("unseen-without-a-coin", "needs a coin", "unseen, and nothing is hidden", {"hidden": 0}),
+    ):
+        refused(UNSEEN_POLICY, name, "D.23", "PolicyError", text, about, **changes)
+    for name, text, about, changes in (
+        ("exact-with-decoys", "decoy_rate must be 0", "lists of exact with decoys", {"decoy_rate": 1 << 16}),
+        ("exact-with-a-coin", "has no coin", "exact, and slots are hidden", {"hidden": 13}),
+        ("exact-with-a-delta", "delta must be none", "a delta of what bounds nothing", {"delta": "1/1000000"}),
+        ("exact-with-an-epsilon", "epsilon_account must be none", "an epsilon of what bounds nothing",
+         {"epsilon_account": "4"}),
+        ("exact-with-a-coalition", "k_max must be 1", "a coalition of what bounds nothing", {"k_max": 2}),
+        ("exact-with-a-gate", "gate must be False", "an estimate gates what bounds nothing", {"gate": True}),
+        ("exact-of-two-slots", "chunks_max must be 1", "documents of two slots", {"chunks_max": 2}),
+        ("exact-of-a-period", "period_start must be", "a budget period of what spends none",
+         {"period_start": POLICY.period_start}),
+        ("exact-with-a-guard", "guard must be off", "a text is withheld of an exact answer",
+         {"guard": "returned", "guard_rho": "1/20", "guard_formula": "precise"}),
+    ):  # fmt: skip
+        refused(EXACT_POLICY, name, "D.23", "PolicyError", text, about, **changes)
     for name, text, about, changes in (
         ("turn-0", "numbered 1 to 64", "its number is 0", {"number": 0}),
         ("turn-65", "numbered 1 to 64", "its number is 65", {"number": 65}),
@@ -458,6 +497,19 @@ def _rules(book: Book) -> None:
              {"word": ("late", "late")}),
         ):  # fmt: skip
             wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(CLAIMED, **changed),))
+        rungs: tuple[tuple[str, Claimed, str, str, dict[str, Any]], ...] = (
+            ("unseen-with-a-return", OF_UNSEEN, "bounds no return", "a return without decoys", {"returned": "6"}),
+            ("unseen-with-a-delta", OF_UNSEEN, "takes a delta", "a delta that nothing takes", {"delta": "1e-06"}),
+            ("exact-with-epsilon-0", OF_EXACT, "says none", "epsilon 0 of what bounds nothing", {"epsilon": "0"}),
+            ("exact-with-delta-0", OF_EXACT, "says none", "delta 0 of what bounds nothing", {"delta": "0"}),
+            ("exact-for-any", OF_EXACT, "says none", "any coalition, of what bounds nothing", {"coalition": ANY}),
+            ("exact-with-a-return", OF_EXACT, "says none", "a return of what bounds nothing", {"returned": "inf"}),
+            ("exact-of-a-period", OF_EXACT, "says none", "a period of what bounds nothing", {"period_from": 60}),
+            ("exact-on-its-word", OF_EXACT, "says none", "late documents under coins that there are not",
+             {"word": ("late",)}),
+        )  # fmt: skip
+        for name, of, why, what, differs in rungs:
+            wrong(verdict, name, clause, "EncodingError", why, what, claimed=(replace(of, **differs),))
     wrong(
         MANIFEST, "its-own-auditor", "A.8", "CommitmentError", "not its own auditor",
         "the provider's key is the auditor's", auditors=(Seat("auditor", MANIFEST.provider_key),),

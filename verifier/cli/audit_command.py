@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragseal.accounting.claims import CLAIMS
 from ragseal.accounting.rounding import upward
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.streams import Decided
@@ -46,8 +47,17 @@ _SHOWN = 3  #: of files and windows, as many are named on the terminal; the repo
 Option = Callable[..., Any]
 
 
-def not_enough(verdict: Verdict, most: float | None, full: bool) -> str:
-    """Why a PASS is less than was required, empty if it is not."""
+def not_enough(verdict: Verdict, most: float | None, full: bool, claim: str | None = None) -> str:
+    """Why a PASS is less than was required, empty if it is not.
+
+    A provider chooses its claim for every window: one without an epsilon is enough only for who asks for it by name.
+    """
+    made = None if verdict.budget is None else verdict.budget.claim
+    if made is not None and claim is not None and made.name != claim:
+        return f"the window makes the claim {made.name}, and --claim asks for {claim}"
+    if made is not None and not made.form.numbered and (claim is None or most is not None):
+        asked = "--require-epsilon asks for one" if most is not None else f"--claim {made.name} does not ask for it"
+        return f"the claim {made.name} has no epsilon{'' if made.form.private else ': nothing is private'}, and {asked}"
     if verdict.budget is not None and most is not None and not verdict.budget.epsilon <= most:
         return f"epsilon {upward(verdict.budget.epsilon)} is more than the {most:g} that --require-epsilon allows"
     if full and verdict.proven < verdict.records:
@@ -110,6 +120,12 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         help=f"Exit with status {EXIT_NOT_ENOUGH} if the coalition's epsilon is larger.",
     )
     @click.option(
+        "--claim",
+        type=click.Choice(tuple(CLAIMS)),
+        help=f"Exit with status {EXIT_NOT_ENOUGH} unless the window makes this claim. Where it is not given, so does a "
+        "PASS of a claim that has no epsilon: unseen and exact.",
+    )
+    @click.option(
         "--require-full",
         is_flag=True,
         help=f"Exit with status {EXIT_NOT_ENOUGH} unless every record and the whole estimate are proven.",
@@ -153,8 +169,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
         estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
-        require_epsilon: float | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
-        patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
+        require_epsilon: float | None, claim: str | None, require_full: bool, only_this_window: bool,
+        witness_policy: Path | None, patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
@@ -166,7 +182,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
                      3  FAIL: something that the provider signed does not hold
                      4  NO VERDICT: what could not be decided, and what would decide it
                      5  PASS, but other windows of the period were not audited here, failed, or have no verdict
-                     6  PASS, but --require-epsilon or --require-full asks for more
+                     6  PASS, but --require-epsilon, --claim or --require-full asks for more, or its claim has no
+                        epsilon and --claim does not name it: of claim exact nothing is private
                      1  an error before anything could be audited
         """
         target = target_of(provider, log_key, tls)
@@ -193,7 +210,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             # as Text: names and error texts of others are in it, and brackets would be read as markup
             around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
-        insufficient = not_enough(verdict, require_epsilon, require_full) if verdict.passed else ""
+        insufficient = not_enough(verdict, require_epsilon, require_full, claim) if verdict.passed else ""
         _print(console, verdict, values, out, insufficient)
         click.echo(json.dumps(values) if as_json else verdict.line())
         raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.verdict import AuditVerdict
+from ragseal.kernel.verdict import NONE, AuditVerdict
 from ragseal.ledger.note import NoteVerifier
 from ragseal.runtime.edges.filesystem import why
 from ragseal.verifier.base.files import locked, read_json, write
@@ -106,7 +106,7 @@ class Verdicts:
             line=verdict.line(),
             at=now,
             size=verdict.log_size,
-            epsilon=str(verdict.budget.epsilon) if verdict.budget and verdict.passed else "",
+            epsilon=_epsilon(verdict),
             **_notes(verdict),
         )
         try:
@@ -147,6 +147,13 @@ class Verdicts:
         if whole is not None and whole.verdict == FAIL:
             found.append(Neighbour(THE_LOG, b"", FAIL))
         return tuple(found)
+
+
+def _epsilon(verdict: Verdict) -> str:
+    """Of a PASS; NONE of a claim that has none."""
+    if verdict.budget is None or not verdict.passed:
+        return ""
+    return str(verdict.budget.epsilon) if verdict.budget.claim.form.numbered else NONE
 
 
 def _notes(verdict: Verdict) -> dict[str, str]:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ragseal.accounting.guess import STRONG
-from ragseal.kernel.verdict import NOT_KNOWN, Claimed
+from ragseal.kernel.verdict import NONE, NOT_KNOWN, Claimed
 from ragseal.verifier.outcome.words import NO_VERDICT, PASS, SAMPLED_PASS
 
 GOOD, MID, BAD, OPEN = "good", "mid", "bad", "open"  #: tones: the colour class of a verdict
@@ -26,14 +26,15 @@ def weak(verdict: str, epsilon: Any) -> bool:
 
 
 def worst(claimed: Claimed | None) -> float | None:
-    """The larger of a claim's epsilon and that of the whole log; infinite where that is not known, None of no claim.
+    """The larger of a claim's epsilon and that of the whole log; infinite where one is not known or there is none, and
+    None of no claim.
 
     A provider says itself when a period begins: green is not for a small number of one day beside a large one of all.
     """
     if claimed is None:
         return None
     known = [claimed.epsilon, claimed.epsilon_log or "0"]
-    return max(math.inf if text == NOT_KNOWN else float(text) for text in known)
+    return max(math.inf if text in (NOT_KNOWN, NONE) else float(text) for text in known)
 
 
 def tone(verdict: str, epsilon: Any, rests: bool = False) -> str:

@@ -42,7 +42,7 @@ def grade(report: Mapping[str, Any]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(who)}</th><td class="figure">{right:g} %{_bar(right, band)}</td>'
         f'<td data-name="protection"><span class="badge {band.tone}">{escape(band.name)}</span></td>'
-        f'<td data-name="epsilon">{escape(for_people(epsilon, bound=True))}</td></tr>'
+        f'<td data-name="{_number(report)}">{escape(for_people(epsilon, bound=True))}</td></tr>'
         for who, epsilon, right, band in found
     )
     return (
@@ -51,10 +51,15 @@ def grade(report: Mapping[str, Any]) -> str:
         '<div class="scroll" tabindex="0" role="region" aria-label="How often a guess may be right">'
         '<table class="cards"><thead><tr>'
         '<th scope="col">who guesses</th><th scope="col">right in at most</th><th scope="col">protection</th>'
-        f'<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<th scope="col">{_number(report)}</th></tr></thead><tbody>{rows}</tbody></table></div>'
         f'<ul class="bands">{"".join(_band(at, band, found) for at, band in enumerate(BANDS))}</ul>'
         f'<p class="source">{escape(SOURCE)}</p></section>'
     )
+
+
+def _number(report: Mapping[str, Any]) -> str:
+    """What the graded number is called."""
+    return "epsilon" if summary.claim_of(report).form.numbered else "unseen"
 
 
 def _bar(right: float, band: Band) -> str:

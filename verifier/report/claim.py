@@ -14,6 +14,7 @@ SAMPLED = (
     "unprovable; epsilon is conditional on every record being as the sampled ones were."
 )
 
+SAMPLED_NO_EPSILON = SAMPLED.replace("epsilon is conditional", "what is claimed is conditional")
 SAMPLED_ALL = "A sample was asked for, hence the verdict's name; it took in every record, and every record was proven."
 
 UNSAFE = (
@@ -41,7 +42,7 @@ GUARDED = (
 )
 
 #: Notes that stand before all others where they apply.
-QUALIFIED = (SAMPLED, SAMPLED_ALL, UNSAFE)
+QUALIFIED = (SAMPLED, SAMPLED_NO_EPSILON, SAMPLED_ALL, UNSAFE)
 SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
 
 
@@ -55,10 +56,13 @@ def here(budget: PeriodBudget, claimed: Claimed) -> str:
     windows = counted(len(budget.windows), "window")
     lows = sorted({one.policy.lo for one in budget.windows})
     symbols = budget.claim.symbols(claimed, " or ".join(f"{low / SCORE_UNIT**2:.6g}" for low in lows))
+    if not budget.claim.form.private:
+        return f"Here {symbols}."
     said = f"Here {symbols}, over {windows} of the budget period that begins at {minute_text(claimed.period_from)}."
     if claimed.left_out:
+        name = "epsilon" if budget.claim.form.numbered else "unseen"
         whole = "not known to this auditor" if claimed.epsilon_log == NOT_KNOWN else claimed.epsilon_log
-        said += f" Windows of the log outside of it: {claimed.left_out}; epsilon with them: {whole}."
+        said += f" Windows of the log outside of it: {claimed.left_out}; {name} with them: {whole}."
     return said
 
 

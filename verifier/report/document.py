@@ -17,6 +17,7 @@ from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.slot_text import Number
+from ragseal.kernel.verdict import NONE
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.metadata import plain_value
@@ -65,7 +66,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
     if manifest and manifest.policy.guarded:
         notes.insert(0, claim.GUARDED)
     if verdict.verdict == SAMPLED_PASS:
-        notes.insert(0, claim.SAMPLED if verdict.proven < verdict.records else claim.SAMPLED_ALL)
+        some = claim.SAMPLED if made.form.numbered else claim.SAMPLED_NO_EPSILON
+        notes.insert(0, some if verdict.proven < verdict.records else claim.SAMPLED_ALL)
     if verdict.estimation and verdict.estimation.certificate == SAMPLED:
         notes.insert(0, claim.sampled_estimate(verdict.estimation))
     makers = {verdict.keys, verdict.coin_keys, verdict.estimation.made_by if verdict.estimation else ""}
@@ -84,9 +86,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "auditor": {"name": _name(verdict), "key": verdict.auditor},
         "issued": issued(verdict.at),
         "program": program(),
-        "epsilon_audit": budget.epsilon if budget and verdict.passed else None,
-        "delta": budget.delta if budget and verdict.passed else None,
-        "attacker_guess": _guess(budget) if budget and verdict.passed else None,
+        "epsilon_audit": (budget.epsilon if made.form.numbered else NONE) if budget and verdict.passed else None,
+        "delta": (budget.delta if made.form.private else NONE) if budget and verdict.passed else None,
+        "attacker_guess": _guess(budget) if budget and verdict.passed and made.form.private else None,
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beacon_of": verdict.beacon_of or None,

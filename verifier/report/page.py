@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from ragseal.accounting.rounding import for_people
+from ragseal.kernel.verdict import NONE
 from ragseal.runtime import face
 from ragseal.verifier.report import board, signature, summary
 from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
@@ -50,7 +51,7 @@ def render(report: Mapping[str, Any]) -> str:
             _tenants(report["tenants"]),
             _estimate(report["estimate"]),
             _exclusions(report),
-            _folded("Epsilon, in detail", _epsilon(report["epsilon"])),
+            _folded(*_numbers(report)),
             _folded("Policy", _table(report["policy"].items()) if report["policy"] else ""),
             _folded("Timings (seconds)", _table(report["timings"].items())),
             "<footer>All evidence in full is in report.json.</footer>",
@@ -96,7 +97,7 @@ def _facts(report: Mapping[str, Any]) -> str:
         return ""  # the five sentences say what was found
     facts = summary.claim_of(report).facts(report)
     facts += [
-        ("delta", for_people(report["delta"], bound=True)),
+        *([("delta", for_people(report["delta"], bound=True))] if report["delta"] != NONE else []),
         ("mode", report["mode"]),
         ("keys made by", ", ".join([report["keys"], *(report.get("participants") or ())])),
         *([("beacon drawn with", report["beacon_of"])] if report["beacon_of"] else []),
@@ -232,6 +233,15 @@ def _folded(title: str, content: str) -> str:
     return f'<details class="more"><summary><h2>{title}</h2></summary><div class="inside">{content}</div></details>'
 
 
+def _numbers(report: Mapping[str, Any]) -> tuple[str, str]:
+    """Title and content of step 11's part."""
+    values = report["epsilon"]
+    if values and "odometer" not in values:  # of a claim without a number
+        plain = [(name, value) for name, value in values.items() if name != "conditions"]
+        return "What is claimed, in detail", _table(plain) + _rows("Conditions of the claim", values["conditions"])
+    return f"{'Epsilon' if 'epsilon_audit' in (values or {}) else 'Unseen'}, in detail", _epsilon(values)
+
+
 def _epsilon(values: Mapping[str, Any] | None) -> str:
     """Step 11's numbers: what is claimed, how it grew, by which accountant, where delta goes."""
     if not values:
@@ -243,7 +253,7 @@ def _epsilon(values: Mapping[str, Any] | None) -> str:
         _rows("Odometer of the period", values["odometer"]),
         _rows("Windows left out, which ended before the period began", values["windows_left_out"]),
     ]
-    about_another_claim = values["epsilon_of_every_list"] == "inf"  # which has no bound here
+    about_another_claim = values.get("epsilon_of_every_list", "inf") == "inf"  # which has no bound here
     for name, one in () if about_another_claim else values["accounting"].items():
         kept = {k: v for k, v in one.items() if k not in ("bounds", "delta", "published", "computational")}
         parts += [

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragseal.accounting.claims import CLAIMS
+from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.policy import OFF
 from ragseal.verifier.outcome import guess
 
@@ -20,7 +22,7 @@ _IN_SHORT = {
     "histograms": "that histograms are of the tenant's documents",
     "texts": "that the texts of answers say no more than question and keywords",
     "vocabulary": "that the vocabulary comes from public data",
-    "embeddings": "that the embeddings of {}, which their accounts did not check, do not depend on the index",
+    "embeddings": "that the embeddings of {}, which their accounts did not check, {unchecked}",
     "neighbours": "that {} of which no PASS is known here kept the rules",
 }
 
@@ -28,8 +30,10 @@ _IN_SHORT = {
 def on_the_provider(report: Mapping[str, Any]) -> list[str]:
     """What a PASS rests on besides proofs, one phrase each; nothing where it rests on no word."""
     numbers = {"late": _late(report), "embeddings": _embeddings(report), "neighbours": _neighbours(report)}
-    word = (report.get("claimed") or {}).get("word") or ()
-    return [_IN_SHORT[name].format(numbers.get(name, "")) for name in word if name in _IN_SHORT]
+    claimed = report.get("claimed") or {}
+    unchecked = CLAIMS.get(str(claimed.get("claim")), CLAIMS[EVERY_LIST]).unchecked
+    found = [name for name in claimed.get("word") or () if name in _IN_SHORT]
+    return [_IN_SHORT[name].format(numbers.get(name, ""), unchecked=unchecked) for name in found]
 
 
 def sentence(report: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ def claim_of(report: Mapping[str, Any]) -> Claim:
 
 def _worst(report: Mapping[str, Any]) -> Any:
     """The larger of that and of the whole log's epsilon; no number where that one is not known."""
-    strength, whole = report["epsilon_audit"], _whole(report)
+    strength, whole = _strength_number(report), _whole(report)
     if not whole or not isinstance(strength, int | float):
         return strength
     return None if whole == NOT_KNOWN else max(float(strength), float(whole))
@@ -54,14 +54,18 @@ def tone(report: Mapping[str, Any]) -> str:
 
 
 def weak(report: Mapping[str, Any]) -> bool:
-    return guess.weak(str(report["verdict"]), report["epsilon_audit"])
+    return guess.weak(str(report["verdict"]), _strength_number(report))
+
+
+def _strength_number(report: Mapping[str, Any]) -> Any:
+    return claim_of(report).strength_number(report)
 
 
 def heading(report: Mapping[str, Any]) -> str:
     """The banner's large words: the verdict, and why it is not green."""
     why = []
     if weak(report):
-        why.append("proven, but weak")
+        why.append(claim_of(report).weak_is)
     elif guess.weak(str(report["verdict"]), _worst(report)):
         why.append("weak over the whole log")
     if passed(report) and _claimed(report).get("word"):
@@ -109,7 +113,8 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
         span = _used(report.get("window_times") or {}, policy)
-        span += f"; its privacy budget counts from {when(policy.get('period_start'))} on{_outside(report)}."
+        budget = f"its privacy budget counts from {when(policy.get('period_start'))} on{_outside(report)}"
+        span += f"; {budget if claim_of(report).form.private else 'nothing in it is private'}."
     else:
         span = "The check did not come to the window's dates."
     which = (
@@ -120,7 +125,8 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
     )
     bounded = [_bounded(report)]
     if passed(report):
-        bounded += [asking_as_one(report), rests.sentence(report), *rests.on_others(report)]
+        alike = asking_as_one(report) if claim_of(report).form.private else ""
+        bounded += [alike, rests.sentence(report), *rests.on_others(report)]
     return [who, span, which, " ".join(filter(None, bounded)), _strength(report)]
 
 
@@ -135,7 +141,8 @@ def _outside(report: Mapping[str, Any]) -> str:
     elif whole == "inf":
         known = "no epsilon follows"
     else:
-        known = f"epsilon is {whole}, not {rounded(report['epsilon_audit'])}"
+        name = "epsilon" if claim_of(report).form.numbered else "unseen"
+        known = f"{name} is {whole}, not {rounded(_strength_number(report))}"
     return f". Not counted: {those} of the log; with {with_them} {known}"
 
 

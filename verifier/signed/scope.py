@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ragseal.accounting.rounding import upward
-from ragseal.kernel.claims import form_of
+from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.verdict import ANY, NOT_KNOWN, Claimed, minute_text
+from ragseal.kernel.verdict import ANY, NONE, NOT_KNOWN, Claimed, minute_text
 from ragseal.verifier.outcome.words import PASS, SAMPLED_PASS
 
 _MINUTE = "%Y-%m-%dT%H:%MZ"
@@ -21,25 +21,27 @@ def scope(claimed: Claimed | None, spent: Mapping[str, Any]) -> dict[str, Any]:
     if claimed is None:
         names = ("claimName", "coalition", "queries", "periodFrom", "leftOut", "epsilonOfTheLog")
         return {**dict.fromkeys(names), "providersWord": []}
-    whole = spent["epsilon_of_the_whole_log"] if claimed.left_out else None
+    name = "epsilon_of_the_whole_log" if form_of(claimed.claim).numbered else "unseen_of_the_whole_log"
+    whole = spent[name] if claimed.left_out else None
     return {**_written(claimed), "epsilonOfTheLog": NOT_KNOWN if claimed.epsilon_log == NOT_KNOWN else whole}
 
 
 def _written(claimed: Claimed) -> dict[str, Any]:
     """What of a claim is no bound, as the predicate has it."""
+    private = form_of(claimed.claim).private
     return {
         "claimName": claimed.claim,
         "coalition": _count(claimed.coalition),
         "queries": _count(claimed.queries),
-        "periodFrom": minute_text(claimed.period_from),
-        "leftOut": claimed.left_out,
+        "periodFrom": minute_text(claimed.period_from) if private else None,
+        "leftOut": claimed.left_out if private else None,
         "providersWord": list(claimed.word),
     }
 
 
 def _count(text: str) -> int | str:
-    """A number, or ANY."""
-    return text if text == ANY else int(text)
+    """A number, ANY or NONE."""
+    return text if text in (ANY, NONE) else int(text)
 
 
 def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
@@ -55,27 +57,33 @@ def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
         if predicate["providersWord"] or any(predicate[name] is not None for name in names):
             raise EncodingError(f"a {predicate['verdict']} claims nothing, and this one has numbers of a claim")
         return None
-    needed = [name for name in names if name not in ("unseen", "return", "epsilonOfTheLog")]
-    missing = [name for name in needed if predicate[name] is None]
+    name = predicate["claimName"]
+    form = form_of(name)
+    period = () if form.private else ("periodFrom", "leftOut")
+    optional = ("unseen", "return", "epsilonOfTheLog", *period)
+    needed = [one for one in names if one not in optional]
+    missing = [one for one in needed if predicate[one] is None]
     if missing:
         raise EncodingError(f"a {predicate['verdict']} without {', '.join(missing)} claims nothing")
-    name = predicate["claimName"]
-    if form_of(name).returned and predicate["unseen"] != predicate["epsilon"]:
+    if not form.numbered and predicate["epsilon"] != NONE:
+        raise EncodingError(f"the claim {name} has no epsilon, and this verdict has one")
+    if form.numbered and form.returned and predicate["unseen"] != predicate["epsilon"]:
         raise EncodingError(f"epsilon of the claim {name} is unseen, and this verdict has two numbers")
-    if not form_of(name).returned and predicate["unseen"] is not None:
+    if not form.returned and predicate["unseen"] is not None:
         raise EncodingError(f"the claim {name} has no unseen")
     whole, back = predicate["epsilonOfTheLog"], predicate["return"]
     try:
-        begins = datetime.strptime(predicate["periodFrom"], _MINUTE).replace(tzinfo=UTC)
+        starts = predicate["periodFrom"] if form.private else minute_text(0)
+        begins = datetime.strptime(starts, _MINUTE).replace(tzinfo=UTC)
         made = Claimed(
             claim=predicate["claimName"],
-            epsilon=_bound(predicate["epsilon"]),
+            epsilon=_bound(predicate["unseen" if form.coin else "epsilon"], form),
             returned="" if back is None else _bound(back),
-            delta=_bound(predicate["delta"]),
+            delta=_bound(predicate["delta"], form),
             coalition=str(predicate["coalition"]),
             queries=str(predicate["queries"]),
             period_from=int(begins.timestamp()),
-            left_out=predicate["leftOut"],
+            left_out=predicate["leftOut"] if form.private else 0,
             epsilon_log="" if whole is None else NOT_KNOWN if whole == NOT_KNOWN else _bound(whole),
             word=tuple(predicate["providersWord"]),
         )
@@ -87,8 +95,13 @@ def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
         raise EncodingError(f"the signed verdict's claim is not of this version's form: {error}") from None
 
 
-def _bound(value: float | str) -> str:
-    """As a line writes it.  Raises ValueError: text other than that of an infinite bound."""
+def _bound(value: float | str, form: Form | None = None) -> str:
+    """As a line writes it.  Raises ValueError: text other than that of an infinite bound, or of a claim's that has
+    none."""
+    if form is not None and not form.private:
+        if value != NONE:
+            raise ValueError(f"the claim {form.name} has no number, and this is one: {str(value)[:40]!r}")
+        return NONE
     if isinstance(value, str) and value != "inf":
         raise ValueError(f"a bound is a number or inf, not {value[:40]!r}")
     return upward(float(value))

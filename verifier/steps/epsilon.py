@@ -30,7 +30,7 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import AuditError, PolicyError
 from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import check_shards, rational
-from ragseal.kernel.verdict import ANY, LAST_MINUTE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
+from ragseal.kernel.verdict import ANY, LAST_MINUTE, NONE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
@@ -101,6 +101,9 @@ class PeriodBudget:
             neighbours: whether a window that counts has no PASS.
         """
         found, counted = self.bound, self.bound.coalition is not None
+        if not self.claim.form.private:
+            word = ("embeddings",) if self.unchecked else ()
+            return Claimed(self.claim.name, NONE, "", NONE, NONE, NONE, 0, 0, "", word)
         start, outside, whole = self.period.start - self.period.start % COARSE_TIME, len(self.period.outside), ""
         if outside:
             whole = upward(self.whole_log) if isinstance(self.whole_log, float) else NOT_KNOWN
@@ -124,8 +127,16 @@ class PeriodBudget:
 
     def details(self) -> dict[str, Any]:
         """For the report."""
+        if not self.claim.form.private:
+            return {
+                "claim": self.claim.name,
+                **self.bound.details(self.around),
+                "checked_records": self.checked,
+                "unchecked_records": self.unchecked,
+                "conditions": self.bound.conditions([one.policy for one in self.windows], self.period.late),
+            }
         every = {} if self.lists is None else self.lists.reports
-        return {
+        found = {
             "claim": self.claim.name,
             "epsilon_audit": self.epsilon,
             **self.bound.details(self.around),
@@ -155,6 +166,10 @@ class PeriodBudget:
             "second_implementation": {name: asdict(opinion) for name, opinion in self.opinions.items()},
             "accounting": {name: asdict(one) for name, one in every.items()},
         }
+        if not self.claim.form.numbered:  # what is bounded has its own name, and no epsilon stands anywhere
+            found = {name: value for name, value in found.items() if not name.startswith("epsilon")}
+            found["unseen_of_the_whole_log"] = self.whole_log
+        return found
 
 
 def _named(one: PeriodWindow) -> dict[str, Any]:
@@ -183,10 +198,14 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
             this auditor's own beginning of the period leaves no finite epsilon.
     """
     policy = window.manifest.policy
-    claim, delta = claim_of(policy), rational(policy.delta, "delta")
+    claim = claim_of(policy)
+    delta = rational(policy.delta, "delta") if claim.form.private else Fraction(0)
     spent, unknown = _spent(log, window, auditor, span)
     if unknown is not None and not any(one.queries for one in spent):
         raise unknown
+    if not claim.form.private:
+        say(**claim.account(spent, delta).evidence(delta))
+        return Accounted(claim, span, spent, delta, claim.account(spent, delta), None, {})
     try:
         found = claim.account(spent, delta)
     except PolicyError as error:
@@ -221,6 +240,8 @@ def check_advertised(window: Window, say: Recorder = quiet) -> float:
     """
     policy = window.manifest.policy
     claim = claim_of(policy)
+    if not claim.form.private:
+        return math.inf
     try:
         alone = claim.alone(policy, window.cls, places(window.manifest))
     except PolicyError as error:

@@ -101,7 +101,7 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
     nonce.  The log's times are whole minutes, rounded down, so a window whose last minute is that in which the period
     began may have run into it and counts; the audited window always does.  The auditor's own beginning of the period
-    counts if it is earlier than the policy's.
+    counts if it is earlier than the policy's.  A claim that bounds nothing counts its own window alone.
 
     Raises:
         Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
@@ -151,6 +151,9 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (later if behind else outside if before else inside).append(one)
     thrown, thrown_before, thrown_later = _abandoned(log, window, auditor, entered, opened, minute)
+    if not window.manifest.policy.form.private:  # no number counts any, so nothing that they did is beside it
+        inside, outside, later = [one for one in inside if one.manifest == window.digest], [], []
+        thrown = thrown_before = thrown_later = ()
     return Period(
         start=start,
         windows=tuple(inside),

@@ -185,11 +185,17 @@ class DecoysPlan(PlannedLaw):
         )
 
     def terms(self, policy: Policy) -> dict[str, Any]:
-        """What decoys take of a list."""
+        """What decoys take of a list; nothing where there are none."""
+        if not policy.decoy_rate:
+            return {"decoys": None}
         return {"decoys": asdict(by_chance(_lists(policy, self.cls)))}
 
     def terms_in_words(self, terms: Mapping[str, Any]) -> list[str]:
-        return [ByChance(**terms["decoys"]).in_words()] if "decoys" in terms else []
+        if "decoys" not in terms:
+            return []
+        if terms["decoys"] is None:
+            return ["lists have no decoys: they are the best documents that match, and no other"]
+        return [ByChance(**terms["decoys"]).in_words()]
 
     def policy_lines(self, chosen: Candidate) -> str:
         """A policy that names no ids has those that RESULTS results need, whatever the size of its index is."""

@@ -5,6 +5,7 @@ import { Unknown, fromNumber, hex, join, need, same, utf8 } from "./bytes.js";
 import { VERSION } from "./decoder.js";
 import { type AttestationClass, type DecoysClass, type NoiseClass, RATE_BITS, TAIL_EXPONENT, UNIFORM_EXPONENT } from "./generated/classes.js";
 import type { Policy } from "./generated/messages.js";
+import { formOf } from "./rules.js";
 import { pack } from "./transcript.js";
 
 /** Clear inputs that the policy gives. */
@@ -76,6 +77,7 @@ function rows({ masses }: DrawTable, draws: number): bigint[] {
 
 function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: digest }: Policy, cls: NoiseClass): Asked {
   if (rate !== 0) throw new Unknown("the policy has decoys, and its class has noise");
+  need(formOf(claim)?.plain !== true, `the claim ${claim} is about exact lists, and the policy's class has noise`, "log");
   if (hex(digest) !== cls.tableDigest) throw new Unknown("the policy's noise table is not the one of its class in this build");
   need(ids === 0 || ids === cls.ids, `a list of the policy's class has ${cls.ids} ids, not ${ids}`, "log");
   const width = BigInt(gain) * BigInt(hi - lo);
@@ -84,14 +86,16 @@ function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: dig
 
 function ofDecoys(policy: Policy, cls: DecoysClass): Asked {
   const { claim, gain, hi, lo, ids, decoy_rate: rate, shards } = policy;
-  const within = rate > 0 && rate <= cls.draws * 2 ** RATE_BITS; // before anything is computed from it: a log may hold any
+  const within = rate >= 0 && rate <= cls.draws * 2 ** RATE_BITS; // before anything is computed from it: a log may hold any
   if (!within) throw new Unknown(`${rate} / 2^${RATE_BITS} draws on average are out of range: the class has room for ${cls.draws}`);
   const table = drawTable(idBits(cls.slots), rate);
   const most = table.masses.length - 1;
   if (most > cls.draws) throw new Unknown(`up to ${most} draws, and the class has room for ${cls.draws}`);
   const known = same(tableDigest(table), policy.table_digest);
   if (!known) throw new Unknown("the policy's table of draws is not the one of its rate in this build");
-  need(claim === "until-delivered", `a class of decoys bounds one return and nothing else, the policy's claim is ${claim}`, "log");
+  const plain = formOf(claim)?.plain === true;
+  need(plain || claim === "until-delivered", `a class of decoys bounds one return and nothing else, the policy's claim is ${claim}`, "log");
+  need(plain || rate > 0, `without decoys no return is bounded, and the policy's claim is ${claim}`, "log");
   const longest = shards * cls.room;
   need(ids >= 1 && ids <= longest, `a list of the policy's class has 1 to ${longest} ids, not ${ids}`, "log");
   need(hi === lo + 1 && gain === 1, "decoys compare scores as they are: hi is lo + 1 and gain 1", "log");

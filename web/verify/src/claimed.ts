@@ -21,6 +21,8 @@ export const WORD_OF_THE_PROVIDER: { readonly [name: string]: string } = {
 const TEXTS: { readonly [name: string]: readonly [number, string] } = {
   "every-list": [375, "1e730cb78fef3953d46ca65abaa9899aeed0928350c143e6a2b7e6fae2c6ab43"],
   "until-delivered": [877, "6e3265ed1b8bde5a9b431b19ff1dca9d96386cf0b72dde53a5eca6bf906048e7"],
+  unseen: [759, "6295b3e354ad936a20fea06a2f048f7753a7297c4c6b9a9422f6dcd978f26ad2"],
+  exact: [535, "3db363004c96956abf881dcfd6f3cf525169531da480a2c32f324f65d85ba5fb"],
   answers: [695, "68be0b7ca5b31a7b124bd404bb7349fef6446efd2e7c07bd94631bb52509044c"],
 };
 
@@ -63,6 +65,40 @@ function isMinute(text: unknown): boolean {
   return seconds >= 0 && new Date(seconds).toISOString() === text.replace("Z", ":00.000Z");
 }
 
+/** Of a claim that bounds nothing: no number stands anywhere, and none is written as `none`, which nobody takes for 0. */
+function nothing(found: Json): string {
+  const { epsilon, delta, coalition, queries, providersWord } = found;
+  const rest = ["unseen", "return", "periodFrom", "leftOut", "epsilonOfTheLog"].map((name) => found[name]);
+  const none = [epsilon, delta, coalition, queries].every((one) => one === "none") && rest.every((one) => one === null);
+  need(none && (providersWord as unknown[]).every((one) => one === "embeddings"), "the claim exact has no number, and this verdict has one");
+  return "claim=exact epsilon=none private=nothing";
+}
+
+/** Of every other claim: whom it holds against, for what time, and its numbers. */
+function numbers(found: Json, claim: string): string {
+  const { coalition, queries, periodFrom, leftOut, epsilonOfTheLog, epsilon, delta, unseen, return: back } = found;
+  const counted = claim === "every-list";
+  const plain = claim === "unseen"; // coins without decoys: no return is bounded, and no epsilon is printed
+  const delivered = plain || claim === "until-delivered";
+  for (const one of [coalition, queries]) {
+    need(counted ? typeof one === "bigint" && one > 0n && one < 10n ** 20n : one === "any", "claim, coalition and queries do not fit");
+  }
+  need(isMinute(periodFrom), "the budget period has no beginning");
+  need(typeof leftOut === "bigint" && leftOut >= 0n && leftOut < 1n << 64n && (leftOut > 0n) === (epsilonOfTheLog !== null),
+    "windows left out and epsilon of the whole log are named together");
+  need(plain ? epsilon === "none" && back === "inf" && Number(delta) === 0 : true, "the claim unseen has no epsilon, no delta and no return");
+  need(delivered ? (plain || unseen === epsilon) && back !== null : unseen === null && back === null, "claim, unseen and return do not fit");
+  const spent = bound(plain ? unseen : epsilon, "epsilon");
+  const whole = epsilonOfTheLog === "unknown" ? epsilonOfTheLog : epsilonOfTheLog === null ? "" : bound(epsilonOfTheLog, "epsilon of the whole log");
+  return [
+    ...(plain ? [] : [`epsilon_audit=${spent}`]),
+    `claim=${claim} coalition=${String(coalition)} queries=${String(queries)}`,
+    ...(delivered ? [`unseen=${spent} return=${bound(back, "return")}`] : []),
+    `delta=${bound(delta, "delta")} period_from=${String(periodFrom)} left_out=${String(leftOut)}`,
+    ...(whole ? [`${plain ? "unseen" : "epsilon"}_log=${whole}`] : []),
+  ].join(" ");
+}
+
 /** A PASS has a claim with all that it needs, and its line begins with the same; nothing else claims anything. */
 export function checkClaimed(found: Json): void {
   const { verdict, claim, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog, providersWord } = found;
@@ -74,27 +110,10 @@ export function checkClaimed(found: Json): void {
     return;
   }
   const [length, digest] = (typeof claimName === "string" && Object.hasOwn(TEXTS, claimName) && TEXTS[claimName]) || refuse("the verdict's claim is not known");
-  const counted = claimName === "every-list";
-  const delivered = claimName === "until-delivered";
-  for (const one of [coalition, queries]) {
-    need(counted ? typeof one === "bigint" && one > 0n && one < 10n ** 20n : one === "any", "claim, coalition and queries do not fit");
-  }
-  need(isMinute(periodFrom), "the budget period has no beginning");
-  need(typeof leftOut === "bigint" && leftOut >= 0n && leftOut < 1n << 64n && (leftOut > 0n) === (epsilonOfTheLog !== null),
-    "windows left out and epsilon of the whole log are named together");
   const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => word.includes(one));
   need(ordered.length === word.length && ordered.every((one, at) => one === word[at]), "the provider's word is not named in order");
-  need(delivered ? unseen === epsilon && back !== null : unseen === null && back === null, "claim, unseen and return do not fit");
-  const spent = bound(epsilon, "epsilon");
-  const whole = epsilonOfTheLog === "unknown" ? epsilonOfTheLog : epsilonOfTheLog === null ? "" : bound(epsilonOfTheLog, "epsilon of the whole log");
-  const text = [
-    `${verdict} epsilon_audit=${spent} claim=${claimName} coalition=${String(coalition)} queries=${String(queries)}`,
-    ...(delivered ? [`unseen=${spent} return=${bound(back, "return")}`] : []),
-    `delta=${bound(delta, "delta")} period_from=${String(periodFrom)} left_out=${leftOut}`,
-    ...(whole ? [`epsilon_log=${whole}`] : []),
-    ...ordered.map((one) => WORD_OF_THE_PROVIDER[one] ?? ""),
-    "",
-  ].join(" ");
+  const said = claimName === "exact" ? nothing(found) : numbers(found, claimName as string);
+  const text = [verdict, said, ...ordered.map((one) => WORD_OF_THE_PROVIDER[one] ?? ""), ""].join(" ");
   const line = found["line"] as string;
   need(line.startsWith(text), "the signed verdict's line does not have the claim that its members have");
   const names = line.split(" ").slice(1).map((one) => /^([a-z_]+)=[!-~]+$/u.exec(one)?.[1]);

@@ -6,6 +6,7 @@ import { decode } from "./decoder.js";
 import type { IndexUpdate, Opening, Policy, Record as LedgerRecord } from "./generated/messages.js";
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, checkOpening } from "./opening.js";
+import { formOf } from "./rules.js";
 import { taggedHash } from "./transcript.js";
 import type { Entered, Span } from "./window.js";
 
@@ -41,7 +42,7 @@ function checkUpdate(window: Entered, life: Span, number: number, index: number,
   need(update.time <= life.open.time + policy.closes - policy.opens, `version ${number} is dated after the window's end`, "log");
   const names = update.tenants.map((one) => one.tenant).join(" ");
   need(names === tenants.map((one) => one.tenant).join(" "), `version ${number} is not of the manifest's tenants`, "log");
-  const coined = policy.claim === "until-delivered";
+  const coined = formOf(policy.claim)?.coin === true;
   need(update.tenants.every((one) => (one.proof_digests.length === 1) === coined), `version ${number} has wrong proofs`, "log");
 }
 

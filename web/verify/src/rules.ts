@@ -36,13 +36,52 @@ function leastRepeat(dimension: number): number {
   return Math.max(0, low - 2 * Math.ceil(dimension / 8));
 }
 
+/** What a claim's name means to the bytes: the kernel's `Form`. */
+interface Form {
+  /** Slots are hidden by coins. */
+  readonly coin: boolean;
+  /** Lists have neither noise nor decoys: no return is bounded. */
+  readonly plain: boolean;
+  /** Epsilon is of k_max accounts. */
+  readonly counted: boolean;
+}
+
+const FORMS: { readonly [claim: string]: Form } = {
+  "every-list": { coin: false, plain: false, counted: true },
+  "until-delivered": { coin: true, plain: false, counted: false },
+  answers: { coin: false, plain: false, counted: false },
+  unseen: { coin: true, plain: true, counted: false },
+  exact: { coin: false, plain: true, counted: false },
+};
+
+/** The form of a claim; none of a name that no claim has. */
+export const formOf = (claim: string): Form | undefined => (Object.hasOwn(FORMS, claim) ? FORMS[claim] : undefined);
+
+/** Whether a claim bounds what anybody learns. */
+export const isPrivate = (claim: string): boolean => {
+  const form = formOf(claim);
+  return form !== undefined && (form.coin || !form.plain);
+};
+
+/** What means nothing without decoys, or where nothing is private, has one value. */
+function plainPolicy(p: Policy, form: Form): void {
+  need(p.delta === (form.coin ? "0" : "none") && p.decoy_rate === 0, `the claim ${p.claim} has neither delta nor decoys`);
+  if (form.coin) return;
+  need(p.epsilon_account === "none" && p.k_max === 1 && !p.gate && p.chunks_max === 1 && p.guard === "off" && p.period_start === p.opens,
+    `the claim ${p.claim} bounds nothing: what means nothing has one value`);
+}
+
 function policy(p: Policy): void {
-  const [deltaTop, deltaBottom] = rational(p.delta, "delta");
-  need(deltaTop > 0n && deltaTop < deltaBottom, "delta must lie strictly between 0 and 1");
-  const coined = p.claim === "until-delivered";
+  const form = formOf(p.claim);
+  if (form === undefined) return need(false, "the policy's claim is unknown");
+  if (form.plain) plainPolicy(p, form);
+  else {
+    const [deltaTop, deltaBottom] = rational(p.delta, "delta");
+    need(deltaTop > 0n && deltaTop < deltaBottom, "delta must lie strictly between 0 and 1");
+  }
+  const coined = form.coin;
   const answers = p.claim === "answers";
-  need(coined || answers || p.claim === "every-list", "the policy's claim is unknown");
-  const gated = p.gate || answers;
+  const gated = p.gate || !form.counted;
   need(coined ? p.hidden >= 1 && p.hidden <= 255 : p.hidden === 0 && gated, "claim, coin and gate do not fit");
   const said = [p.vocabulary.some((byte) => byte !== 0), ...[p.words_max, p.participations, p.similarity].map((n) => n > 0)];
   need(said.every((one) => one === answers), "claim and vocabulary do not fit");
@@ -51,7 +90,8 @@ function policy(p: Policy): void {
   need(answers ? by >= 1 && by <= 300 : by === 0, "answered_by must lie in 1..300 where the claim is answers, else be 0");
   need(!answers || p.version_every === 0 || by <= p.version_every - 60, "answered_by is above version_every - 60");
   need(p.opens + BigInt(by) <= p.closes, "answered_by is longer than the window");
-  need(rational(p.epsilon_account, "epsilon_account")[0] > 0n, "epsilon_account must be positive");
+  const advertised = form.plain && !coined ? 1n : rational(p.epsilon_account, "epsilon_account")[0];
+  need(advertised > 0n, "epsilon_account must be positive");
   const [thetaTop, thetaBottom] = rational(p.theta, "theta");
   need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");
   need(p.lo >= 0 && p.lo < p.hi, "the score window needs 0 <= lo < hi");
@@ -85,7 +125,7 @@ function increasing(lines: readonly { readonly tenant: string }[]): void {
 function manifest(m: Manifest): void {
   increasing(m.tenants);
   need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
-  need((m.coins.length === 1) === (m.policy.claim === "until-delivered"), "the claim and its coins do not fit");
+  need((m.coins.length === 1) === (formOf(m.policy.claim)?.coin === true), "the claim and its coins do not fit");
   const keys = m.auditors.map((seat) => hex(seat.public_key));
   need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
   need(new Set(m.auditors.map((seat) => seat.owner)).size === keys.length, "auditors have a name of their own each");
@@ -107,17 +147,24 @@ const BOUND = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u;
 
 /** What a PASS claims, with every number that the claim needs. SPEC D.12.5. */
 function claimed(c: Claimed): void {
-  need(["every-list", "until-delivered", "answers"].includes(c.claim), "the verdict's claim is not known");
+  const form = formOf(c.claim);
+  if (form === undefined) return need(false, "the verdict's claim is not known");
+  const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => c.word.includes(one));
+  need(ordered.length === c.word.length && ordered.every((one, at) => one === c.word[at]), "the provider's word is not named in order");
+  if (form.plain && !form.coin) {
+    const numbers = [c.epsilon, c.delta, c.coalition, c.queries].every((one) => one === "none");
+    const beside = c.returned === "" && c.epsilon_log === "" && c.period_from === 0n && c.left_out === 0n;
+    return need(numbers && beside && c.word.every((one) => one === "embeddings"), `the claim ${c.claim} has no number, and says none`);
+  }
   need(BOUND.test(c.epsilon) && BOUND.test(c.delta), "epsilon and delta of a verdict are numbers, or inf");
-  need(c.claim === "until-delivered" ? BOUND.test(c.returned) : c.returned === "", "claim and return do not fit");
+  need(form.coin ? BOUND.test(c.returned) : c.returned === "", "claim and return do not fit");
+  need(!form.plain || (c.returned === "inf" && c.delta === "0"), `the claim ${c.claim} bounds no return, and nothing of it takes a delta`);
   for (const one of [c.coalition, c.queries]) {
-    need(c.claim === "every-list" ? /^[1-9][0-9]{0,19}$/u.test(one) : one === "any", "claim, coalition and queries do not fit");
+    need(form.counted ? /^[1-9][0-9]{0,19}$/u.test(one) : one === "any", "claim, coalition and queries do not fit");
   }
   need(c.period_from % 60n === 0n && c.period_from <= LAST_MINUTE, "a budget period begins with a whole minute");
   need((c.left_out > 0n) === (c.epsilon_log !== ""), "windows left out and epsilon of the whole log are named together");
   need(["", "unknown"].includes(c.epsilon_log) || BOUND.test(c.epsilon_log), "epsilon of the whole log is a number, or inf");
-  const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => c.word.includes(one));
-  need(ordered.length === c.word.length && ordered.every((one, at) => one === c.word[at]), "the provider's word is not named in order");
 }
 
 function rotation(t: Rotation): void {

@@ -16,6 +16,7 @@ import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } fro
 import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
 import { printable } from "./printable.js";
 import { type Placed, checkRecords } from "./records.js";
+import { isPrivate } from "./rules.js";
 import { hasUnknownLine } from "./turns.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -235,7 +236,8 @@ class Run {
     this.window = window;
     const { manifest } = window;
     await this.step("manifest", () => checkManifest(log, window, keyDigest(this.key)),
-      () => `the provider ${hex(manifest.provider_key).slice(0, 16)}... has signed the manifest of window ${manifest.window}`);
+      () => `the provider ${hex(manifest.provider_key).slice(0, 16)}... has signed the manifest of window ${manifest.window}, of claim ${manifest.policy.claim}`
+        + (isPrivate(manifest.policy.claim) ? "" : ": nothing in it is private"));
     const life = await this.step("opening and closing", () => checkLife(log, window),
       ({ close }) => (close ? "the window was opened and closed once, in its turn" : "the window was opened, and is not closed yet"));
     const beacon = await this.step("beacon", () => this.beacon(log, window, life),
