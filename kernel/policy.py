@@ -378,11 +378,7 @@ def check_policy(
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
     policy.table(cls).check()
-    if cls.coin_only and not policy.coined:
-        raise PolicyError(
-            f"class {cls.name!r} has the law {cls.law!r}, which {cls.coin_only}: it goes with the "
-            f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
-        )
+    check_law(policy.claim, cls)
     check_shards(policy, cls)
     cls.check_lists(policy.ids, policy.shards, policy.decoy_rate)
     if policy.answers:
@@ -406,6 +402,20 @@ def check_policy(
     missed = _misfit(policy, cls)
     if missed:
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
+
+
+def check_law(claim: str, cls: AttestationClass) -> None:
+    """The class's law bounds what a claim is about.
+
+    Raises:
+        PolicyError: it does not; names the kind of class that does.
+    """
+    if form_of(claim).coin != cls.coined:
+        other = "with noise" if cls.coined else "of decoys"
+        raise PolicyError(
+            f"class {cls.name!r} has the law {cls.law!r}, which bounds nothing under the claim {claim}: take a class "
+            f"{other} for it (`ragseal-provider change`), or another claim"
+        )
 
 
 def require_shards(cls: AttestationClass, shards: int) -> None:
@@ -465,7 +475,7 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     if not cls.counts:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
-            f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
+            f"the law {cls.law!r}, name one with 'geometric-16'"
         )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:

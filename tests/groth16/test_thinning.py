@@ -75,7 +75,7 @@ def _columns_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_native() -> None:
     statement, file = made(scene.backend(), matrix())
     verify_thinning(GROUP, [statement], scene.backend().key, scene.bases(), ThinnedFile.decode(file.encode()))
-    assert len(file.encode()) == 64 * D + 2657
+    assert len(file.encode()) == 64 * D + 2273
 
 
 @pytest.mark.slow

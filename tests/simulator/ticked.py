@@ -23,7 +23,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
 from tests import simulator
-from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests.simulator import DIMENSION, GROUP, Tenant, World, index_file, scalars
 from tests.simulator import coined as coins
 from tests.simulator.coined import HIDDEN, CoinedWorld
 from tests.simulator.keys import thinning_backend
@@ -121,7 +121,7 @@ class TickedWorld(World):
     def rows(self, tenant: str, number: int) -> list[list[int]]:
         """What an honest version holds: other rows in each."""
         rng = random.Random(f"{tenant} {number}")
-        return [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
+        return [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(self.cls.N)]
 
     def version(self, tenant: str, number: int, rows: list[list[int]] | None = None) -> UpdatedIndex:
         """Make one tenant's version, and the file that goes with it."""
@@ -196,7 +196,7 @@ class TickedCoins(TickedWorld, CoinedWorld):
         asked = hashlib.sha256(statement.digest + statement.columns).digest()
         if asked not in _FILES:
             secrets = EmptiedSecrets(
-                seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, CLS.N + 3)
+                seed or self.seed, blinders, (rng.randrange(1, R), rng.randrange(1, R)), scalars(rng, self.cls.N + 3)
             )
             matrix = np.array(rows, dtype=np.int8)
             shard = make_emptied(GROUP, thinning_backend(), self.key.scores, statement, matrix, secrets)
