@@ -77,6 +77,7 @@ function rows({ masses }: DrawTable, draws: number): bigint[] {
 function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: digest }: Policy, cls: NoiseClass): Asked {
   if (rate !== 0) throw new Unknown("the policy has decoys, and its class has noise");
   if (hex(digest) !== cls.tableDigest) throw new Unknown("the policy's noise table is not the one of its class in this build");
+  need(claim !== "until-delivered", `noise bounds nothing under the policy's claim, which is ${claim}`, "log");
   need(ids === 0 || ids === cls.ids, `a list of the policy's class has ${cls.ids} ids, not ${ids}`, "log");
   const width = BigInt(gain) * BigInt(hi - lo);
   return { inputs: [claim === "answers" ? 1n + width : width >> BigInt(cls.stepBits)], table: [], packed: pack([]) };
@@ -91,7 +92,7 @@ function ofDecoys(policy: Policy, cls: DecoysClass): Asked {
   if (most > cls.draws) throw new Unknown(`up to ${most} draws, and the class has room for ${cls.draws}`);
   const known = same(tableDigest(table), policy.table_digest);
   if (!known) throw new Unknown("the policy's table of draws is not the one of its rate in this build");
-  need(claim === "until-delivered", `a class of decoys bounds one return and nothing else, the policy's claim is ${claim}`, "log");
+  need(claim === "until-delivered", `decoys bound nothing under the policy's claim, which is ${claim}`, "log");
   const longest = shards * cls.room;
   need(ids >= 1 && ids <= longest, `a list of the policy's class has 1 to ${longest} ids, not ${ids}`, "log");
   need(hi === lo + 1 && gain === 1, "decoys compare scores as they are: hi is lo + 1 and gain 1", "log");
