@@ -2,7 +2,7 @@
 """Claim "answers": what the keywords of answers tell of one document, present or not.  SPEC D.22.
 
 An answer is the set of the K keywords with the largest noisy counts.  A document adds at most one to every count and at
-most m in all, so it moves no count by more than g steps, all of them the same way.  With one-sided or two-sided
+most m in all, so it moves no count by more than g steps, all of them the same way.  With two-sided
 geometric noise of scale b the set is then, for every event and but for the tail of the noise,
 
     at most  r^min(m, K)  times as likely with the document as without it,
@@ -115,7 +115,7 @@ def _reach(table: NoiseTable, g: int, slots: int, beyond: Fraction) -> int:
     """x0: the least x with slots * P(z > x - g) <= beyond.  Raises PolicyError: as :func:`tail_ratio`."""
     if g < 1:
         raise PolicyError("a document that adds nothing to a count needs no account: gain must be at least 1")
-    low, high = table.least, table.cut
+    low, high = -table.cut, table.cut
     limit = beyond * table.total
     while low < high:
         middle = (low + high) // 2

@@ -18,7 +18,7 @@ on, epsilon is infinite and no number is given.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -203,8 +203,6 @@ def _bounds(
     share = _float_down(_shares(cls, delta, n, chunks)[0])
     found = [full_bound(table, shift, n * chunks, share)]
     unfit = _unfit(cls, table, chunks)
-    if table.one_sided:
-        found = [replace(found[0], unfit=unfit)]
     if unfit:
         found += [Bound(name, math.inf, math.inf, True, unfit) for name in (ORDERED, SET_LOSSES, SET_RENYI)]
     else:
@@ -213,12 +211,7 @@ def _bounds(
 
 
 def _unfit(cls: NoiseClass, table: NoiseTable, chunks: int) -> str:
-    """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves.
-
-    What is said of a one-sided table holds of every bound, the full vector's included.
-    """
-    if table.one_sided:
-        return pld.ONE_SIDED_REASON
+    """Why Theorems A and B do not apply, or nothing.  The rest of their conditions is what the circuit proves."""
     if chunks > 1:
         return f"a document may fill {chunks} slots: the theorems are for one"
     if not 1 <= cls.K < cls.N:

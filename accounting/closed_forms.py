@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
-from ragseal.kernel.noise import one_sided, scale_of
+from ragseal.kernel.noise import scale_of
 from ragseal.kernel.params import GAUSSIAN
 
 GRID = range(2, 65)  #: Renyi orders of the paper
@@ -59,8 +59,6 @@ def renyi_of(law: str, shift: int, order: float) -> float:
     scale = scale_of(law)
     if law == GAUSSIAN:
         return order * (shift / scale) ** 2 / 2
-    if one_sided(law):
-        return math.inf
     return GeometricCurve(shift, 1, scale).log_moment(order) / (order - 1)
 
 

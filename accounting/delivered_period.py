@@ -3,9 +3,8 @@
 
 Every throw of coins in the period counts once, whether its window opened or not: the coins are known to the provider
 from then on, and windows that carry them on add nothing.  Different throws are independent, so unseen adds up; the list
-that delivers a document is in one window, so the return is the largest of one.  Windows of one circuit class and one
-share of hidden slots are accounted together at their largest shift, all windows with decoys at the worst of their
-tables; for different groups delta is split evenly.
+that delivers a document is in one window, so the return is the largest of one.  Windows of one law and one share of
+hidden slots are accounted together, at the worst of their tables; for different groups delta is split evenly.
 
 A period makes one claim.  A window without a coin bounds nothing of what absence tells, so there is no number for a
 period that has one beside windows of this claim, and none is made up.
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ragseal.accounting.delivered import CoinThrows, Delivered, together
-from ragseal.accounting.promises import Promised, group_of, no_return, promise
+from ragseal.accounting.promises import Promised, no_return, promise
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
@@ -33,7 +32,7 @@ def delivered_period(windows: Sequence[Spent], delta: Fraction) -> Delivered:
         windows: those that opened, and those whose coin beacon was completed and that never opened (``queries`` = 0).
 
     Raises:
-        PolicyError: no window, one without a coin, or numbers out of range.
+        PolicyError: no window, one without a coin or of a law that bounds no return, or numbers out of range.
     """
     if not windows:
         raise PolicyError("a period has at least one window")
@@ -47,7 +46,7 @@ def delivered_period(windows: Sequence[Spent], delta: Fraction) -> Delivered:
     chunks = max(one.policy.chunks_max for one in windows)
     groups: dict[tuple[str, int], list[Spent]] = {}
     for one in windows:
-        groups.setdefault((group_of(one.cls), one.policy.hidden), []).append(one)
+        groups.setdefault((one.cls.law, one.policy.hidden), []).append(one)
     begun: dict[tuple[bytes, int], Spent] = {}  # the first window of every throw
     for one in windows:
         begun.setdefault((one.coins, one.policy.hidden), one)
@@ -72,10 +71,8 @@ def _part(group: Sequence[Spent], chunks: int, throws: int, delta: Fraction) -> 
 def delivered_window(policy: Policy, cls: AttestationClass, accounts: int, delta: Fraction) -> Delivered:
     """What a policy promises in one window of so many accounts: ``epsilon_account`` advertises its ``epsilon``.
 
-    The policy's shift counts whoever asks, nobody included: a promise is made before the first query.
-
     Raises:
-        PolicyError: numbers out of range, or a claim without a coin.
+        PolicyError: numbers out of range, a claim without a coin, or a law that bounds no return.
     """
     whole = policy.whole(cls)
     return promise(

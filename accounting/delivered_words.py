@@ -21,18 +21,10 @@ def unseen_in_words(unseen: float) -> str:
     return f"unseen {upward(unseen)}: any number of accounts, with any number of queries, {absence_in_words(unseen)}"
 
 
-def return_in_words(returned: float, hidden_share: float, by_chance: float) -> str:
-    """What the return bounds, and what it does not.
-
-    Args:
-        by_chance: how likely one list has a given id by chance: K / N of noise, p0 of decoys.
-    """
+def return_in_words(returned: float) -> str:
+    """What the return bounds, and what it does not."""
     if math.isinf(returned):
         return "return inf: how often the id of a document comes back is not bounded"
-    limit = math.log((1 - hidden_share) / by_chance)
-    if returned < limit:
-        share = math.exp(returned) * by_chance
-        return guess.return_in_words(returned, f"so no document is handed over in more than {share:.0%} of all queries")
     return (
         f"{guess.return_in_words(returned)}: an account that knows what to ask for is handed the document, unless its "
         "coin hides it"
@@ -42,7 +34,7 @@ def return_in_words(returned: float, hidden_share: float, by_chance: float) -> s
 def chance_in_words(listed: float, n_max: int, cls: AttestationClass) -> str:
     """What comes back without a score."""
     return (
-        f"chance 0: {cls.by_chance} alone hands over no text of a document that scores at or below the score window; "
-        f"it shows ids with nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents "
-        "that score above the window's lower end may be handed over by chance"
+        f"chance 0: {cls.by_chance} alone hands over no text of a document that scores lo or less; it shows ids with "
+        f"nothing to read, up to {listed:.0%} of all in {n_max} queries of an account. Documents that score above lo "
+        "may be handed over by chance"
     )

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Named failures: what the refusals of n queries take from delta, under either claim.  SPEC D.15, M.8.
+"""Named failures: what the refusals of n queries take from delta, under the claim every-list.  SPEC D.15, M.8.
 
 A query that cannot be proven is refused, and a refusal tells something about scores.  ``docs/proofs/refusals.md`` says
 why what stands here is enough and has no factor e^epsilon: a query is charged if the noise of the slots that the two
-worlds have in common might let a refusal depend on the others.  Where a document's slots can only raise scores (claim
-until-delivered) less has to be charged.
+worlds have in common might let a refusal depend on the others.
 
 Elements of coarse bits, and of a noise class's fine bits, are tested before a score is looked at: they cost nothing.
 """
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.params import OVERFLOW_EXPONENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,3 @@ def every_list(cls: AttestationClass, chunks: int, queries: int) -> Failures:
         PolicyError: the class is of decoys, under which that claim bounds nothing.
     """
     return Failures(queries * cls.overflow_without(chunks), queries * cls.outside_grid(chunks))
-
-
-def until_delivered(cls: AttestationClass, chunks: int, queries: int) -> Failures:
-    """Under claim until-delivered: n 2^-64, and n g."""
-    return Failures(Fraction(queries, 1 << OVERFLOW_EXPONENT), queries * cls.outside_grid(chunks))

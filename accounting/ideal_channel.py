@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ragseal.accounting.ideal_composition import LatticeLoss
 from ragseal.accounting.pld import Vector
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import LARGEST_CUT, one_sided, scale_of
+from ragseal.kernel.noise import LARGEST_CUT, scale_of
 from ragseal.kernel.params import GAUSSIAN, NOISE_LAWS
 
 Steps = npt.NDArray[np.int64]
@@ -36,9 +36,8 @@ class IdealChannel:
     """
 
     def __init__(self, law: str, N: int, K: int, shift: int) -> None:
-        symmetric = law in NOISE_LAWS and not one_sided(law)
-        if not symmetric or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
-            raise PolicyError("the ideal channel needs a symmetric law, 1 <= K < N and a sensitivity of a table's size")
+        if law not in NOISE_LAWS or not 1 <= K < N or not 1 <= shift <= 2 * LARGEST_CUT:
+            raise PolicyError("the ideal channel needs noise, 1 <= K < N and a sensitivity of a table's size")
         self.law, self.N, self.K, self.shift = law, N, K, shift
         self.gaussian, self.scale = law == GAUSSIAN, scale_of(law)
         reach = _REACH_GAUSSIAN if self.gaussian else _REACH_GEOMETRIC

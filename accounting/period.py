@@ -20,7 +20,6 @@ from ragseal.accounting.spent import Spent
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import build_table
 from ragseal.kernel.noise_class import with_noise
-from ragseal.kernel.policy import ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +69,11 @@ def _together(windows: Sequence[Spent], k_max: int) -> tuple[int, int, Mapping[s
     """(k_max, slots of a document, by class: the window of the largest shift and an account's queries)."""
     if not windows:
         raise PolicyError("a period has at least one window")
-    answered = [one.window for one in windows if one.policy.answers]
-    if answered:
+    other = [f"{one.window} ({one.policy.claim})" for one in windows if not one.policy.form.counted]
+    if other:
         raise PolicyError(
-            f"a document moves every count of an answer, so windows of the claim {ANSWERS} ({', '.join(answered[:8])}) "
-            "have no epsilon of lists: begin a new period with period_start = the time at which the window opens, once "
-            "they have closed"
+            f"windows of other claims have no epsilon of every list: {', '.join(other[:8])}; begin a new period with "
+            "period_start = the time at which the window opens, once they have closed"
         )
     groups: dict[str, list[Spent]] = {}
     for one in windows:

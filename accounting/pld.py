@@ -41,22 +41,12 @@ _HALF_WIDTH = 14.0  # of the window, in standard deviations of the tilted law
 _TILT_LIMITS = (1e-7, 1e5)
 _FIXED_BITS = 1024
 
-#: Why no epsilon of one-sided noise is finite under a claim about every list.
-ONE_SIDED_REASON = (
-    "one-sided noise has no value below 0, so a list may show for certain which content a slot has: no epsilon about "
-    "every list is finite; use a class with the law 'gaussian', 'gaussian-128', 'geometric' or 'geometric-16'"
-)
-
 
 def infinite_loss_mass(table: NoiseTable, shift: int, n: int) -> float:
     """delta_inf = 1 - (1 - P(z_b > C - shift))^n, rounded upwards.
 
-    It is the probability that one of n queries shows a value that the unshifted table cannot produce.  Of a one-sided
-    table it is 1: what is below the shift shows which world it is, at least as often as the noise is 0.
+    It is the probability that one of n queries shows a value that the unshifted table cannot produce.
     """
-    if table.one_sided:
-        _check(shift, n)
-        return 1.0
     return _exact_infinite_mass(table, shift, n)[1]
 
 
@@ -93,16 +83,6 @@ def largest_finite_n(table: NoiseTable, shift: int, delta: float) -> int:
     return low
 
 
-def check_symmetric(table: NoiseTable) -> None:
-    """Every bound of the claim "every-list" rests on symmetric noise.
-
-    Raises:
-        PolicyError: the table is one-sided.
-    """
-    if table.one_sided:
-        raise PolicyError(ONE_SIDED_REASON)
-
-
 def _check(shift: int, n: int) -> None:
     if shift < 1 or n < 1:
         raise PolicyError("accounting needs a sensitivity of at least one table step and at least one query")
@@ -122,7 +102,6 @@ def loss_atoms(table: NoiseTable, shift: int) -> LossAtoms:
     Raises:
         PolicyError: the shift is not in 1..2C, or no output is possible under both laws.
     """
-    check_symmetric(table)
     _check(shift, 1)
     values = range(-table.cut + shift, table.cut + 1)
     if not values:
@@ -348,7 +327,6 @@ def truncated_pure_epsilon(table: NoiseTable, shift: int, n: int, delta: float) 
     A plain bound: every outcome above x_0 is charged to delta in full, and losses are non-decreasing in the outcome
     (T4), so the rest costs at most ln p(x_0 - shift) / p(x_0) a query.
     """
-    check_symmetric(table)
     _check(shift, n)
     give_up = table.total * delta / n
     low, high = shift - table.cut - 1, table.cut + 1

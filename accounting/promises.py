@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claim "until-delivered" by the kind of law: the one place that knows which accountant a class's windows go to.
+"""Claim "until-delivered" by the kind of law: which accountant a class's windows go to.
 
-A further kind of law registers its own functions here.
+Decoys have one.  A further kind of law registers its own functions here; windows of any other are refused.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from fractions import Fraction
 from functools import singledispatch
 
 from ragseal.accounting import delivered_decoys
-from ragseal.accounting.delivered import CoinThrows, Delivered, largest_shift, until_delivered
+from ragseal.accounting.delivered import CoinThrows, Delivered
 from ragseal.accounting.delivered_decoys import Asked, Lists, decoys_delivered
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import build_table
-from ragseal.kernel.noise_class import NoiseClass, with_noise
-from ragseal.kernel.policy import Policy, listed, rational
+from ragseal.kernel.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,6 @@ class Promised:
     """One window, as far as what it promises depends on it."""
 
     cls: AttestationClass  #: as an accountant sees it: of all shards
-    shift: int  #: of one query, in steps of noise
     ids: int
     decoy_rate: int
     shards: int
@@ -38,52 +35,25 @@ class Promised:
     @classmethod
     def of(cls, whole: AttestationClass, policy: Policy, queries: int, answered: bool = True) -> Promised:
         """Of a policy, for its class as an accountant sees it."""
-        shift = policy.shift(whole) if answered else 1
-        return cls(whole, shift, policy.ids, policy.decoy_rate, policy.shards, queries, policy.n_max, answered)
-
-
-@singledispatch
-def group_of(cls: AttestationClass) -> str:
-    """What windows that are accounted together have in common: noise its class, decoys their law."""
-    return cls.law
-
-
-@group_of.register
-def _one_class(cls: NoiseClass) -> str:
-    return cls.name
+        return cls(whole, policy.ids, policy.decoy_rate, policy.shards, queries, policy.n_max, answered)
 
 
 @singledispatch
 def promise(
     cls: AttestationClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction
 ) -> Delivered:
-    """What the claim comes to for windows of one group.
+    """What the claim comes to for windows of one law.
 
     Args:
         cls: of one of them.
-        coins, chunks, delta: as :func:`ragseal.accounting.delivered.until_delivered`.
+        coins: of the budget period.
+        chunks: slots that one document may occupy.
+        delta: what delta may come to.
 
     Raises:
         PolicyError: numbers out of range, or a law without an accountant.
     """
     raise _unknown(cls)
-
-
-@promise.register
-def _with_noise(
-    cls: NoiseClass, windows: Sequence[Promised], *, coins: CoinThrows, chunks: int, delta: Fraction
-) -> Delivered:
-    answered = [one for one in windows if one.answered]
-    return until_delivered(
-        cls,
-        build_table(cls.law),
-        shift=max((one.shift for one in answered), default=1),
-        coins=coins,
-        chunks=chunks,
-        queries=sum(one.queries for one in windows),
-        delta=delta,
-        n_max=sum(one.n_max for one in answered),
-    )
 
 
 @promise.register
@@ -109,28 +79,10 @@ def no_return(cls: AttestationClass, policy: Policy, queries: int) -> str:
 
 
 @no_return.register
-def _no_return_of_noise(cls: NoiseClass, policy: Policy, queries: int) -> str:
-    shift = largest_shift(
-        with_noise(policy.whole(cls)),
-        build_table(cls.law),
-        target=1e9,
-        chunks=policy.chunks_max,
-        queries=queries,
-        delta=rational(policy.delta, "delta"),
-    )
-    gain = min(policy.gain, cls.widest(shift) // (policy.hi - policy.lo)) if shift else 0  # the largest that has one
-    ways = [f"gain <= {gain}" if gain else "a narrower window", "a larger delta"]
-    return (
-        f"one query shifts the noise by {policy.shift(cls)} steps, and returns that an empty slot cannot have "
-        f"are likelier than delta allows; use {listed(ways)}"
-    )
-
-
-@no_return.register
 def _no_return_of_decoys(cls: DecoysClass, policy: Policy, queries: int) -> str:
     asked = _asked(Promised.of(policy.whole(cls), policy, queries))
     return delivered_decoys.without_a_return(asked, policy.chunks_max, policy.delta)
 
 
 def _unknown(cls: AttestationClass) -> PolicyError:
-    return PolicyError(f"class {cls.name!r} has the law {cls.law!r}, which bounds no return")
+    return PolicyError(f"class {cls.name!r} has the law {cls.law!r}, which bounds no return: decoys do")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What attested answers are worth: keywords that the noise leaves, against those without noise, for an epsilon.
 
-``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class noise-mini-one-10
+``python -m bench.answers``     the demo's corpus and questions, the embedded answerer, class noise-mini-two-10
 
 Of each question the documents that take part (SPEC A.14.3) are answered alone and give their keywords of the public
 vocabulary; the K with the largest counts are what an answer would have without noise.  For every gain the share of
@@ -39,7 +39,7 @@ from ragseal.ledger.vocabulary import Vocabulary, vocabulary
 from ragseal.prover.attestation.attested import Voting
 from ragseal.prover.attestation.retrieval import COUNT
 
-CLASS = "noise-mini-one-10"
+CLASS = "noise-mini-two-10"
 CACHE = ROOT / "var" / "embeddings"
 GAINS = (1, 2, 3, 4, 6, 8, 12, 16)
 FILTERS = (1, 2, 3, 5, 8)  #: B, for the table of epsilons
@@ -98,8 +98,9 @@ def top(scores: Counts, k: int) -> set[int]:
 
 def draw(table: NoiseTable, rng: np.random.Generator, slots: int) -> Counts:
     """Noise of the table's own masses, in doubles: enough for a share over some thousand draws."""
-    masses = np.array([float(m) for m in table.half])
-    return rng.choice(len(masses), size=slots, p=masses / masses.sum()).astype(np.int64)
+    values = np.arange(-table.cut, table.cut + 1)
+    masses = np.array([float(table.mass(x)) for x in values.tolist()])
+    return rng.choice(values, size=slots, p=masses / masses.sum()).astype(np.int64)
 
 
 def kept(counts: Counts, gain: int, k: int, table: NoiseTable, rng: np.random.Generator) -> float:

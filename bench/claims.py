@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What answers are worth under each claim: nDCG@10 on a BEIR folder, first answers on the demo's corpus.
+"""What answers are worth under claim until-delivered: nDCG@10 on a BEIR folder, first answers on the demo's corpus.
 
-``python -m bench.claims --corpus beir:PATH``  laws x claims x (unseen, return, K), each against the same without noise
+``python -m bench.claims --corpus beir:PATH``  (unseen, return, K), each against the same without decoys and coin
 ``python -m bench.claims``                     the demo's corpus alone
 ``python -m bench.claims --only-modules``      queries with many relevant documents (:mod:`bench.modules`) alone
 
 On the demo's corpus (docstrings of Python's standard library, two tenants) the measure is how often the first text that
-the client ranks is the best one without noise and coin: for the demo's 30 queries, and for 60 questions that chose
+the client ranks is the best one without decoys and coin: for the demo's 30 queries, and for 60 questions that chose
 nothing (:mod:`bench.questions`).  Writes bench/results/claims.json; embeddings are kept under var/embeddings.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,18 +27,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from bench.experiment import RESULTS, ROOT, machine, save, table
 from bench.modules import module_works
 from bench.questions import QUESTIONS
-from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
 from ragseal.demo.policy import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
-from ragseal.kernel.params import GEOMETRIC, ONE_SIDED
-from ragseal.kernel.policy import EVERY_LIST
+from ragseal.kernel.decoys.table import DECOYS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost, most_gain
+from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget, cost
 from ragseal.prover.planning.candidates import Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.laws import PLANNED_LAWS, planned_law
+from ragseal.prover.planning.laws import planned_law
 from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS
 from ragseal.prover.planning.shapes import shapes
 from ragseal.prover.planning.workload import Workload, embed, load_workload
@@ -47,15 +44,10 @@ from ragseal.prover.planning.workload import Workload, embed, load_workload
 CACHE = ROOT / "var" / "embeddings"
 DELTA = Fraction(1, 10**6)
 DIMENSION = 384  #: of the packaged embedder
-N_MAX, K_MAX = 25, 2  #: of claim every-list
+N_MAX, K_MAX = 25, 2
 RETURNED = (10, 16, 32, 50, 128)  #: K
-HIGHER = (0.35, 0.55)  #: cosines of a second score window, for queries with good answers
-LOWS = (0.25, 0.3, 0.35, 0.4, 0.45)  #: of score windows that the public one is held against, in cosines
-HIGHS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
-#: (unseen, return) under until-delivered; None: claim every-list, at the gain of that return, without a coin.
-COSTS: tuple[tuple[float | None, float], ...] = (
-    (UNSEEN, 5.0), (UNSEEN, RETURN), (UNSEEN, 6.5), (UNSEEN, 8.0), (MOST_UNSEEN, RETURN), (None, RETURN),
-)  # fmt: skip
+HIGHER = (0.35, 0.55)  #: cosines of a second score range, for queries with good answers
+COSTS = ((UNSEEN, 5.0), (UNSEEN, RETURN), (UNSEEN, 6.5), (UNSEEN, 8.0), (MOST_UNSEEN, RETURN))  #: (unseen, return)
 #: What is aimed at: (measure, unseen, return, least share of the same without noise).
 TARGETS = (
     ("beir", UNSEEN, RETURN, 0.90), ("beir", MOST_UNSEEN, RETURN, 0.96), ("demo", UNSEEN, DEMO_RETURN, 0.80),
@@ -87,30 +79,22 @@ def own_queries() -> dict[str, list[str]]:
     return out
 
 
-def within(shape: Shape, window: Window, target: float, unseen: float | None) -> Candidate | None:
-    """The policy with the best answers whose return is at most the target, without a coin for every list.
-
-    None: there is none, as decoys have none for every list.
-    """
-    coin = Budget(N_MAX, K_MAX, DELTA, UNSEEN if unseen is None else unseen)
-    if unseen is None and not planned(EVERY_LIST).bounds(shape.cls.law):
-        return None
-    dial = planned_law(shape.cls).dial(shape, window, coin, lambda one: most_gain(shape.cls, DIMENSION, one.lo, one.hi))
-    place = dial.of_return(target)
-    return replace(dial.at(place), budget=replace(coin, unseen=unseen)) if place >= dial.least else None
+def within(shape: Shape, window: Window, target: float, unseen: float) -> Candidate | None:
+    """The policy with the best answers whose return is at most the target; None: the class has no room for it."""
+    dial = planned_law(shape.cls).dial(shape, window, Budget(N_MAX, K_MAX, DELTA, unseen), DIMENSION)
+    place = dial.of_return(target) or 0
+    return dial.at(place) if place >= dial.least else None
 
 
 def measure(
     what: str, works: Sequence[Workload], used: Sequence[Shape], windows: Sequence[Window],
-    costs: Sequence[tuple[float | None, float]], draws: int, moved: Moved,
+    costs: Sequence[tuple[float, float]], draws: int, moved: Moved,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Every class, window and cost: means over all queries of the works, and the share of the same without noise."""
     wanted = []
     for shape in used:
         for window in windows:
             for unseen, target in costs:
-                if unseen is None and not shape.available:  # its accounting takes minutes a class
-                    continue
                 one = within(shape, window, target, unseen)
                 if one is not None:
                     wanted.append((one, target))
@@ -140,11 +124,6 @@ def measure(
     return rows
 
 
-def demo_windows() -> list[Window]:
-    """What the demo's window is held against."""
-    return [Window.of(lo, hi) for lo in LOWS for hi in HIGHS if hi > lo + 0.04]
-
-
 def against_targets(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is reached of each target, at K = 10 and at the K that does best."""
     lines = []
@@ -167,15 +146,12 @@ def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 @click.command()
 @click.option("--corpus", help="A public BEIR folder, beir:PATH.")
-@click.option("--draws", default=3, show_default=True, help="Noise samples a query of the BEIR folder.")
-@click.option("--demo-draws", default=40, show_default=True, help="Noise samples a query of the demo's corpus.")
+@click.option("--draws", default=3, show_default=True, help="Draws a query of the BEIR folder.")
+@click.option("--demo-draws", default=40, show_default=True, help="Draws a query of the demo's corpus.")
 @click.option("--most", default=300, show_default=True, help="Queries of the BEIR folder.")
 @click.option("--no-demo", is_flag=True, help="Measure the BEIR folder alone.")
-@click.option("--law", "laws", multiple=True, type=click.Choice(PLANNED_LAWS), default=PLANNED_LAWS, help="Of these.")
 @click.option("--only-modules", is_flag=True, help="Measure queries with many relevant documents alone.")
-def main(
-    corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, laws: Sequence[str], only_modules: bool
-) -> None:
+def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, only_modules: bool) -> None:
     """Measure, print and write bench/results/claims.json; what is not measured again is kept."""
     out = RESULTS / "claims.json"
     kept: list[dict[str, Any]] = json.loads(out.read_text())["points"] if out.exists() else []
@@ -193,24 +169,22 @@ def main(
         rows = []
         if not no_demo:
             works = module_works(model, CACHE, moved)
-            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
+            used = shapes(classes, [DECOYS], Sizes(RETURNED), max(work.documents for work in works))
             rows += measure("modules", works, used, windows, COSTS, demo_draws, moved)
         for what, queries in () if no_demo or only_modules else (("demo", own_queries()), ("questions", QUESTIONS)):
             works = demo_works(queries, model, CACHE, moved)
-            used = shapes(classes, laws, Sizes(RETURNED), max(work.documents for work in works))
+            used = shapes(classes, [DECOYS], Sizes(RETURNED), max(work.documents for work in works))
             rows += measure(what, works, used, windows, COSTS, demo_draws, moved)
-            ten = [shape for shape in used if shape.ids == 10 and shape.cls.law in (GEOMETRIC, ONE_SIDED)]
-            rows += measure(f"{what}, window", works, ten, demo_windows(), ((UNSEEN, DEMO_RETURN),), demo_draws, moved)
         if corpus is not None:
             work = load_workload(corpus, model, most=most, cache=CACHE, progress=moved)
-            used = shapes(classes, laws, Sizes(RETURNED), work.documents)
+            used = shapes(classes, [DECOYS], Sizes(RETURNED), work.documents)
             rows += measure("beir", [work], used, windows, COSTS, draws, moved)
     fresh = {_of(row) for row in rows}
     rows += [row for row in kept if _of(row) not in fresh]
     RESULTS.mkdir(parents=True, exist_ok=True)
     save(out, {"points": rows, "delta": str(DELTA), "machine": machine()})
     names = ("corpus", "claim", "law", "K", "window", "unseen", "return", "epsilon", "ndcg10", "share", "top1")
-    click.echo(table(names, [[row[name] for name in names] for row in rows if "window" not in row["corpus"]]))
+    click.echo(table(names, [[row[name] for name in names] for row in rows]))
     click.echo("\n".join(against_targets(rows)))
     click.echo(f"written: {out.relative_to(ROOT)}")
 

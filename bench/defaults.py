@@ -34,9 +34,9 @@ from ragseal.kernel.opening import Equations
 from ragseal.verifier.steps import proofs as auditor
 
 RESULT = ROOT / "bench" / "results" / "defaults.json"
-CLASSES = ("noise-mini-one-10", "noise-small-one-50", "noise-large-one-50")
+CLASSES = ("noise-mini-two-10", "noise-small-two-50", "noise-large-gaussian-50")
 DISTINCT, ROUNDS = 2, 5
-ANSWERED, DOCUMENTS, ANSWERS = "noise-small-one-50", 5183, 200
+ANSWERED, DOCUMENTS, ANSWERS = "noise-small-two-50", 5183, 200
 
 
 def processor(action: Callable[[], Any], rounds: int) -> list[float]:

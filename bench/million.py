@@ -23,7 +23,7 @@ from bench.scene import make_state
 from bench.shardproofs import apart, peak_mib
 from ragseal.circuits.circuit import load_classes
 
-CLASS = "noise-large-one-50"
+CLASS = "noise-large-gaussian-50"
 EMBEDDED = 60
 MEMORY_MIB = 2048  #: at most, of the process that answers
 

@@ -4,7 +4,6 @@
 ``python -m bench.plan check --corpus beir:PATH``      known nDCG@10 of SciFact at mu = 6, three windows, and in float
 ``python -m bench.plan calibrate --corpus beir:PATH``  which window serves best at equal epsilon
 ``python -m bench.plan frontier --corpus beir:PATH``   what `ragseal-provider plan` says under every-list
-``python -m bench.plan delivered --corpus beir:PATH``  every law within one epsilon under until-delivered
 
 Each writes its part of bench/results/plan-<folder>.json.  Embeddings are kept under var/embeddings by content.
 """
@@ -29,12 +28,11 @@ from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.kernel.noise import build_table, scale_of
 from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
-from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
+from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import Candidate, Sizes, Window
 from ragseal.prover.planning.frontier import Planner
-from ragseal.prover.planning.laws import PLANNED_LAWS
 from ragseal.prover.planning.plan import CANDIDATES, Choices, Trial, make_plan
-from ragseal.prover.planning.public_score_ranges import PUBLIC_WINDOWS, WHOLE
+from ragseal.prover.planning.public_score_ranges import WHOLE
 from ragseal.prover.planning.quality import Judge, NoiseMeasurement, clipped, largest_slots
 from ragseal.prover.planning.recommendation import Target
 from ragseal.prover.planning.shapes import shapes
@@ -47,8 +45,6 @@ MU = 6.0
 KNOWN = (((-1.0, 1.0), 0.03), ((0.0, 1.0), 0.18), ((0.3, 0.7), 0.45))
 KNOWN_FREE = 0.645
 SCALES = {GAUSSIAN: (2.0, 4.0, 6.0, 8.0), GEOMETRIC: (4.0, 6.0, 8.0, 12.0)}
-EPSILONS = (5.0, RETURN, 8.0)  #: of until-delivered
-DELIVERED_K = (10, 32, 50, 128)
 NO_COIN = Budget(25, 2, Fraction(1, 10**6))
 LEAST = 0.1  #: nDCG@10 of the best window below which a setting says nothing
 
@@ -132,21 +128,8 @@ def frontier(corpus: str, progress: Callable[[str, int, int], None]) -> dict[str
     return make_plan(Trial(corpus, cache=CACHE), choices, Target(), progress)
 
 
-def delivered(work: Workload, draws: int, progress: Callable[[str, int, int], None]) -> list[dict[str, Any]]:
-    """Of every law and K the best answers within each epsilon, as a plan compares them; measured under fresh draws."""
-    classes, public = tuple(load_classes().values()), next(iter(PUBLIC_WINDOWS.values()))
-    budget, windows = Budget(25, 2, Fraction(1, 10**6), UNSEEN), [Window.of(public.lo, public.hi)]
-    used = shapes(classes, PLANNED_LAWS, Sizes(DELIVERED_K), work.documents)
-    planner = Planner(work, 384, draws, progress=progress)
-    rows = []
-    for target in EPSILONS:
-        for point in planner.for_bound(target, used, windows, budget):
-            rows.append({"target": target, **planner.again(point).row()})
-    return rows
-
-
 @click.command()
-@click.argument("part", type=click.Choice(["check", "calibrate", "frontier", "delivered"]))
+@click.argument("part", type=click.Choice(["check", "calibrate", "frontier"]))
 @click.option("--corpus", required=True, help="A public BEIR folder, beir:PATH.")
 @click.option("--draws", default=3, show_default=True, help="Noise samples a query.")
 @click.option("--most", default=300, show_default=True, help="Queries.")
@@ -171,8 +154,6 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
             work = load_workload(corpus, load_embedder(), split=split, most=most, cache=CACHE, progress=moved)
             if part == "check":
                 found[part] = check(work, draws)
-            elif part == "delivered":
-                found[part] = delivered(work, draws, moved)
             else:
                 name = f"{Path(corpus.partition(':')[2]).name}, train queries"
                 found[part] = calibrate({name: work, "Python docstrings": docstrings(most, moved)}, draws)
@@ -185,9 +166,6 @@ def main(part: str, corpus: str, draws: int, most: int) -> None:
         click.echo(f"noise-free {found[part]['noise_free']:.4f}, known {KNOWN_FREE}")
     elif part == "calibrate":
         click.echo(table(("window", "mean share of the best"), list(found[part]["mean_share_of_best"].items())))
-    elif part == "delivered":
-        names = ("target", "law", "K", "class", "decoys", "gain", "epsilon", "ndcg10", "ndcg10_se", "recall", "top1")
-        click.echo(table(names, [[row[name] for name in names] for row in found[part]]))
     else:
         click.echo("\n".join(found[part]["reasons"]))
     click.echo(f"written: {out.relative_to(ROOT)}")

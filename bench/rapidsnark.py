@@ -120,7 +120,7 @@ def compare(name: str, library: Library, rounds: int, say: Callable[[str], None]
 @click.command()
 @click.option("--library", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="librapidsnark.so, as rapidsnark's own build makes it.")  # fmt: skip
-@click.option("--class", "names", multiple=True, default=["noise-small-two-50", "noise-small-one-50"],
+@click.option("--class", "names", multiple=True, default=["noise-small-two-50", "noise-small-gaussian-50"],
               show_default=True, help="A circuit class; may be repeated.")  # fmt: skip
 @click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Proofs of each prover a class.")
 @click.option("--out", type=click.Path(path_type=Path), default=None, help="Where to write; default bench/results.")

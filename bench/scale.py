@@ -36,7 +36,7 @@ from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 
 #: Slots asked for, and the class whose shards hold them.
-SIZES = {10_000: "noise-small-two-50", 100_000: "noise-large-one-50", 1_000_000: "noise-large-one-50"}
+SIZES = {10_000: "noise-small-two-50", 100_000: "noise-large-gaussian-50", 1_000_000: "noise-large-gaussian-50"}
 TARGETS = {10_000: 1.5, 100_000: 1.3, 1_000_000: 1.3}  #: of the medians' ratio
 MEMORY_MIB = 2048
 STEPS, LO = 96, 4839
@@ -168,7 +168,7 @@ def main(rounds: int, sizes: tuple[int, ...]) -> None:
             f"{one['median_ms']} ms, peak {one['peak_memory_mib']} MiB (target {MEMORY_MIB})"
         )
     if not sizes:
-        proven = shardproofs.proofs("noise-large-one-50", default_cache(), ROOT / "var" / "bench" / "shards")
+        proven = shardproofs.proofs("noise-large-gaussian-50", default_cache(), ROOT / "var" / "bench" / "shards")
         click.echo(json.dumps({name: value for name, value in proven.items() if name != "samples_s"}))
         save(RESULTS / "scale.json", {"machine": machine(), "sizes": found, "proofs": proven})
 

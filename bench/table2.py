@@ -36,10 +36,10 @@ from ragseal.kernel.noise_class import with_noise
 
 DIMENSION = 384
 OURS = {  # documents: (the smallest class for so many, its shards)
-    1_000: ("noise-mini-one-10", 1),
+    1_000: ("noise-mini-two-10", 1),
     10_000: ("noise-small-two-50", 2),
-    100_000: ("noise-large-one-50", 3),
-    1_000_000: ("noise-large-one-50", 30),
+    100_000: ("noise-large-gaussian-50", 3),
+    1_000_000: ("noise-large-gaussian-50", 30),
 }
 GAUSSIAN = "noise-large-gaussian-50"  #: the largest class with the paper's noise
 NAIVE_SIZES = (32, 64, 128, 256)

@@ -42,7 +42,7 @@ from ragseal.prover.provider.backends import Environment
 
 RESULT = ROOT / "bench" / "results" / "ticks.json"
 DIMENSION = 384
-CLASSES = ("noise-mini-one-10", "noise-small-one-50", LARGE)
+CLASSES = ("noise-mini-two-10", "noise-small-two-50", LARGE)
 TEXT = "word " * 100
 SHARES = (0.0, 0.01, 0.1, 1.0)
 ROUNDS = 3

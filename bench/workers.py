@@ -306,7 +306,7 @@ def main() -> None:
 
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=10.0)
-    options.add_argument("--classes", default=f"{QUICK},noise-small-one-50")
+    options.add_argument("--classes", default=f"{QUICK},noise-small-two-50")
     given = options.parse_args()
     seconds, cases = given.seconds, [case_of(name) for name in given.classes.split(",")]
     load, classes = os.getloadavg()[0], dict[str, Any]()

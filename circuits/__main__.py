@@ -17,7 +17,7 @@ from ragseal.circuits.shipped import NAMES, TABLE, ship
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate_class import CLASSES
-from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
+from ragseal.kernel.params import GEOMETRIC, NOISE_LAWS
 from ragseal.runtime.terminal import CONTEXT, Teaching
 
 
@@ -100,7 +100,7 @@ def ship_(cache: Path) -> None:
 
 
 @main.command("search")
-@click.option("--law", type=click.Choice(NOISE_LAWS), default=ONE_SIDED, show_default=True)
+@click.option("--law", type=click.Choice(NOISE_LAWS), default=GEOMETRIC, show_default=True)
 @click.option("-K", "k", type=int, default=10, show_default=True, help="Slots returned.")
 @click.option("-m", "m", type=int, default=11, show_default=True, help="Coarse bits a slot.")
 @click.option("-q", "q", type=int, help="Slots a coarse element; default: as many as fit.")

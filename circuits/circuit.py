@@ -129,7 +129,7 @@ def _noise_main(cls: NoiseClass, layout: HintLayout) -> str:
     table = cls.table
     bounds = ", ".join(map(str, cls.bounds))
     cumulative = ", ".join(str(table.cdf(x - 1)) for x in range(table.cut + 2))
-    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.L, cls.sides, table.bits, cls.grid, table.cut)
+    sizes = (cls.N, cls.K, cls.R, cls.m, cls.q, cls.c, cls.L, table.bits, cls.grid, table.cut)
     return (
         f"// Generated for noise class {cls.name}.\npragma circom 2.1.6;\n\n"
         'include "noise.circom";\n\n'
@@ -243,8 +243,8 @@ def shapes_of(cls: AttestationClass) -> tuple[Shape, Shape, Shape]:
 
 
 def thinning_classes() -> dict[str, ThinningClass]:
-    """The sizes of the thinning's circuit that go with the classes of :func:`load_classes`, by name."""
-    sizes = (thinning_class(capacity) for capacity in sorted({cls.N for cls in load_classes().values()}))
+    """The sizes of the thinning's circuit that go with the classes for claims with a coin, by name."""
+    sizes = (thinning_class(slots) for slots in sorted({cls.N for cls in load_classes().values() if not cls.scaled}))
     return {cls.name: cls for cls in sizes}
 
 

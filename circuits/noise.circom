@@ -17,9 +17,9 @@ include "inside.circom";
 //
 // Public, in this order: clear inputs; a blinder that no constraint uses; scores w, hints, beta b_i of every slot, and the
 // threshold, which enter only through their commitments. Sizes that a class leaves at 0 declare nothing.
-// N, R: slots and places of a shard. L: bits of an id of the whole index. G: threshold grid. CUT: largest noise. sides,
-// uniformBits: of the noise law. The rest are the class's parameters.
-template Noise(N, K, R, m, q, c, L, sides, uniformBits, G, CUT) {
+// N, R: slots and places of a shard. L: bits of an id of the whole index. G: threshold grid. CUT: largest noise.
+// uniformBits: of a uniform. The rest are the class's parameters.
+template Noise(N, K, R, m, q, c, L, uniformBits, G, CUT) {
     var PER = 2;  // places whose fine bits one element holds
     var NE = N \ q;
     var NF = R \ PER;
@@ -71,7 +71,7 @@ template Noise(N, K, R, m, q, c, L, sides, uniformBits, G, CUT) {
     signal input placeFull[R];
     signal input placeCounted[R];
     signal input placeFine[R][nf];
-    signal input placeSign[R][sides - 1];
+    signal input placeSign[R];
     signal input placeMagnitude[R];
     signal input placeBefore[R];
     signal input placeUpto[R];
@@ -194,7 +194,7 @@ template Noise(N, K, R, m, q, c, L, sides, uniformBits, G, CUT) {
     var winners = 0;
     var counted = 0;
     for (var r = 0; r < R; r++) {
-        place[r] = NoisePlace(sides, uniformBits, m, c, L, fb, nf, nu, ncmp);
+        place[r] = NoisePlace(uniformBits, m, c, L, fb, nf, nu, ncmp);
         place[r].alpha <== alpha;
         place[r].beta <== beta;
         place[r].beta2 <== beta2;

@@ -119,7 +119,7 @@ def _noise_rows(cls: NoiseClass) -> Rows:
     fine = cls.fine_elements * (cls.fine_filler + 2 * cls.fine_top) + cls.fine_blocks * (_permute(17) + 1)
     place = 2 + 2 + 1 + 1 + 1  # coarse row; X's bit, full; e, inverse, opening
     place += 4 + 1  # clip; what a place that is not full reaches
-    place += 3 + 3 * (cls.sides - 1)  # noise row and its products; sign, fold, sign times magnitude
+    place += 6  # noise row and its products; sign, fold, sign times magnitude
     place += 2 + 1 + 2  # wins: bit and fold; the winner's fraction; counted: bit and fold
     place += cls.fine_chunks + (cls.fine_last_bits < c) + 2 * cls.uniform_chunks + cls.compare_chunks + 4  # look-ups
     place += 1  # their sum

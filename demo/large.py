@@ -3,7 +3,7 @@
 
 The standard library's docstrings are embedded as in the small demo.  What fills the index up to SLOTS documents is
 synthetic: random unit vectors with a text that says so.  Time, memory and proofs do not depend on what vectors hold; a
-random vector has a cosine of about 0 with any question, so it comes back by noise only.
+random vector has a cosine of about 0 with any question, so it comes back as a decoy only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.storage.state import State
 
-CLASS = "noise-small-one-50"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
+CLASS = "decoys-16k"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
 SLOTS = 100_000  #: at least
 TENANT = "data"
 ASKED = 2  #: questions of each of the tenant's accounts

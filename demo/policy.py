@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's policy: claim until-delivered, a public score window, and the gain that gives RETURN.
+"""The demo's policy: claim until-delivered, a public score from which on documents match, and RETURN.
 
-Window and theta depend on the embedder.  The default one's stand here, the window being its public one, which the
+That score and theta depend on the embedder.  The default one's stand here, the score being its public one, which the
 demo's queries had no part in; for any other they are measured on the demo's own corpus and queries, which are public:
 a provider may do so with public texts, never with a tenant's (SPEC M.2).
 """
@@ -15,44 +15,40 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
 from ragseal.demo.scenario import ANSWERED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
-from ragseal.prover.planning.budgets import UNSEEN, Budget
-from ragseal.prover.planning.laws.noise import NoisePlan
+from ragseal.prover.planning.budgets import UNSEEN
 
 RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 DELTA = Fraction(1, 10**6)
-DOCUMENTS = 256  #: of each tenant, that the window of another embedder is measured on
+DOCUMENTS = 256  #: of each tenant, that another embedder's scores are measured on
 ANSWERS_GAIN = 4  #: steps that one document counts for: 2.5 nats an answer of ten keywords
 ANSWERS_COUNTED = 60  #: documents that one keyword counts
 ANSWERS_SIMILARITY = 0.35  #: cosine from which a document takes part
 ANSWERS_WORDS = 6  #: keywords of one document
 ANSWERS_FILTER = 3  #: answers that one document takes part in
-ABOVE = 0.9  #: share of documents that score below the window: ten of a thousand come back
+ABOVE = 0.9  #: share of documents that do not match
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A score window in cosines, and the cosine from which on two queries count as linked."""
+    """The cosine above which a document matches, and the one from which on two queries count as linked."""
 
     lo: float
-    hi: float
     theta: Fraction
 
 
-MINILM = Choice(0.3, 0.5, Fraction(9, 10))
+MINILM = Choice(0.3, Fraction(9, 10))
 
 
 def measured(plan: Scenario, embedder: Embedder) -> Choice:
-    """A window around the highest tenth of scores; theta half way from strangers' most alike queries to a repeat.
+    """Where the highest tenth of scores begins; theta half way from strangers' most alike queries to a repeat.
 
     Raises:
         ConfigurationError: the embedder takes queries of strangers for repeats, so no theta tells them apart.
@@ -68,7 +64,6 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
         scores.append((asked[of_tenant] @ rows.T).ravel())
     cosines = np.concatenate(scores) / SCORE_UNIT**2
     lo = max(0.0, math.floor(100 * float(np.quantile(cosines, ABOVE))) / 100)
-    hi = max(lo + 0.05, math.ceil(100 * float(cosines.max())) / 100)
 
     # the least product of a query with its own repeat, and the largest of two accounts that do not collude
     repeat = least_repeat(embedder.dimension)
@@ -82,7 +77,7 @@ def measured(plan: Scenario, embedder: Embedder) -> Choice:
             f"this embedder gives queries of two strangers in the demo cosine {nearest / SCORE_UNIT**2:.3f}, as a "
             "repeat may have: no theta tells them from a coalition"
         )
-    return Choice(lo, min(1.0, hi), Fraction((max(0, nearest) + repeat) // 2, SCORE_UNIT**2))
+    return Choice(lo, Fraction((max(0, nearest) + repeat) // 2, SCORE_UNIT**2))
 
 
 def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
@@ -95,29 +90,11 @@ def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
     )
 
 
-def _unscaled(plan: Scenario, choice: Choice) -> str:
-    """With decoys: the return, and the score from which on a document matches."""
+def policy_text(plan: Scenario, choice: Choice) -> str:
+    """A policy file for the demo's window: the return, and the score from which on a document matches."""
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     return (
         f'claim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nreturn = {RETURN:g}\nlo = {choice.lo:.2f}\n'
         f'estimate = "report"\nn_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\n'
         f'theta = "{choice.theta}"\n'
-    )
-
-
-def policy_text(plan: Scenario, choice: Choice) -> str:
-    """A policy file for the demo's window."""
-    cls = load_classes()[plan.class_name]
-    if not cls.scaled:
-        return _unscaled(plan, choice)
-    asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
-    lo, hi = (round(x * SCORE_UNIT**2) for x in (choice.lo, choice.hi))
-    law = NoisePlan(with_noise(cls.whole(plan.shards)))
-    # An empty slot is listed in K of shards N cases, a document e^R times as often at most.
-    allowed = RETURN + math.log(plan.shards)
-    gain = max(1, law.gain_of_return(lo, hi, allowed, Budget(asked, len(COLLUDING), DELTA, UNSEEN)))
-    return (
-        f'class = "{cls.name}"\nclaim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nestimate = "report"\n'
-        f"lo = {choice.lo:.2f}\nhi = {choice.hi:.2f}\ngain = {gain}\nn_max = {asked}\n"
-        f'k_max = {len(COLLUDING)}\ndelta = "{DELTA}"\ntheta = "{choice.theta}"\n'
     )

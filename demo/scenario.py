@@ -19,7 +19,7 @@ from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
-ANSWERS_CLASS = "noise-mini-one-10"  #: of answers in words: few keywords, since each of them costs
+ANSWERS_CLASS = "noise-mini-two-10"  #: of answers in words: few keywords, since each of them costs
 ANSWERED = 2  #: questions of an account that are answered in words
 
 

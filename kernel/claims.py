@@ -25,6 +25,11 @@ class Form:
     plain: bool = False  #: lists have neither noise nor decoys: no return is bounded, and without a coin nothing is
 
     @property
+    def of_decoys(self) -> bool:
+        """Whether its windows have a class of decoys; else one with noise."""
+        return self.coin or self.plain
+
+    @property
     def private(self) -> bool:
         """Whether it bounds what anybody learns: a verdict of any other one has no number of it."""
         return self.coin or not self.plain

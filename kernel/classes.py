@@ -17,7 +17,7 @@ from ragseal.kernel.law import Table as Table
 from ragseal.kernel.law import bound_table
 from ragseal.kernel.noise_class import NoiseClass
 
-#: Every kind of law.  The first one refuses what names no law.
+#: Every kind of law.
 KINDS: tuple[type[AttestationClass], ...] = (NoiseClass, DecoysClass)
 
 #: Names of classes that no release after 0.3.0 has: how two families' begin, those whose noise was finer than a step
@@ -43,8 +43,12 @@ def attestation_class(values: dict[str, Any]) -> AttestationClass:
     Raises:
         PolicyError: an unknown or missing key, a value of the wrong kind, or parameters that contradict each other.
     """
-    kind = next((kind for kind in KINDS if values.get("law") in kind.laws), KINDS[0])
-    return kind.from_mapping(values)
+    return kind_of(values.get("law")).from_mapping(values)
+
+
+def kind_of(law: object) -> type[AttestationClass]:
+    """The kind of a law by its name; of what names no law the first, which refuses it."""
+    return next((kind for kind in KINDS if law in kind.laws), KINDS[0])
 
 
 def table_of(cls: AttestationClass, digest: bytes, decoy_rate: int) -> Table:

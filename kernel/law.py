@@ -63,7 +63,6 @@ class AttestationClass(ABC):
     laws: ClassVar[tuple[str, ...]]  #: what ``law`` may be
     table_kind: ClassVar[str]  #: what a policy binds, for people
     by_chance: ClassVar[str]  #: what returns ids without a score, for people
-    coin_only: ClassVar[str] = ""  #: why a policy without a coin cannot name it; nothing where it can
     #: Whether a policy says how much a unit of score counts for: hi and gain.
     scaled: ClassVar[bool] = True
 
@@ -140,10 +139,6 @@ class AttestationClass(ABC):
     @abstractmethod
     def shift_of(self, width: int) -> int:
         """The worst shift of one query, at least 1."""
-
-    @abstractmethod
-    def widest(self, shift: int) -> int:
-        """The largest width whose shift is at most ``shift``."""
 
     @abstractmethod
     def check_asked(self, asked: Asked, shards: int) -> None:

@@ -3,19 +3,18 @@
 
 Everything here is exact integer arithmetic; no float ever touches a mass, a quantile or a decision.
 
-A table stores ``h(0..C)``.  Of the laws "geometric-16" and "gaussian-128" that is the non-negative half of a symmetric
-mass function p(x) = p(-x) on [-C, C]; of "one-sided-16" it is the whole of one on [0, C].  Masses are out of 2^n,
-n = 112.  A law's name ends in its scale in steps.  The rules that every party checks (:func:`check_table`):
+A table stores ``h(0..C)``, the non-negative half of a symmetric mass function p(x) = p(-x) on [-C, C].  Masses are out
+of 2^n, n = 112.  A law's name ends in its scale in steps.  The rules that every party checks (:func:`check_table`):
 
-T1  symmetric, or without a value below 0, as the law's name says: given by what is stored;
+T1  symmetric: given by what is stored;
 T2  the masses sum to exactly 2^n;
 T3  contiguous support: every stored entry is an integer >= 1;
 T4  log-concave, p(x)^2 >= p(x-1) p(x+1) for all x.  This is what makes every shift smaller than the worst one
     dominated by it, so that a single shift has to be accounted;
 T5  the digest of the table's canonical bytes is what a policy binds.
 
-Because the total of a symmetric table is even, p(0) = 2^n - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly
-at U = 2^(n-1): z(2^n - 1 - U) = -z(U).  A one-sided table is looked up with U itself.
+Because the total is even, p(0) = 2^n - 2 (h(1) + ... + h(C)) is even and the CDF folds exactly at U = 2^(n-1):
+z(2^n - 1 - U) = -z(U).
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from ragseal.kernel.params import (
     GAUSSIAN,
     GEOMETRIC,
     NOISE_LAWS,
-    ONE_SIDED,
     PROTOCOL_VERSION,
     UNIFORM_BITS,
 )
@@ -39,7 +37,7 @@ from ragseal.kernel.params import (
 TOTAL = 1 << UNIFORM_BITS  #: sum of all masses, and number of uniforms
 TABLE_TAG = b"ragseal.noise-table"
 
-GEOMETRIC_SCALE = 16  #: b of "geometric-16" and "one-sided-16": p(x) proportional to exp(-|x| / b)
+GEOMETRIC_SCALE = 16  #: b of "geometric-16": p(x) proportional to exp(-|x| / b)
 GAUSSIAN_SIGMA = 128  #: standard deviation of "gaussian-128"
 GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
@@ -58,17 +56,14 @@ _RESCALE_TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class NoiseTable:
-    """An integer law.  ``half[x]`` is the mass of x, and for a symmetric law of -x as well, x = 0..C, out of 2^n."""
+    """An integer law.  ``half[x]`` is the mass of x and of -x, x = 0..C, out of 2^n."""
 
     law: str
     half: tuple[int, ...]
     _cdf: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
-    _least: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        masses = self.half if self.one_sided else self.half[:0:-1] + self.half
-        object.__setattr__(self, "_cdf", tuple(accumulate(masses, initial=0)))
-        object.__setattr__(self, "_least", 0 if self.one_sided else -self.cut)
+        object.__setattr__(self, "_cdf", tuple(accumulate(self.half[:0:-1] + self.half, initial=0)))
 
     @property
     def bits(self) -> int:
@@ -85,23 +80,13 @@ class NoiseTable:
         """C, the largest value with positive mass, in table steps."""
         return len(self.half) - 1
 
-    @property
-    def one_sided(self) -> bool:
-        """No value is below 0."""
-        return one_sided(self.law)
-
-    @property
-    def least(self) -> int:
-        """The smallest value with positive mass: -C, or 0 of a one-sided law."""
-        return self._least
-
     def mass(self, x: int) -> int:
-        """p(x), an integer out of 2^n; 0 outside [least, C]."""
-        return self.half[abs(x)] if self._least <= x < len(self.half) else 0
+        """p(x), an integer out of 2^n; 0 outside [-C, C]."""
+        return self.half[abs(x)] if abs(x) < len(self.half) else 0
 
     def cdf(self, x: int) -> int:
         """F(x) = sum of p over all values <= x, an integer out of 2^n; 0 below the support, the total above C."""
-        return self._cdf[min(max(x - self._least + 1, 0), len(self._cdf) - 1)]
+        return self._cdf[min(max(x + self.cut + 1, 0), len(self._cdf) - 1)]
 
     def tail(self, x: int) -> int:
         """Mass of the values above x, an integer out of 2^n: the numerator of P(z_b > x)."""
@@ -115,7 +100,7 @@ class NoiseTable:
         """
         if not 0 <= uniform < self.total:
             raise PolicyError(f"a uniform must lie in [0, 2^{self.bits})")
-        return bisect_right(self._cdf, uniform) + self.least - 1
+        return bisect_right(self._cdf, uniform) - self.cut - 1
 
     def canonical_bytes(self) -> bytes:
         """What the digest covers.
@@ -142,13 +127,8 @@ class NoiseTable:
         return {"law": self.law, "cut": self.cut, "table_digest": self.digest(), "rules": "T1 T2 T3 T4 T5"}
 
 
-def one_sided(law: str) -> bool:
-    """Whether no value of a law is below 0."""
-    return law == ONE_SIDED
-
-
 def scale_of(law: str) -> int:
-    """One unit of a law's scale, in table steps: sigma of a Gaussian, b of the others.
+    """One unit of a law's scale, in table steps: sigma of the Gaussian, b of the geometric law.
 
     Raises:
         PolicyError: the law is unknown.
@@ -176,9 +156,9 @@ def check_table(table: NoiseTable) -> None:
     for x, p in enumerate(h):
         if type(p) is not int or p < 1:
             refuse(f"T3: the mass of {x} must be an integer of at least 1")
-    if h[0] + (1 if table.one_sided else 2) * sum(h[1:]) != table.total:
+    if h[0] + 2 * sum(h[1:]) != table.total:
         refuse(f"T2: masses do not sum to 2^{table.bits}")
-    if h[1] > h[0] and not table.one_sided:  # p(-1) of a one-sided law is 0
+    if h[1] > h[0]:
         refuse("T4: not log-concave at 0")
     for x in range(1, len(h) - 1):
         if h[x] * h[x] < h[x - 1] * h[x + 1]:
@@ -189,8 +169,8 @@ def check_table(table: NoiseTable) -> None:
 def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
-    "geometric-16": p(x) proportional to exp(-|x|/16), cut where the recursion below ends (C = 1115).  "one-sided-16":
-    p(x) proportional to exp(-x/16) for x >= 0, made alike (C = 1125).  "gaussian-128": sigma = 128, cut at 1408.
+    "geometric-16": p(x) proportional to exp(-|x|/16), cut where the recursion below ends (C = 1115).  "gaussian-128":
+    sigma = 128, cut at 1408.
 
     Raises:
         PolicyError: the law is unknown.
@@ -198,9 +178,7 @@ def build_table(law: str) -> NoiseTable:
     if law == GAUSSIAN:
         table = NoiseTable(law, _gaussian_masses(GAUSSIAN_SIGMA, GAUSSIAN_CUT, UNIFORM_BITS))
     elif law == GEOMETRIC:
-        table = NoiseTable(law, _geometric_masses(2, GEOMETRIC_SCALE, UNIFORM_BITS))
-    elif law == ONE_SIDED:
-        table = NoiseTable(law, _geometric_masses(1, GEOMETRIC_SCALE, UNIFORM_BITS))
+        table = NoiseTable(law, _geometric_masses(GEOMETRIC_SCALE, UNIFORM_BITS))
     else:
         raise PolicyError(f"noise law must be one of {NOISE_LAWS}, not {law!r}")
     check_table(table)
@@ -228,12 +206,12 @@ def _gaussian_masses(sigma: int, cut: int, bits: int) -> tuple[int, ...]:
     for _ in range(cut):
         weights.append(weights[-1] * step >> _FIXED_BITS)
         step = step * r2 >> _FIXED_BITS
-    return _close(_concave(_rounded(weights, 2, bits)), 2, bits)
+    return _close(_concave(_rounded(weights, bits)), bits)
 
 
-def _rounded(weights: list[int], sides: int, bits: int) -> list[int]:
-    """Weights normalised to total mass 2^bits over one side or both, each rounded to the nearest integer."""
-    norm = weights[0] + sides * sum(weights[1:])
+def _rounded(weights: list[int], bits: int) -> list[int]:
+    """Weights normalised to total mass 2^bits over both sides, each rounded to the nearest integer."""
+    norm = weights[0] + 2 * sum(weights[1:])
     return [((w << (bits + 1)) + norm) // (2 * norm) for w in weights]
 
 
@@ -248,13 +226,13 @@ def _concave(h: list[int]) -> list[int]:
     return out
 
 
-def _close(h: list[int], sides: int, bits: int) -> tuple[int, ...]:
+def _close(h: list[int], bits: int) -> tuple[int, ...]:
     """Put what is missing to 2^bits on h(0)."""
-    return ((1 << bits) - sides * sum(h[1:]), *h[1:])
+    return ((1 << bits) - 2 * sum(h[1:]), *h[1:])
 
 
-def _geometric_masses(sides: int, scale: int, bits: int) -> tuple[int, ...]:
-    """h(0..C) of the geometric law over one side or both, p(x) proportional to exp(-|x| / scale), out of 2^bits.
+def _geometric_masses(scale: int, bits: int) -> tuple[int, ...]:
+    """h(0..C) of the two-sided geometric law, p(x) proportional to exp(-|x| / scale), out of 2^bits.
 
     Equality holds in T4 for the ideal law, so rounding alone breaks it everywhere and closing the sum on h(0) breaks
     it at x = 1.  h(1..) is therefore scaled by 1 + j/10^18 for j = 0, 1, -1, 2, -2, ... and the recursion repeated from
@@ -265,11 +243,11 @@ def _geometric_masses(sides: int, scale: int, bits: int) -> tuple[int, ...]:
     # Masses are below 1/2 from 2^bits exp(-x / scale) = 1 on; the recursion ends earlier.
     while weights[-1] >> (_FIXED_BITS - bits):
         weights.append(weights[-1] * r >> _FIXED_BITS)
-    base = _rounded(weights, sides, bits)
+    base = _rounded(weights, bits)
     for attempt in range(_RESCALE_TRIES):
         j = (attempt + 1) // 2 * (1 if attempt % 2 else -1)
         scaled = [base[0], *(p * (_RESCALE_UNIT + j) // _RESCALE_UNIT for p in base[1:])]
-        half = _close(_concave(scaled), sides, bits)
+        half = _close(_concave(scaled), bits)
         if half[0] >= half[1] and half[1] * half[1] >= half[0] * half[2]:
             return half
     raise PolicyError("no rescaling of the geometric table is log-concave")
@@ -283,8 +261,6 @@ def inverse_cdf(table: NoiseTable, uniform: int) -> int:
 def reflect(table: NoiseTable, uniform: int) -> tuple[int, int]:
     """Sign bit and folded uniform of the circuit: (0, U) for U >= 2^(n-1), else (1, 2^n - 1 - U).
 
-    Of a one-sided law always (0, U): the circuit has nothing to fold.
-
     With z' = inverse_cdf(U') >= 0 the noise is (1 - 2 sign) z'.
 
     Raises:
@@ -292,7 +268,7 @@ def reflect(table: NoiseTable, uniform: int) -> tuple[int, int]:
     """
     if not 0 <= uniform < table.total:
         raise PolicyError(f"a uniform must lie in [0, 2^{table.bits})")
-    return (0, uniform) if table.one_sided or uniform >> (table.bits - 1) else (1, table.total - 1 - uniform)
+    return (0, uniform) if uniform >> (table.bits - 1) else (1, table.total - 1 - uniform)
 
 
 def folded_rows(table: NoiseTable) -> tuple[tuple[int, int], ...]:

@@ -22,7 +22,7 @@ from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.law import Asked, AttestationClass
 from ragseal.kernel.params import (
     ELEMENTS_PER_BLOCK,
-    GAUSSIAN,
+    GEOMETRIC,
     GRID_EXPONENT,
     MAX_SHARDS,
     NOISE_LAWS,
@@ -95,11 +95,6 @@ class NoiseClass(ClassSizes, AttestationClass):
         return self.bounds[-1] - self.bounds[0]
 
     @property
-    def sides(self) -> int:
-        """2 of a symmetric law, whose noise has a sign, 1 of a one-sided one."""
-        return 1 if self.table.one_sided else 2
-
-    @property
     def step_bits(self) -> int:
         """A step of the noise table is 2^step_bits units of a score."""
         return self.c
@@ -158,8 +153,8 @@ class NoiseClass(ClassSizes, AttestationClass):
 
     @property
     def counts(self) -> bool:
-        """Of the geometric laws."""
-        return self.law != GAUSSIAN
+        """Of the geometric law."""
+        return self.law == GEOMETRIC
 
     def tables(self, decoy_rate: int) -> tuple[noise.NoiseTable, ...]:
         """The canonical one of its law."""
@@ -360,5 +355,5 @@ def check_scores(cls: NoiseClass, steps: int, least: int, most: int) -> None:
     need(steps - least < chunk, f"{steps} steps of window and {-least} below it do not fit {cls.c} bits")
     need(most <= chunk, f"{most} steps above the window's lower end do not fit {cls.c} bits")
     need(steps + top - low <= chunk, "the window and the noise above the threshold do not fit a chunk")
-    spread = steps + top - cls.table.least + 1
+    spread = steps + top + cls.table.cut + 1
     need(spread << cls.L <= 1 << (cls.c * cls.compare_chunks), "the noisy scores do not fit their comparison")

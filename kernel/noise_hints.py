@@ -170,7 +170,7 @@ def _put_place(
         "placeFull": [int(place.full)],
         "placeCounted": [counted],
         "placeFine": ch.exact(place.fine, cls.fine_bits),
-        "placeSign": [sign][: cls.sides - 1],
+        "placeSign": [sign],
         "placeMagnitude": [magnitude],
         "placeBefore": [before],
         "placeUpto": [upto],

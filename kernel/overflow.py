@@ -51,7 +51,7 @@ def exceed_and_flag(table: NoiseTable, m: int) -> tuple[tuple[int, int], ...]:
     quantiles = coarse_quantiles(table, m)
     cell = table.bits - m
     out = []
-    for z in range(table.least - 1, table.cut + 2):
+    for z in range(-table.cut - 1, table.cut + 2):
         above = table.tail(z)
         flagged = len(quantiles) - bisect_left(quantiles, z)
         out.append((above, (flagged << cell) - above))

@@ -41,9 +41,8 @@ ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 # Laws of noise: the number is their scale in steps.
 GEOMETRIC = "geometric-16"
-ONE_SIDED = "one-sided-16"  #: the law without negative values
 GAUSSIAN = "gaussian-128"  #: the paper's
-NOISE_LAWS = (GEOMETRIC, ONE_SIDED, GAUSSIAN)
+NOISE_LAWS = (GEOMETRIC, GAUSSIAN)
 UNIFORM_BITS = 112  #: bits of the uniform that one noise value is drawn from
 
 

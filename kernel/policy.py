@@ -403,11 +403,7 @@ def check_policy(
     if policy.class_name != cls.name or policy.class_digest != class_digest:
         raise PolicyError(f"the policy names another circuit class than {cls.name!r} as built here")
     policy.table(cls).check()
-    if cls.coin_only and not policy.coined and not policy.form.plain:
-        raise PolicyError(
-            f"class {cls.name!r} has the law {cls.law!r}, which {cls.coin_only}: it goes with the "
-            f"claim {UNTIL_DELIVERED} only, for {policy.claim} choose a class with noise"
-        )
+    check_law(policy.claim, cls)
     check_draws(policy, cls)
     check_shards(policy, cls)
     cls.check_lists(policy.ids, policy.shards, policy.decoy_rate)
@@ -434,17 +430,26 @@ def check_policy(
         raise PolicyError(f"gain {policy.gain} on [{policy.lo}, {policy.hi}] {missed}: {_way_out(policy, cls, others)}")
 
 
-def check_draws(policy: Policy, cls: AttestationClass) -> None:
-    """Decoys are drawn exactly where the claim bounds a return by them.
+def check_law(claim: str, cls: AttestationClass) -> None:
+    """The class's law bounds what a claim is about.
 
     Raises:
-        PolicyError: a claim without noise in a class that has some, decoys where none are claimed, or none where they
-            bound the return.
+        PolicyError: it does not; names the kind of class that does.
     """
-    if policy.form.plain and cls.scaled:
+    if form_of(claim).of_decoys == cls.scaled:
+        other = "of decoys" if cls.scaled else "with noise"
         raise PolicyError(
-            f"the claim {policy.claim} is about exact lists, and class {cls.name!r} has noise: choose a class of decoys"
+            f"class {cls.name!r} has the law {cls.law!r}, which bounds nothing under the claim {claim}: take a class "
+            f"{other} for it (`ragseal-provider change`), or another claim"
         )
+
+
+def check_draws(policy: Policy, cls: AttestationClass) -> None:
+    """Of decoys some are drawn where the claim bounds a return by them.
+
+    Raises:
+        PolicyError: none are.
+    """
     if not cls.scaled and not policy.form.plain and not policy.decoy_rate:
         raise PolicyError(
             f"without decoys no return is bounded, so the claim {policy.claim} cannot be made: let decoy_rate be "
@@ -509,7 +514,7 @@ def check_counts(policy: Policy, cls: AttestationClass) -> None:
     if not cls.counts:
         raise PolicyError(
             f"the claim {ANSWERS} needs geometric noise, whose tail falls alike at every count: class {cls.name!r} has "
-            f"the law {cls.law!r}, name one with 'geometric-16' or 'one-sided-16'"
+            f"the law {cls.law!r}, name one with 'geometric-16'"
         )
     limit = score_limit(policy.dimension)
     if policy.similarity > limit:

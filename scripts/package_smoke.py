@@ -42,7 +42,7 @@ SHIPPED = (
 )  # fmt: skip
 
 
-CLASS = "noise-tiny-one"
+CLASS = "decoys-tiny"
 #: What the demo's window is about.
 TEXTS = ("logrotate rotates log files.", "json.loads parses JSON.", "sorted() sorts a list.", "ssh-keygen makes keys.")
 QUESTIONS = ("How are logs rotated?", "How do I parse JSON?", "How do I sort a list?")

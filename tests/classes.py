@@ -21,7 +21,6 @@ def _of(kind: type[T], name: str) -> T:
 
 TINY = _of(NoiseClass, "noise-tiny-two")  #: what tests use: shards of 126 slots, symmetric noise
 GAUSSIAN = _of(NoiseClass, "noise-tiny-gaussian")  #: the paper's noise
-ONE_SIDED = _of(NoiseClass, "noise-tiny-one")  #: of as many slots, without negative noise
 DECOYS = _of(DecoysClass, "decoys-tiny")  #: of 60 slots, at most 3 shards
-FAMILIES = (TINY, GAUSSIAN, ONE_SIDED, DECOYS)  #: one class of every kind that a policy may name
+FAMILIES = (TINY, GAUSSIAN, DECOYS)  #: one class of every kind that a policy may name
 SMALL = CLASSES["noise-small-two-50"]  #: of a size that people use

@@ -36,7 +36,6 @@ class Claim(ABC):
 
     name: str
     most_rows: int | None = MOST_ROWS  #: of an odometer
-    lists_beside: bool = False  #: whether epsilon of every list says something beside it
     alone_is: str = "epsilon_of_one_account"  #: what :meth:`alone` is of, as a step's evidence
     gives: str = "the noise gives"
     advertised_to: str = " to one account"

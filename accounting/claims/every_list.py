@@ -29,13 +29,13 @@ from ragseal.accounting.claims.claim import Claim, largest
 from ragseal.accounting.claims.planned import Planned, Row, Wanted
 from ragseal.accounting.guess import STRONG, best_guess
 from ragseal.accounting.period import PeriodReport, account_period, bound_so_far
-from ragseal.accounting.pld import ONE_SIDED_REASON, infinite_loss_mass
+from ragseal.accounting.pld import infinite_loss_mass
 from ragseal.accounting.rounding import per_cent, upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
-from ragseal.kernel.noise import build_table, one_sided
+from ragseal.kernel.noise import build_table
 from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import NOISE_LAWS
 from ragseal.kernel.policy import Policy, listed, rational
@@ -84,9 +84,7 @@ class ListsBound(Bound):
     def boundless(self) -> str:
         if math.isfinite(self.epsilon):
             return ""
-        one = any(one_sided(report.law) for report in self.report.reports.values())
-        way = ONE_SIDED_REASON if one else "fewer queries, or a smaller gain"
-        return f"no finite epsilon follows for this coalition and period: {way}"
+        return "no finite epsilon follows for this coalition and period: fewer queries, or a smaller gain"
 
     @property
     def every_list(self) -> PeriodReport:
@@ -159,10 +157,6 @@ class ListsPlan(Planned):
     def queries(self, n_max: int, k_max: int) -> int:
         return n_max * k_max
 
-    def bounds(self, law: str) -> bool:
-        """One-sided noise and decoys say nothing about every list."""
-        return law in NOISE_LAWS and not one_sided(law)
-
     def cost(self, wanted: Wanted) -> tuple[float, None]:
         cls = wanted.cls
         if cls.law not in NOISE_LAWS:
@@ -177,7 +171,7 @@ class ListsPlan(Planned):
         )
         return (report.epsilon if report.agree else math.inf), None
 
-    def reasons(self, more: int) -> list[str]:
+    def reasons(self) -> list[str]:
         return [
             f"windows of one period share one budget: under the claim {EVERY_LIST} n_max here is the sum over all "
             "windows of the period"
@@ -353,8 +347,6 @@ class EveryList(Claim):
 def _way_out(found: ListsBound, policy: Policy, cls: AttestationClass, whose: str) -> str:
     """Why no finite epsilon follows for so many queries, and what would do."""
     table, (report,) = build_table(cls.law), found.report.reports.values()
-    if table.one_sided:
-        return f"no finite epsilon for {whose} {report.n} queries: {ONE_SIDED_REASON}"
 
     def has_one(gain: int) -> bool:
         shift = replace(policy, gain=gain).shift(cls)

@@ -40,8 +40,7 @@ class Planned(ABC):
 
     bound: str  #: what is traded for answers
     usual: float | None = None  #: its target where none is given; None: a share of the noise-free answers
-    direct: bool = False  #: the dial's place follows from a target at once
-    returned: Sequence[int]  #: K where none is given
+    returned: Sequence[int] = ()  #: K where none is given, of laws whose classes have one of their own
     cheaper: str  #: what makes answers better at the same bound
     line: str  #: of a plot
 
@@ -61,16 +60,12 @@ class Planned(ABC):
             PolicyError: numbers out of range.
         """
 
-    def bounds(self, law: str) -> bool:
-        """Whether a law bounds anything under the claim."""
-        return True
-
     def pairs(self, n_max: Sequence[int], k_max: Sequence[int]) -> list[tuple[int, int]]:
         """Queries and accounts that are compared."""
         return [(n, k) for n in n_max for k in k_max]
 
-    def reasons(self, more: int) -> list[str]:
-        """What a plan says of the claim; ``more``: a K to try, 0 where one was given."""
+    def reasons(self) -> list[str]:
+        """What a plan says of the claim."""
         return []
 
     @abstractmethod

@@ -66,8 +66,8 @@ _DOES_NOT_SAY = (
     "What is known of a document's later changes and deletion to those who were handed it.",
     "A document of which copies or near copies stand in the index, or that fills more slots than chunks_max: m of them "
     "count as one document of m slots, and whether there are any nobody checks.",
-    "Return bounds how often a slot comes back; where the report says that it does not bound reading, a slot without "
-    "its text is weak evidence, and no more is claimed.",
+    "Return bounds how often a slot comes back, and nothing of reading: a slot without its text is weak evidence, and "
+    "no more is claimed.",
 )
 _HANDED = "That a document is not read: an account that knows what to ask for is handed it, unless its coin hides it."
 _COIN = (
@@ -111,10 +111,7 @@ class CoinBound(Bound):
     def boundless(self) -> str:
         if math.isfinite(self.epsilon):
             return ""
-        return (
-            "no finite return follows for these policies and this delta: a smaller gain or fewer queries, of decoys "
-            "fewer ids or fewer slots of a document"
-        )
+        return "no finite return follows at this delta: fewer ids, fewer queries, or fewer slots of a document"
 
     def evidence(self, delta: Fraction) -> Values:
         found, routes = self.promise, self.promise.routes
@@ -129,7 +126,7 @@ class CoinBound(Bound):
         found, routes = self.promise, self.promise.routes
         return {
             "unseen": found.unseen, "unseen_of_one_coin_period": found.unseen_once, "coin_periods": found.periods,
-            "return": found.returned, "return_bounds_reading": found.bounds_reading, "chance": found.chance,
+            "return": found.returned, "chance": found.chance,
             "ids_listed_by_chance": found.listed_by_chance, "share_of_documents_hidden": found.hidden_share,
             "delta_items": dict(found.items), "unseen_by_two_routes": list(routes.unseen),
             "return_by_two_routes": list(routes.returned), "late": "unproven" if around.late else None,
@@ -168,7 +165,7 @@ class CoinBound(Bound):
             "epsilon": finite(found.epsilon), "unseen": found.unseen, "return": finite(found.returned),
             "coin_periods": found.periods, "hidden_share": found.hidden_share, "chance": found.chance,
             "listed_once": found.listed_once, "listed_by_chance": found.listed_by_chance,
-            "bounds_reading": found.bounds_reading, "queries": self.queries,
+            "queries": self.queries,
         }  # fmt: skip
 
 
@@ -177,8 +174,6 @@ class CoinPlan(Planned):
 
     bound = "return"
     usual = RETURN
-    direct = True
-    returned = (10, 32, 50)
     cheaper = "return more (--returned), "
     line = "-"
 
@@ -190,8 +185,7 @@ class CoinPlan(Planned):
 
     def cost(self, wanted: Wanted) -> tuple[float, Delivered]:
         cls = wanted.cls
-        shift = cls.shift_of(wanted.gain * (wanted.hi - wanted.lo))
-        one = Promised(cls, shift, wanted.ids, wanted.decoy_rate, wanted.shards, wanted.queries, wanted.n_max)
+        one = Promised(cls, wanted.ids, wanted.decoy_rate, wanted.shards, wanted.queries, wanted.n_max)
         coins = CoinThrows(hidden=wanted.hidden, periods=1)
         found = promise(cls, [one], coins=coins, chunks=1, delta=wanted.delta)
         return (found.epsilon if found.routes.agree else math.inf), found
@@ -200,13 +194,8 @@ class CoinPlan(Planned):
         """One: no number of queries changes its epsilon."""
         return [(n_max[0], k_max[0])]
 
-    def reasons(self, more: int) -> list[str]:
-        tried = (
-            "returning more slots costs no epsilon under this claim and gives better answers: --returned "
-            f"{more} says what a class for it would reach"
-        )
+    def reasons(self) -> list[str]:
         return [
-            *([tried] if more else []),
             "the windows of a budget period share their coins, so unseen counts once, as the return does; a throw more "
             "(another unseen or auditor, or --new-coins) adds unseen again",
             "without decoys answers are exact among documents that the coin does not hide, and no return is bounded "
@@ -258,7 +247,6 @@ class UntilDelivered(Claim):
     """The claim with a coin."""
 
     name = UNTIL_DELIVERED
-    lists_beside = True
     planned = CoinPlan()
     not_probed = "its coin may hide the planted slot from everybody, and a probe would say nothing"
     alone_is = "epsilon_of_this_window"
@@ -274,7 +262,7 @@ class UntilDelivered(Claim):
         return CoinBound(found, sum(one.all_queries for one in windows))
 
     def alone(self, policy: Policy, cls: AttestationClass, accounts: int) -> CoinBound:
-        """The policy's shift counts whoever asks, nobody included: a promise is made before the first query."""
+        """Of all that the accounts may ask."""
         found = delivered_window(policy, cls, accounts, rational(policy.delta, "delta"))
         return CoinBound(found, accounts * policy.n_max)
 
@@ -388,7 +376,7 @@ class UntilDelivered(Claim):
         if "unseen" in values:
             out += [
                 unseen_in_words(values["unseen"]),
-                return_in_words(float(values["return"]), values["hidden_share"], values["listed_once"]),
+                return_in_words(float(values["return"])),
                 chance_in_words(values["listed_by_chance"], policy.n_max, cls),
             ]
         return out

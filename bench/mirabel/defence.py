@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who reads what: without a guard, with Mirabel on clean scores, and by this product's list with and without a guard.
 
-The product's list is that of a noise class as it is served: scores clipped to a window, in whole steps of a one-sided
+The product's list is that of a noise class as it is served: scores clipped to a window, in whole steps of a geometric
 table, noise over every slot, the K largest as a set; flagged slots are read, ranked by the account.  ``noised`` is
 Mirabel on all noised scores before the selection, which no window has.
 """
@@ -22,7 +22,7 @@ Scores = npt.NDArray[np.float32]
 
 PLAIN, CLEAN, LIST, RETURNED, NOISED = "no guard", "clean", "list", "list, returned", "list, noised"
 DEFENCES = (PLAIN, CLEAN, LIST, RETURNED, NOISED)
-LAW, STEPS, K = "one-sided-16", 96, 50  #: a return of 6 nats for a document at the window's upper end
+LAW, STEPS, K = "geometric-16", 96, 50  #: the window is six times as wide as the noise's scale
 WINDOWS = {"words": (0.1, 0.6)}  #: score windows; others have minilm's public one
 PUBLIC = (0.3, 0.5)
 

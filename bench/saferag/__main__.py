@@ -35,7 +35,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 SENTENCES = 3  #: of an extractive answer
 QUICK_ITEMS, QUICK_DRAWS, DRAWS = 3, 2, 20
 MAX_TOKENS = 512  #: of a served model's reply
-PUBLIC_WINDOW = (0.3, 0.5)  #: of the default embedder
+PUBLIC_LO = 0.3  #: of the packaged embedder, chosen on public texts
 
 
 class ChatAnswers:
@@ -87,11 +87,10 @@ def experiment(bench: Pipeline, capacity: int | None, out: Path) -> dict[str, An
 @click.option("--share", type=float, help="Share of them that the attacker writes [0.5].")
 @click.option("--embedder", default=DEFAULT_EMBEDDER, show_default=True, help="As everywhere in ragseal.")
 @click.option(
-    "--window",
-    type=(float, float),
-    default=PUBLIC_WINDOW,
+    "--lo",
+    default=PUBLIC_LO,
     show_default=True,
-    help="Score window of ragseal's retrieval, in cosines.",
+    help="Cosine above which a document matches, in ragseal's retrieval.",
 )
 @click.option("--draws", type=click.IntRange(1), help=f"Of noise and coins [{DRAWS}].")
 @click.option("--reranker", help="A cross-encoder of sentence-transformers [embedded fall-back].")
@@ -103,7 +102,7 @@ def experiment(bench: Pipeline, capacity: int | None, out: Path) -> dict[str, An
 @click.option("--seed", default=1, show_default=True)
 def main(
     quick: bool, out: Path | None, data: Path, attacks: tuple[str, ...], items: int | None, top: int | None,
-    share: float | None, embedder: str, window: tuple[float, float], draws: int | None, reranker: str | None,
+    share: float | None, embedder: str, lo: float, draws: int | None, reranker: str | None,
     chat: str | None, model: str | None, key_variable: str | None, judged: str, filtered: str | None, seed: int,
 ) -> None:  # fmt: skip
     """SafeRAG's attacks against public retrievers and against ragseal's."""
@@ -125,7 +124,7 @@ def main(
         largest = max(len(index_of(task, INDEX, strengths[task.name])) for task in dataset.tasks)
         bench = Pipeline(
             dataset, own, generator, judge, filters(own, asked),
-            CrossEncoderReranker(reranker) if reranker else SentenceReranker(own), mechanism(largest, window),
+            CrossEncoderReranker(reranker) if reranker else SentenceReranker(own), mechanism(largest, lo),
             strengths, draws or (QUICK_DRAWS if quick else DRAWS), seed,
         )  # fmt: skip
         found = experiment(bench, largest if quick else None, out)

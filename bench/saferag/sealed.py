@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ragseal's own retrieval in place of the dense retriever: noise over every slot, then the K largest, by the engine
-that serves accounts.
+"""ragseal's own retrieval in place of the dense retriever: decoys, and the best of all other slots that match, by the
+engine that serves accounts.
 
-Only what a prover needs besides is left out: no record, no proof.  Noise keys come from the bench's generator instead
-of the window's seed, coins too; scores, clip, noise table, selection, flags and the account's own ranking of the texts
-that it may read are those of an answer (SPEC M.5).
+Only what a prover needs besides is left out: no record, no proof.  Keys of draws come from the bench's generator
+instead of the window's seed, coins too; scores, table of draws, selection, flags and the account's own ranking of the
+texts that it may read are those of an answer (SPEC M.5.3).
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bench.classes import smallest_with_noise
 from bench.saferag.retrievers import check_count, check_index, rows_of
+from ragseal.accounting.decoys_curve import ids_needed
+from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.backends.mechanism import Engine, open_engine
 from ragseal.backends.scores import score_matrix
+from ragseal.circuits.sizes import size_for
 from ragseal.embedder import Embedder
-from ragseal.kernel.classes import Asked
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, UnprovableError
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import COIN_BITS, SCORE_UNIT, R
 from ragseal.prover.planning.budgets import RETURN, UNSEEN, Budget
-from ragseal.prover.planning.laws.noise import NoisePlan
+from ragseal.prover.planning.candidates import RESULTS
 
 N_MAX, K_MAX, DELTA = 25, 2, Fraction(1, 10**6)
 LEAST_DOCUMENTS = 1000  #: the class is that of an index of production size, however few contexts are in it
@@ -37,41 +38,41 @@ LEAST_DOCUMENTS = 1000  #: the class is that of an index of production size, how
 class Mechanism:
     """A policy's numbers under claim until-delivered."""
 
-    cls: NoiseClass
+    cls: AttestationClass
     lo: int
-    hi: int
-    gain: int
+    ids: int  #: K
+    rate: int  #: draws on average, times 2^16
     hidden: int  #: of 2^COIN_BITS
     returned: float  #: the claim's return, at most
 
     def describe(self) -> str:
-        window = ", ".join(f"{x / SCORE_UNIT**2:.2f}" for x in (self.lo, self.hi))
         return (
-            f"claim until-delivered, class {self.cls.name} ({self.cls.N} slots, K = {self.cls.K}), window [{window}], "
-            f"return {self.returned:g}, unseen {UNSEEN:g}, delta {DELTA}"
+            f"claim until-delivered, class {self.cls.name} ({self.cls.N} slots, K = {self.ids}), matches above "
+            f"{self.lo / SCORE_UNIT**2:.2f}, return {self.returned:g}, unseen {UNSEEN:g}, delta {DELTA}"
         )
 
 
 @lru_cache(maxsize=4)
-def mechanism(documents: int, window: tuple[float, float], returned: float = RETURN) -> Mechanism:
-    """The demo's policy for an index: the recommended numbers, in the cheapest class that holds it.
+def mechanism(documents: int, lo: float, returned: float = RETURN) -> Mechanism:
+    """The demo's policy for an index: the recommended numbers, in the class that holds it.
 
     Raises:
-        ConfigurationError: no class holds the documents, or the window is no interval of cosines.
+        ConfigurationError: no class holds the documents, or lo is no cosine.
     """
-    lo, hi = (round(x * SCORE_UNIT**2) for x in window)
-    if not -(SCORE_UNIT**2) <= lo < hi <= SCORE_UNIT**2:
-        raise ConfigurationError(f"a score window is two cosines, the lower one first, not {window}")
-    cls = smallest_with_noise(max(LEAST_DOCUMENTS, documents))
-    budget = Budget(N_MAX, K_MAX, DELTA, UNSEEN)
-    gain = NoisePlan(cls).gain_of_return(lo, hi, returned, budget)
-    if not gain:
-        raise ConfigurationError(f"no gain gives return {returned:g} in the window {window}: take a wider one")
-    return Mechanism(cls, lo, hi, gain, budget.hidden, returned)
+    if not 0 <= lo < 1:
+        raise ConfigurationError(f"a document matches above a cosine from 0 to 1, not {lo}")
+    cls, shards = size_for(max(LEAST_DOCUMENTS, documents))
+    if shards > 1:
+        raise ConfigurationError(f"{documents} documents take {shards} shards: this bench has one")
+    hidden = Budget(N_MAX, K_MAX, DELTA, UNSEEN).hidden
+    ids = ids_needed(cls.N, returned, hidden, RESULTS)
+    return Mechanism(
+        cls, round(lo * SCORE_UNIT**2), ids, rate_of_return(cls.N, ids, 1, hidden, returned), hidden, returned
+    )
 
 
 @lru_cache(maxsize=2)
-def _engine(cls: NoiseClass) -> Engine:
+def _engine(cls: AttestationClass) -> Engine:
     return open_engine(cls)
 
 
@@ -99,7 +100,7 @@ class SealedIndex:
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A retriever: one throw of coins, fresh noise for every question; a question asked again gets the same answer."""
+    """A retriever: one throw of coins, fresh draws for every question; a question asked again gets the same answer."""
 
     index: SealedIndex
     hidden: npt.NDArray[np.bool_]
@@ -115,12 +116,11 @@ class OpenWindow:
     def _slots(self, question: str) -> list[int]:
         made = self.index.made
         y = np.where(self.hidden, 0, self.index.scores(question))
-        w = made.gain * (y - made.lo)
-        asked = Asked((made.cls.window_of(made.gain * (made.hi - made.lo)),))
+        asked = made.cls.asked(0, made.lo, made.ids, made.rate)
         while True:
             key = int.from_bytes(self.rng.bytes(48), "big") % R
             try:
-                returned = _engine(made.cls).answer(key, w, asked)
+                returned = _engine(made.cls).answer(key, y, asked)
                 break
             except UnprovableError:  # a named failure: the account gets nothing and asks again
                 continue

@@ -29,7 +29,6 @@ class DecoysClass(AttestationClass):
     laws: ClassVar[tuple[str, ...]] = (DECOYS,)
     table_kind: ClassVar[str] = "table of draws"
     by_chance: ClassVar[str] = "a draw"
-    coin_only: ClassVar[str] = "bounds one return and nothing else"
     scaled: ClassVar[bool] = False
 
     name: str
@@ -220,9 +219,6 @@ class DecoysClass(AttestationClass):
     def shift_of(self, width: int) -> int:
         """No return depends on a shift."""
         return 1
-
-    def widest(self, shift: int) -> int:
-        return shift
 
     def check_range(self, hmax: int, lo: int, least: int, most: int) -> None:
         """As :func:`check_scores`."""

@@ -82,8 +82,7 @@ struct Selection {
 }
 
 impl Noise {
-    /// `shape`: N, K, R, m, q, c, bits of a uniform, S.  `bounds`: Q(k) for k < 2^m.  `least`: F(x - 1) for x = 0..=cut + 1;
-    /// its first is 0 of a one-sided law, whose uniforms are not folded.
+    /// `shape`: N, K, R, m, q, c, bits of a uniform, S.  `bounds`: Q(k) for k < 2^m.  `least`: F(x - 1) for x = 0..=cut + 1.
     pub fn new(shape: [usize; 8], bounds: Vec<i64>, least: Vec<u128>, grid: usize) -> Result<Noise> {
         let [n, k, r, m, q, c, width, most] = shape;
         ensure!(
@@ -121,7 +120,6 @@ impl Noise {
             q,
             c,
             l: id_bits,
-            sides: if least[0] > 0 { 2 } else { 1 },
             uniform_bits: width,
             g: grid,
             cut: least.len() - 2,
@@ -173,7 +171,7 @@ impl Noise {
 
     /// Sign, folded uniform and magnitude of the noise, by a search of fixed length: its steps depend on the table alone.
     fn noise(&self, uniform: u128) -> (bool, u128, usize) {
-        let negative = self.least[0] > 0 && uniform >> (self.width - 1) == 0;
+        let negative = uniform >> (self.width - 1) == 0;
         let folded = if negative {
             (1 << self.width) - 1 - uniform
         } else {

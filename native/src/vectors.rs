@@ -228,12 +228,8 @@ fn cumulative(law: &str, width: usize) -> (i64, Vec<u128>) {
         .map(|b| b.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
         .collect();
     let mut total = 0u128;
-    let negative = if law.starts_with("one-sided") {
-        0
-    } else {
-        half.len() - 1
-    };
-    let all = half[1..=negative].iter().rev().chain(&half);
+    let negative = half.len() - 1;
+    let all = half[1..].iter().rev().chain(&half);
     let before = all.map(|p| {
         let before = total;
         total = total.wrapping_add(*p);

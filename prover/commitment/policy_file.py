@@ -22,7 +22,7 @@ from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.delivered_decoys import rate_of_return
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.claims import Form, form_of
+from ragseal.kernel.claims import FORMS, Form, form_of
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.params import SCORE_UNIT
@@ -38,6 +38,7 @@ from ragseal.kernel.policy import (
     UNSEEN,
     UNTIL_DELIVERED,
     Policy,
+    check_law,
 )
 from ragseal.prover.commitment.guard import guard_of
 from ragseal.runtime import texts
@@ -103,12 +104,12 @@ _DEFAULTS: dict[str, Any] = {
 TEMPLATE = """\
 # A window's policy.  Everything the guarantee depends on; printed in the verdict and bound by the manifest.
 {about}
-class = "{class_name}"          # circuit class: capacity, K and law of the noise
+class = "{class_name}"          # circuit class: capacity, and the law, which is decoys
 claim = "until-delivered" # what epsilon is about: any accounts and queries, until a document is delivered to them
 unseen = {unseen:g}                # the odds of a document's absence grow e^unseen times at most, in a budget period
-lo = {lo}                 # score window in cosines, as decimals; empty slots score lo
-hi = {hi}                 # a public choice, never a quantile of a tenant's scores
-gain = {gain}                # signal against the fixed noise: more gain, better answers, larger return
+lo = {lo}                 # cosine above which a document matches: a public choice, no quantile of a tenant's scores
+ids = {ids:<20}# K of an answer: those that are drawn, and the best of all others that match
+return = {returned:<17g}# fewer ids are drawn, the larger it is; what a text may be read for it does not bound
 n_max = {n_max}                # queries an account may ask in this window: a limit of load, no part of epsilon
 k_max = {k_max}                 # accounts that ask as one, above which the estimate warns: no part of epsilon either
 estimate = "report"       # "gate" withholds the verdict where more than k_max accounts ask as one
@@ -195,6 +196,8 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     period = running if v["period_start"] is None else _whole(v, "period_start")
     auto = v["epsilon_account"] == "auto"
     claim = v["claim"] if isinstance(v["claim"], str) else ""
+    if claim in FORMS:
+        check_law(claim, binding.cls)
     _require_own(v, binding.cls, form)
     lo, hi = _window(v, claim) if binding.cls.scaled else (_cosine(v, "lo"), _cosine(v, "lo") + 1)
     coin = _hidden(v, claim) if form.coin else _no_coin(v)

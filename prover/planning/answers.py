@@ -21,7 +21,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError, PolicyError
 from ragseal.kernel.noise import build_table
-from ragseal.kernel.params import ONE_SIDED
+from ragseal.kernel.params import GEOMETRIC
 from ragseal.kernel.policy import ANSWERS, Policy, check_policy
 from ragseal.prover.commitment.policy_file import ANSWERED_BY
 from ragseal.prover.planning.chance import comes_back
@@ -112,14 +112,14 @@ def choice(cls: AttestationClass, gain: int, wish: Wish) -> Choice:
 
 
 def fitting(classes: Iterable[AttestationClass], returned: Sequence[int], words: int) -> list[AttestationClass]:
-    """For each K the smallest class with one-sided steps that has a slot for every word.
+    """For each K the smallest class with geometric noise that has a slot for every word.
 
     Raises:
         ConfigurationError: there is none.
     """
     found: list[AttestationClass] = []
     for K in returned:
-        own = [c for c in classes if c.law == ONE_SIDED and c.most_ids(1) == K]
+        own = [c for c in classes if c.law == GEOMETRIC and c.most_ids(1) == K]
         large = [c for c in own if words <= c.N]
         if not large:
             there = ", ".join(f"{c.name} ({c.N} slots)" for c in own) or "none"

@@ -15,6 +15,7 @@ from ragseal.accounting.delivered import Delivered
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, Policy, max_gain
 
 UNSEEN = 3.0  #: recommended: even odds become 95 to 5 at most, and 1 document in 20 is not found
@@ -124,12 +125,12 @@ def cost(cls: AttestationClass, terms: Terms, budget: Budget) -> Cost:
     return Cost(*budget.planned.cost(wanted))
 
 
-def least_gain(cls: AttestationClass, lo: int, hi: int) -> int:
-    """The smallest gain whose shift is at least one table step: 1, or more where a noise class has coarse steps."""
+def least_gain(cls: NoiseClass, lo: int, hi: int) -> int:
+    """The smallest gain whose shift is at least one table step."""
     return cls.widest(0) // (hi - lo) + 1
 
 
-def most_gain(cls: AttestationClass, dimension: int, lo: int, hi: int) -> int:
+def most_gain(cls: NoiseClass, dimension: int, lo: int, hi: int) -> int:
     """The largest gain that a class with noise compares of a score window; 0 if none."""
     terms = Terms(lo, hi, least_gain(cls, lo, hi), cls.most_ids(1))
     return max_gain(Budget(1, 1, Fraction(1, 2)).draft(cls, dimension, terms), cls)

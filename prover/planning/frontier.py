@@ -18,7 +18,7 @@ from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.policy import check_policy
 from ragseal.prover.commitment.policy_file import cosine_text
-from ragseal.prover.planning.budgets import Budget, Cost, Terms, cost, most_gain
+from ragseal.prover.planning.budgets import Budget, Cost, Terms, cost
 from ragseal.prover.planning.candidates import Candidate, Shape, Window
 from ragseal.prover.planning.laws import law_named, planned_law
 from ragseal.prover.planning.laws.interface import Dial
@@ -81,7 +81,6 @@ class Point:
             "unseen": None if found is None else found.unseen,
             "return": None if found is None else found.returned,
             "hidden_share": None if found is None else found.hidden_share,
-            "bounds_reading": None if found is None else found.bounds_reading,
             "listed_by_chance": None if found is None else found.listed_by_chance,
             "delta": str(budget.delta),
             "ndcg10": round(q.ndcg10, 4),
@@ -137,8 +136,7 @@ class Planner:
 
     def dial(self, shape: Shape, window: Window, budget: Budget) -> Dial:
         """The policies of a class, from the least bound to the largest that the class compares."""
-        cls = shape.cls
-        return planned_law(cls).dial(shape, window, budget, lambda one: most_gain(cls, self.dimension, one.lo, one.hi))
+        return planned_law(shape.cls).dial(shape, window, budget, self.dimension)
 
     def dials(self, used: Sequence[Shape], windows: Sequence[Window], budget: Budget) -> list[Dial]:
         """Of every class and score window that has a policy, each once."""
@@ -214,9 +212,9 @@ class Planner:
 
     def _within(self, target: float, dial: Dial) -> int:
         """The largest place whose bound is at most ``target``; 0 if none."""
-        if dial.budget.planned.direct:
-            place = dial.of_return(target)
-            return place if place >= dial.least else 0
+        direct = dial.of_return(target)
+        if direct is not None:
+            return direct if direct >= dial.least else 0
         low, high = dial.least - 1, dial.most + 1
         while high - low > 1:
             # Epsilon grows about like gain to gain squared: the geometric mean gets there in few steps.

@@ -11,16 +11,15 @@ from typing import Any
 from ragseal.accounting.claims import planned
 from ragseal.circuits.circuit import load_classes
 from ragseal.embedder import DEFAULT, load_embedder
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.claims import form_of
+from ragseal.kernel.classes import AttestationClass, kind_of
 from ragseal.kernel.decoys.table import DECOYS
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
-from ragseal.kernel.policy import UNTIL_DELIVERED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.prover.planning import tick_costs
 from ragseal.prover.planning.budgets import Budget
 from ragseal.prover.planning.candidates import RESULTS, Sizes, Window
 from ragseal.prover.planning.frontier import Planner, Point
-from ragseal.prover.planning.laws import LAWS
 from ragseal.prover.planning.public_score_ranges import WHOLE, public_window
 from ragseal.prover.planning.recommendation import Advice, Target, advise, describe, efficient
 from ragseal.prover.planning.shapes import left_out, ready, shapes
@@ -31,11 +30,9 @@ CostOf = Callable[[AttestationClass, int, bool], tick_costs.TickCost]
 SCALES = {
     GAUSSIAN: (0.25, 0.5, 1.0, 2.0, 4.0),
     GEOMETRIC: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
-    ONE_SIDED: (1.0, 2.0, 4.0, 6.0, 8.0, 16.0),
     DECOYS: (4.0, 5.0, 6.0, 7.0, 8.0, 10.0),
 }
-QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), ONE_SIDED: (2.0, 6.0), DECOYS: (5.0, 7.0)}
-MORE = 128  #: K that a plan under until-delivered advises to try: more slots cost no epsilon there
+QUICK_SCALES = {GAUSSIAN: (0.5, 2.0), GEOMETRIC: (2.0, 6.0), DECOYS: (5.0, 7.0)}
 QUERIES, QUICK_QUERIES = 300, 60
 DRAWS, QUICK_DRAWS = 3, 1
 #: What --public chooses among, in cosines, besides [0, 1].
@@ -148,13 +145,13 @@ def make_plan(
     reasons += dict.fromkeys(one for claim in claims for one in left_out(classes, _laws(claim, laws), used[claim]))
     if not trial.public:
         reasons.append(
-            "law, K, gain and return were compared on this corpus: who publishes the policy that did best tells a "
+            "K, gain and return were compared on this corpus: who publishes the policy that did best tells a "
             f"little about it, up to which of {len(points)} won, and no epsilon covers that; plan on a public corpus "
             "like yours (--public) to tell nothing"
         )
     if "pseudo" in work.source:
         reasons.append(f"measured with {work.source}")
-    reasons += [one for claim in claims for one in planned(claim).reasons(0 if returned else MORE)]
+    reasons += [one for claim in claims for one in planned(claim).reasons()]
     every = 0
     best = advice.recommended or advice.nearest
     if best is not None and live is not None:
@@ -182,12 +179,10 @@ def _laws(claim: str, laws: Sequence[str]) -> list[str]:
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if planned(claim).bounds(law)]
+    found = [law for law in laws if kind_of(law).scaled != form_of(claim).of_decoys]
     if not found:
-        alone = next(kind.unbounded for kind in LAWS.values() if set(laws) & set(kind.laws))
         raise ConfigurationError(
-            f"{alone} has no finite epsilon under the claim {claim}, for a list that is likely with one index may be "
-            f"impossible with the other: plan with --claim {UNTIL_DELIVERED}, or with another --law"
+            f"the law {laws[0]} bounds nothing under the claim {claim}: plan with another --claim, or another --law"
         )
     return found
 

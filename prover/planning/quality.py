@@ -47,8 +47,7 @@ class TableSampler:
 
     def __init__(self, table: NoiseTable) -> None:
         self._table, self._lower = table, table.bits - 64
-        self._least = next(x for x in range(-table.cut, table.cut + 1) if table.mass(x))  # one-sided laws begin at 0
-        bounds = [table.cdf(x) for x in range(self._least, table.cut)]  # z <= x iff U < F(x); the last one is 2^n
+        bounds = [table.cdf(x) for x in range(-table.cut, table.cut)]  # z <= x iff U < F(x); the last one is 2^n
         self._upper = np.array([bound >> self._lower for bound in bounds], dtype=np.uint64)
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.int32]:
@@ -60,7 +59,7 @@ class TableSampler:
         """z_b of uniforms whose upper halves are given."""
         below = np.searchsorted(self._upper, upper, side="left")
         above = np.searchsorted(self._upper, upper, side="right")
-        z = (above + self._least).astype(np.int32)
+        z = (above - self._table.cut).astype(np.int32)
         for at in np.argwhere(below != above):  # a share of 2^-51 of all draws
             below_it = int(rng.integers(0, 1 << self._lower, dtype=np.uint64))
             uniform = (int(upper[tuple(at)]) << self._lower) | below_it

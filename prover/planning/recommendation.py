@@ -89,7 +89,6 @@ def _reaching(
             f"{best.bound_in_words} is the least, of what was compared, that reaches nDCG@10 {wanted:.3f}: "
             f"{describe(best)}"
         )
-        reasons += [_otherwise_reaching(planner, kind, found, wanted) for kind in _other_kinds(used, best)]
         return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
     points = planner.most_finite(used, windows, budget)
     nearest = max(points, key=lambda p: p.quality.ndcg10, default=None)
@@ -117,8 +116,8 @@ def _within(
     if not found:
         nearest = min(planner.least(used, windows, budget), key=lambda p: p.bound, default=None)
         reasons.append(
-            f"{name} {limit:g} CANNOT be met: even {_least_settings(used)} exceeds it in every class and window"
-            + (f"; the nearest is {nearest.bound_in_words}: {describe(nearest)}" if nearest else "")
+            f"{name} {limit:g} CANNOT be met: even {planned_law(used[0].cls).least_setting} exceeds it in every class "
+            "and window" + (f"; the nearest is {nearest.bound_in_words}: {describe(nearest)}" if nearest else "")
         )
         return Advice(None, nearest, tuple(reasons))
     best = planner.again(found[0])
@@ -132,48 +131,7 @@ def _within(
             reasons.append(f"that nDCG@10 takes {other[0].bound_in_words}: {describe(other[0])}")
         return Advice(None, best, tuple(reasons))
     reasons.append(f"of {len(found)} ways to stay within {name} {limit:g} these answers are best: {describe(best)}")
-    reasons += [_otherwise_within(planner, kind, found, limit) for kind in _other_kinds(used, best)]
     return Advice(best, None, (*reasons, *_remeasured(best, ceiling), *in_words(best)))
-
-
-def _least_settings(used: Sequence[Shape]) -> str:
-    """What has the least bound, of the kinds of law that were compared."""
-    return ", or ".join(dict.fromkeys(planned_law(one.cls).least_setting for one in used))
-
-
-def _other_kinds(used: Sequence[Shape], best: Point) -> list[str]:
-    """Kinds of law that were compared besides, under a claim that holds for all of them; their nouns."""
-    if not all(best.budget.planned.bounds(one.cls.law) for one in used):
-        return []
-    nouns = dict.fromkeys(_noun(one) for one in used)
-    return [noun for noun in nouns if noun != _noun(best)]
-
-
-def _noun(one: Shape | Point) -> str:
-    return planned_law(one.cls).noun
-
-
-def _otherwise_within(planner: Planner, kind: str, found: Sequence[Point], limit: float) -> str:
-    """The best answers of another kind of law within the same epsilon.  ``found``: at least one point."""
-    bound = found[0].budget.planned.bound
-    other = next((point for point in found if _noun(point) == kind), None)
-    if other is None:
-        return f"no {kind} stays within {bound} {limit:g} in what was compared"
-    q = planner.again(other).quality
-    return (
-        f"the best {kind} within the same {bound} reaches nDCG@10 {q.ndcg10:.3f} +- "
-        f"{q.ndcg10_se:.3f}, measured under the same draws of coins: {describe(other)}"
-    )
-
-
-def _otherwise_reaching(planner: Planner, kind: str, found: Sequence[Point], wanted: float) -> str:
-    """The least epsilon at which another kind of law reaches the same answers."""
-    others = [point for point in found if _noun(point) == kind][:CONFIRMED]
-    sure = [point for point in (planner.confirmed(p, wanted) for p in others) if point]
-    if not sure:
-        return f"no {kind} that was compared reaches nDCG@10 {wanted:.3f}"
-    other = min(sure, key=lambda p: p.bound)
-    return f"a {kind} takes {other.bound_in_words} for it: {describe(other)}"
 
 
 def in_words(point: Point) -> list[str]:
@@ -185,7 +143,7 @@ def in_words(point: Point) -> list[str]:
         *planned_law(point.cls).about(point.candidate),
         hidden_in_words(found.hidden_share),
         unseen_in_words(found.unseen),
-        return_in_words(found.returned, found.hidden_share, found.listed_once),
+        return_in_words(found.returned),
         chance_in_words(found.listed_by_chance, point.budget.n_max, point.cls),
     ]
 

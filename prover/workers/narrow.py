@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The inputs of an assignment as they travel: hints and small scores in four bytes each, all else in 32.
 
-Of class noise-small-one-50 that is 0.42 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
+Of class noise-small-two-50 that is 0.42 MB instead of 1.7.  Which inputs are narrow follows from the circuit's class
 alone (SPEC B.12.10), so that lengths tell nothing of scores: compression would, or a width chosen by the value.
 """
 

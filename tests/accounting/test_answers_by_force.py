@@ -183,7 +183,7 @@ def test_counted_as_one_part_it_is_not() -> None:
 
 
 def test_the_period_counts_parts() -> None:
-    cls = load_classes()["noise-tiny-one"]
+    cls = load_classes()["noise-tiny-two"]
     table = build_table(cls.law)
     whole, part = one_answer(cls, table, 4, 2, parts=3), one_answer(cls, table, 12, 6)
     assert (whole.present, whole.absent, whole.lost) == (part.present, part.absent, part.lost)
@@ -203,6 +203,6 @@ def test_the_period_counts_parts() -> None:
 
 
 def test_a_filter_that_lets_more_through_than_was_asked_adds_nothing() -> None:
-    cls = load_classes()["noise-tiny-one"]
+    cls = load_classes()["noise-tiny-two"]
     found = answers_period([Spent("w1", policy(participations=100), cls, 60, answered=2)], Fraction(1, 10**6))
     assert found.filtered == found.plain

@@ -139,7 +139,6 @@ def test_overflow_covers_what_the_other_slots_leave_open(name: str) -> None:
             bound *= cls.S**2  # each of S shards may overflow, and the last winner is any of S N slots
         charged = failures.every_list(cls, chunks, 1).overflow
         assert bound <= charged < 128 * bound
-    assert failures.until_delivered(cls, 1, 7).overflow == Fraction(7, 1 << 64)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -152,11 +151,8 @@ def test_each_shard_may_find_no_theta(name: str) -> None:
         assert (whole.N, whole.L, whole.grid) == (shards * cls.N, cls.L, cls.grid)
         for chunks in (1, 3):
             one = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
-            for charged in (
-                failures.every_list(whole, chunks, 5).grid,
-                failures.until_delivered(whole, chunks, 5).grid,
-            ):
-                assert 5 * shards * one <= charged < 5 * shards * one * Fraction(10**6)
+            charged = failures.every_list(whole, chunks, 5).grid
+            assert 5 * shards * one <= charged < 5 * shards * one * Fraction(10**6)
         assert failures.every_list(whole, cls.N, 1).grid == 1
 
 
@@ -170,12 +166,11 @@ def at_most(n: int, p: Fraction, most: int) -> Fraction:
     return Fraction(found, p.denominator**n)
 
 
-@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"])
+@pytest.mark.parametrize("name", ["noise-tiny-two", "noise-tiny-gaussian"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_the_grid_by_definition(name: str, chunks: int) -> None:
     cls = CLASSES[name]
     exact = at_most(cls.N - chunks, Fraction(cls.grid, 1 << cls.m), cls.R - 1)
-    assert failures.until_delivered(cls, chunks, 5).grid == failures.every_list(cls, chunks, 5).grid
     found = failures.every_list(cls, chunks, 5).grid
     assert 5 * exact <= found <= 5 * exact + Fraction(1, 1 << 290)
     assert exact > Fraction(1, cls.S << 80)  # of fewer slots: above what the class's grid was chosen for
@@ -186,7 +181,7 @@ def test_a_document_of_more_slots_than_there_are_is_never_safe() -> None:
 
 
 @pytest.mark.parametrize("chunks", [300, 1000, 10**6, 2**32 - 1])
-@pytest.mark.parametrize("name", ["noise-small-gaussian-50", "noise-small-two-50", "noise-small-one-50"])
+@pytest.mark.parametrize("name", ["noise-small-gaussian-50", "noise-small-two-50"])
 def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -> None:
     """chunks_max is what a provider writes into its policy: an auditor that crashes on it gives no verdict."""
     cls = CLASSES[name]
@@ -205,5 +200,4 @@ def test_documents_of_absurdly_many_slots_end_in_words(name: str, chunks: int) -
             delta=Fraction(1, 10**6),
             chunks=chunks,
         )
-    failures.until_delivered(cls, chunks, 10)
     assert time.monotonic() - began < 5

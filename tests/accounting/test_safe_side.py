@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from ragseal.accounting import audit, pld, topk
-from ragseal.accounting.delivered import CoinThrows, certified_return, until_delivered
 from ragseal.accounting.pld import ComposedLoss, LossAtoms
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import PolicyError
@@ -355,41 +354,3 @@ def test_a_documents_slots_count_for_what_is_accounted_at_all() -> None:
             audit.epsilon_audit(
                 STEPS, TABLE, scores=scores, k_max=1, n_max=most, delta=Fraction(1, 10**6), chunks=chunks
             )
-
-
-@pytest.mark.parametrize("shift", [1, 64, 400])
-@pytest.mark.parametrize("budget", [Fraction(1, 1000), Fraction(1, 3 * 10**11)])
-def test_a_return_of_the_gaussian_in_whole_steps_by_definition(shift: int, budget: Fraction) -> None:
-    returned, delta = certified_return(TABLE, shift, budget)
-
-    def exceeds(log_ratio: Decimal) -> Decimal:
-        g = log_ratio.exp()
-        gains = (TABLE.mass(x - shift) - g * TABLE.mass(x) for x in range(-1500, 4500))
-        return sum((gain for gain in gains if gain > 0), Decimal(0)) / TOTAL
-
-    exact = exceeds(dec(returned))
-    assert exact <= dec(delta) <= dec(budget)
-    assert dec(delta) <= exact * (1 + Decimal("1e-9"))
-    assert exceeds(dec(returned) - Decimal("1.1e-6")) > dec(budget)
-
-
-@pytest.mark.parametrize("chunks", [1, 3])
-def test_every_slot_and_query_has_its_share_of_a_returns_delta(chunks: int) -> None:
-    delta, queries = Fraction(1, 10**6), 40
-    found = until_delivered(
-        STEPS, TABLE, shift=64, coins=CoinThrows(13, 1), chunks=chunks, queries=queries, delta=delta, n_max=5
-    )
-    refused = sum(map(Fraction, (found.items["overflow"], found.items["grid"])))
-    alone, law = certified_return(TABLE, 64, (delta - refused) / (chunks * queries))
-    assert Fraction(found.returned) >= chunks * Fraction(alone)
-    assert found.returned == pytest.approx(chunks * alone, rel=1e-6)
-    assert found.items["law"] == pytest.approx(float(chunks * queries * law), rel=1e-12)
-    assert Fraction(found.delta) <= delta * (1 + Fraction(1, 1 << 50))
-
-
-def test_no_return_follows_where_the_tables_end_takes_more_than_delta() -> None:
-    once = Fraction(TABLE.tail(TABLE.cut - 900), TOTAL)
-    assert certified_return(TABLE, 900, once * Fraction(2, 3)) == (math.inf, 0)
-    returned, delta = certified_return(TABLE, 900, once * Fraction(4, 3))
-    assert math.isfinite(returned)
-    assert once < delta <= once * Fraction(4, 3)

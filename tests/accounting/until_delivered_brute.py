@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claim "until-delivered" by brute force: every adaptive strategy of few queries on three or four slots.
 
-Nothing here uses a formula of the proof.  The law of a released set comes from all noise vectors of all slots.  Coins
+Nothing here uses a formula of the proof.  The law of a released set comes from all sets that decoys may draw.  Coins
 stay in force over queries, so a transcript's probability is a mean over all coins of products; a *scene* says which
 coin hides which slot at which query, and what a list shows.  Wrong mechanisms are other scenes.
 
@@ -22,14 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Noise = tuple[tuple[int, int], ...]  #: (value, weight), values on the fine lattice
 
 D, D0 = 0, 1
 
 
 @dataclass(frozen=True)
 class Query:
-    """What each slot's document scores, clipped and multiplied by the gain; who asks which tenant, and when."""
+    """What each slot's document scores above lo, 0: it does not match; who asks which tenant, and when."""
 
     scores: tuple[int, ...]
     account: int = 0
@@ -41,7 +40,7 @@ class Query:
 class Scene:
     """A mechanism, a document in it, and what its lists show."""
 
-    noise: Noise
+    drawn: Fraction  #: p0: each slot is drawn with this probability, by itself
     K: int
     document: tuple[int, ...]  #: its slots
     steps: tuple[tuple[Query, ...], ...]  #: the queries that a strategy may choose from, query by query
@@ -59,15 +58,17 @@ class Scene:
 
 
 @lru_cache(maxsize=4096)
-def released(noise: Noise, shifts: tuple[int, ...], K: int) -> dict[tuple[int, ...], float]:
-    """P(T) from all noise vectors: the K slots with the largest (value, -slot)."""
-    weights: dict[tuple[int, ...], int] = {}
-    for drawn in itertools.product(noise, repeat=len(shifts)):
-        value = [shift + z for shift, (z, _) in zip(shifts, drawn, strict=True)]
-        best = tuple(sorted(sorted(range(len(shifts)), key=lambda i: (-value[i], i))[:K]))
-        weights[best] = weights.get(best, 0) + math.prod(weight for _, weight in drawn)
-    total = sum(weight for _, weight in noise) ** len(shifts)
-    return {T: weight / total for T, weight in weights.items()}
+def released(drawn: Fraction, scores: tuple[int, ...], K: int) -> dict[tuple[int, ...], float]:
+    """P(T) from all drawn sets: these, and the best of all others that match, as many as are missing to K."""
+    found: dict[tuple[int, ...], float] = {}
+    slots = range(len(scores))
+    for taken in itertools.product((False, True), repeat=len(scores)):
+        chance = math.prod((drawn if one else 1 - drawn for one in taken), start=Fraction(1))
+        others = sorted((-scores[i], i) for i in slots if not taken[i] and scores[i] > 0)
+        best = [i for _, i in others[: max(0, K - sum(taken))]]
+        T = tuple(sorted([*(i for i in slots if taken[i]), *best]))
+        found[T] = found.get(T, 0.0) + float(chance)
+    return found
 
 
 @dataclass
@@ -91,9 +92,9 @@ def outcomes(scene: Scene, number: int, query: Query) -> list[tuple[Array, bool,
                 coin = scene.coin(number, query, slot)
                 hidden = coin is not None and coins >> coin & 1 == 1
                 shown.append(scene.there(query, slot, world) and not hidden)
-            shifts = tuple(score if here else 0 for score, here in zip(query.scores, shown, strict=True))
-            for T, chance in released(scene.noise, shifts, scene.K).items():
-                flags = {i: shown[i] and (shifts[i] > 0 or scene.flag_presence) for i in T}
+            scores = tuple(score if here else 0 for score, here in zip(query.scores, shown, strict=True))
+            for T, chance in released(scene.drawn, scores, scene.K).items():
+                flags = {i: shown[i] and (scores[i] > 0 or scene.flag_presence) for i in T}
                 about = query.tenant == 0 and not query.before  # the document's own index, in its own time
                 if scene.withhold:
                     T = tuple(i for i in T if not (i in scene.document and flags[i]))

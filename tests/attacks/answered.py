@@ -27,7 +27,7 @@ from tests.attacks.machine import DIMENSION, GROUP, Machine, machine, make_tenan
 from tests.attacks.world import AttackWorld, Cheat, Query
 from tests.simulator.parties import OPENS, Extra
 
-NAME = "noise-tiny-one"
+NAME = "noise-tiny-two"
 COUNTS = {3: 5, 7: 4, 20: 6, 50: 1}  #: an honest histogram
 
 

@@ -393,7 +393,7 @@ def test_a_class_without_noise() -> None:
     made = answers_policy(
         machine(NAME), class_name=DECOYS.name, class_digest=digest, table_digest=table, decoy_rate=rate
     )
-    with pytest.raises(PolicyError, match="for answers choose a class with noise"):
+    with pytest.raises(PolicyError, match="take a class with noise for it"):
         check_policy(made, DECOYS, digest)
 
 

@@ -24,7 +24,8 @@ from tests.attacks.removal import Removable
 from tests.attacks.test_coins import replayed
 from tests.attacks.test_coins_of_a_period import HOUR, begun, coins_of, of_another_auditor, window
 from tests.attacks.world import accepted, refused, undecided
-from tests.simulator import CLS, NOW, OPENS, Tenant
+from tests.classes import DECOYS
+from tests.simulator import NOW, OPENS, Tenant
 from tests.simulator.coined import HIDDEN, CoinedWorld, policy, seed_of
 from tests.simulator.keys import thinning_backend
 
@@ -138,7 +139,7 @@ def of_a_window_that_carries_on(world: CoinedWorld) -> None:
 def of_another_tenant(world: CoinedWorld) -> None:
     """A tenant by a new name: its documents would have a second coin, and the throw counts once."""
     first = world.digest
-    world.placed = {**world.placed, "west": Tenant.make("west", thinning_backend().key)}
+    world.placed = {**world.placed, "west": Tenant.make("west", thinning_backend().key, slots=DECOYS.N)}
     carrying(world, 1, first)
 
 
@@ -312,7 +313,7 @@ def test_coins_that_a_period_could_pick_among_all_count_in_it() -> None:
     periods, unseen, abandoned = coins_of(audited(world))
     assert (periods, abandoned) == (3, ["a", "b", "c"])
     assert unseen > TWICE
-    foreseen = spending(list(history.windows.values()), lambda _: CLS, later, len(world.registry), throws[1])
+    foreseen = spending(list(history.windows.values()), lambda _: DECOYS, later, len(world.registry), throws[1])
     assert (foreseen["coin_periods"], round(foreseen["unseen"], 4)) == (periods, unseen)
 
 
@@ -329,7 +330,8 @@ def test_a_provider_foresees_what_carrying_on_costs() -> None:
     carried = history.carried(following, world.manifest.auditors, TENANTS)
     assert carried is not None
     assert carried.digest == first
-    foreseen = spending(list(history.windows.values()), lambda _: CLS, following, len(world.registry), carried.digest)
+    before = list(history.windows.values())
+    foreseen = spending(before, lambda _: DECOYS, following, len(world.registry), carried.digest)
     carrying(world, 2, first)
     assert (foreseen["coin_periods"], round(foreseen["unseen"], 4)) == coins_of(audited(world))[:2] == (1, ONCE)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ragseal.accounting.claims.until_delivered import CoinBound
-from ragseal.circuits.circuit import load_classes
-from ragseal.kernel import noise, signature
+from ragseal.accounting.delivered_decoys import Lists, visible
+from ragseal.kernel import signature
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.beacon import BeaconOpening, Seat
 from ragseal.kernel.commitment import (
@@ -21,8 +21,9 @@ from ragseal.kernel.commitment import (
     WindowClose,
     WindowOpen,
 )
+from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.policy import Policy
+from ragseal.kernel.policy import EVERY_LIST, Policy
 from ragseal.prover.planning.spending import spending
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
@@ -31,9 +32,9 @@ from tests.attacks import checks
 from tests.attacks.checks import gone, without
 from tests.attacks.test_coins import replayed
 from tests.attacks.world import accepted, refused, undecided
+from tests.classes import DECOYS
 from tests.simulator import CLS, NOW, OPENS, key_of
-from tests.simulator.coined import CoinedWorld, policy
-from tests.simulator.parties import LOUD
+from tests.simulator.coined import BOUNDLESS, CoinedWorld, policy
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +47,8 @@ def window(world: CoinedWorld, number: int, name: str = "", *, carries: bytes | 
     ``carries``: the manifest whose coins it carries on.
     """
     start = OPENS + number * HOUR
-    stated = policy(**{"opens": start, "closes": start + HOUR, **changes})
-    if "claim" in changes and not stated.coined:
-        stated = replace(stated, hidden=0)
+    kind = simulator.policy if changes.get("claim") == EVERY_LIST else policy
+    stated = kind(**{"opens": start, "closes": start + HOUR, **changes})
     extra: dict[str, Any] = {} if carries is None else {"carries": carries}
     world.commit(name or f"w{number}", policy_=stated, **extra)
     world.messages[-1] = replace(world.messages[-1], time=start)  # type: ignore[type-var]
@@ -229,7 +229,7 @@ def test_the_provider_foresees_the_coins_that_an_auditor_counts(start: int) -> N
     world.enter_sealed()
     world.enter_manifest("nothing", policy_=policy(opens=OPENS + HOUR + 600, closes=OPENS + 90 * 60))
     following = policy(opens=OPENS + 3 * HOUR, closes=OPENS + 4 * HOUR, period_start=start)
-    foreseen = spending(list(replayed(world).windows.values()), lambda _: CLS, following, len(world.registry))
+    foreseen = spending(list(replayed(world).windows.values()), lambda _: DECOYS, following, len(world.registry))
     window(world, 3, period_start=start)
     assert coins_of(audited(world))[:2] == (foreseen["coin_periods"], round(foreseen["unseen"], 4))
     assert foreseen["coin_periods"] == {OPENS - 100_000: 4, OPENS + HOUR: 4}.get(start, 2)
@@ -272,7 +272,7 @@ def test_dating_a_log_back_hides_no_coins_that_were_thrown_since() -> None:
 
 def test_a_period_makes_one_claim() -> None:
     world = CoinedWorld()
-    window(world, 0, claim="every-list")
+    window(world, 0, claim=EVERY_LIST)
     window(world, 1)
     match = "make a claim other than until-delivered"
     verdict = refused(world, 11, match, now=NOW + 100 * HOUR)
@@ -280,21 +280,21 @@ def test_a_period_makes_one_claim() -> None:
     assert "w0; begin a new period with period_start = the time at which the window opens" in verdict.failure.message
     gone(checks.ONE_CLAIM, world, match, now=NOW + 100 * HOUR)
     way_out = CoinedWorld()
-    window(way_out, 0, claim="every-list")
+    window(way_out, 0, claim=EVERY_LIST)
     window(way_out, 1, period_start=OPENS + HOUR)
     assert coins_of(audited(way_out)) == ONCE
-    window(way_out, 2, claim="every-list", period_start=OPENS)  # of every list all three have an epsilon
-    assert audited(way_out).line().startswith("PASS epsilon_audit=")
+    window(way_out, 2, claim=EVERY_LIST, period_start=OPENS)
+    refused(way_out, 11, "windows of other claims have no epsilon of every list: w1", now=NOW + 100 * HOUR)
 
 
 def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
     world = CoinedWorld()
-    window(world, 0, claim="every-list")
+    window(world, 0, claim=EVERY_LIST)
     window(world, 1, period_start=OPENS + HOUR)
     own = replace(world.auditor(), since=OPENS)
     undecided(world, 11, "make a claim other", auditor=own, now=NOW + 100 * HOUR)
     loud = CoinedWorld()
-    window(loud, 0, **LOUD, n_max=10**9, epsilon_account="1000000", delta="1/10000000")
+    window(loud, 0, **BOUNDLESS)
     window(loud, 1, period_start=OPENS + HOUR)
     assert coins_of(audited(loud)) == ONCE
     own = replace(loud.auditor(), since=OPENS)
@@ -302,14 +302,14 @@ def test_an_auditors_own_beginning_of_the_period_fails_nobody() -> None:
 
 
 def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
-    """An abandoned window of another share takes half of delta: here that leaves nothing for the noise."""
-    table = noise.build_table(CLS.law)
-    shift = policy(**LOUD).shift(CLS)
-    queries = policy().n_max * len(CoinedWorld().registry)
-    delta = Fraction(3 * queries * table.tail(table.cut - shift), 2 * table.total).limit_denominator(10**20)
+    """An abandoned window of another share takes half of delta: here that leaves too little for the law."""
+    own = policy(ids=DECOYS.room)
+    excess = visible(Lists(DECOYS.N, own.ids, own.decoy_rate), 1).excess
+    law = (1 - Fraction(own.hidden, 256)) * own.n_max * len(CoinedWorld().registry) * excess
+    delta = (law * Fraction(3, 2)).limit_denominator(10**25)
     world = begun(opened=False, policy_=policy(hidden=61))
     first = world.digest
-    window(world, 1, **LOUD, epsilon_account="1000000", delta=str(delta))
+    window(world, 1, ids=own.ids, delta=str(delta))
     undecided(world, 11, "no finite return follows", now=NOW + 100 * HOUR)
     nonce = world.nonces.pop(first)
     del world.released[first]
@@ -318,12 +318,11 @@ def test_what_only_the_auditors_folder_says_fails_nobody() -> None:
     assert coins_of(audited(world)) == ONCE
 
 
-@pytest.mark.parametrize("kind", [policy, simulator.policy])
-def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Callable[..., Policy]) -> None:
+def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict() -> None:
     world = CoinedWorld()
-    world.commit("w0", policy_=kind(class_name="few"))
+    world.commit("w0", policy_=simulator.policy(class_name="few"))
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
-    window(world, 1, claim=kind().claim)
+    window(world, 1, claim=EVERY_LIST)
     few = replace(CLS, name="few", R=CLS.R - 2)
     known = replace(world.auditor(), classes={**world.auditor().classes, "few": (few, simulator.CLASS_DIGEST)})
     undecided(world, 11, "its places are not proven enough", auditor=known, now=NOW + 100 * HOUR)
@@ -331,14 +330,14 @@ def test_an_earlier_window_whose_places_prove_too_little_is_no_verdict(kind: Cal
         accepted(world, auditor=known, now=NOW + 100 * HOUR)
 
 
-@pytest.mark.parametrize("kind", [policy, simulator.policy])
-def test_an_earlier_window_of_more_shards_than_its_class_has_is_no_verdict(kind: Callable[..., Policy]) -> None:
+@pytest.mark.parametrize(("kind", "cls"), [(policy, DECOYS), (simulator.policy, CLS)])
+def test_an_earlier_window_of_more_shards_than_its_class_has_is_no_verdict(
+    kind: Callable[..., Policy], cls: NoiseClass | DecoysClass
+) -> None:
     """With more slots a list tells less: the shards that nobody could prove would lower the period's epsilon."""
     world = CoinedWorld()
-    tiny = load_classes()["noise-tiny-two"]
-    assert isinstance(tiny, NoiseClass)
-    two = replace(tiny, name="shards", S=2)
-    world.commit("w0", policy_=kind(class_name="shards", shards=3, table_digest=two.table.digest()))
+    two = replace(cls, name="shards", S=2)
+    world.commit("w0", policy_=kind(class_name="shards", shards=3))
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
     window(world, 1, claim=kind().claim)
     auditor = world.auditor()

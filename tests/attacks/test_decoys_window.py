@@ -15,6 +15,7 @@ import pytest
 
 from ragseal.backends.mechanism import Engine, Hidden, Scores
 from ragseal.kernel import field
+from ragseal.kernel import policy as kernel_policy
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, split_points
 from ragseal.kernel.classes import Asked
@@ -30,7 +31,7 @@ from tests.attacks.world import accepted, refused, undecided
 from tests.classes import DECOYS, TINY
 from tests.simulator import GROUP
 from tests.simulator import provider as scene
-from tests.simulator.decoys import LO, NO_DRAWS, RATE, DecoysWorld, key, policy, queried
+from tests.simulator.coined import LO, NO_DRAWS, RATE, CoinedWorld, key, policy, queried
 from tests.simulator.live import Live, live
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def test_an_honest_window_passes(shards: int) -> None:
 # --- commitments -----------------------------------------------------------------------------------------------------
 
 
-def delivering(world: DecoysWorld, change: Callable[[ProofEntry], ProofEntry]) -> DecoysWorld:
+def delivering(world: CoinedWorld, change: Callable[[ProofEntry], ProofEntry]) -> CoinedWorld:
     """Another entry of record 3, whose "proof" holds for what it has."""
     world.tamper_entry = lambda entry: change(entry) if entry.seq == 3 else entry
     return world
@@ -164,7 +165,7 @@ def test_a_record_commits_to_a_list_of_every_shard(lists: int) -> None:
 
 def test_lists_of_another_shard() -> None:
     """The two lists of a record exchanged: the account's ids are not those, and no proof is for them."""
-    world = DecoysWorld(2)
+    world = CoinedWorld(2)
     world.commit()
     honest = world.record
 
@@ -180,7 +181,11 @@ def test_lists_of_another_shard() -> None:
 # --- policies --------------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "another claim": ({"claim": EVERY_LIST, "hidden": 0, "gate": True}, "FAIL", "bounds one return and nothing else"),
+    "another claim": (
+        {"claim": EVERY_LIST, "hidden": 0, "gate": True},
+        "FAIL",
+        "bounds nothing under the claim every-list",
+    ),
     "a window of scores": ({"hi": LO + 2}, "FAIL", "hi must be lo + 1"),
     "a gain": ({"gain": 2}, "FAIL", "compares scores as they are"),
     "more ids than room": ({"ids": DECOYS.room + 1}, "FAIL", f"over 1 shards has 1 to {DECOYS.room} ids"),
@@ -202,7 +207,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_policy_that_its_class_cannot_carry(case: str) -> None:
     """A provider skips its own check."""
     changes, verdict, why = WRONG[case]
-    world = DecoysWorld(changes.get("shards", 1))
+    world = CoinedWorld(changes.get("shards", 1))
     world.enter_manifest(policy_=replace(policy(), **changes))
     world.enter_beacon()
     world.close()
@@ -229,6 +234,19 @@ def test_a_policy_of_noise_has_neither_other_ids_nor_draws(changes: dict[str, An
     world.commit(policy_=of_noise(**changes))
     world.close()
     (refused if verdict == "FAIL" else undecided)(world, 2, why)
+
+
+def test_noise_under_until_delivered_is_refused() -> None:
+    """Attack: the claim that decoys hold, with noise; with the check removed only the accountant stands against it."""
+    own = {"class_name": TINY.name, "table_digest": TINY.table.digest(), "ids": TINY.K, "decoy_rate": 0, "hi": 5600}
+    world = CoinedWorld()
+    world.enter_manifest(policy_=policy(**own, gain=30))
+    world.enter_beacon()
+    world.close()
+    refused(world, 2, "has the law 'geometric-16', which bounds nothing under the claim until-delivered")
+    refused(world, 2, "take a class of decoys for it")
+    with without(Check(kernel_policy, "check_law")):
+        assert "bounds nothing under" not in world.audit().line()
 
 
 # --- a real provider with real proofs --------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tests.attacks.checks import EXACT, HINTS, LINK, PAIRING, STOPPED_MEANWHILE,
 from tests.attacks.machine import Machine, machine, make_tenant
 from tests.attacks.removal import Check
 from tests.attacks.world import KEYS, AttackWorld, Cheat, accepted, queried, refused, undecided
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.simulator.keys import keys_of
 from tests.simulator.provider import Asker, newest, window_on
 from tests.simulator.ticking import ticking
@@ -141,12 +141,12 @@ def _all_under(tools: Machine, **changes: Any) -> AttackWorld:
 
 
 def test_window_under_a_key_of_another_class() -> None:
-    """A class of the one-sided law draws other noise over as many slots; its key must not pass for one of another.
+    """A class of the Gaussian law draws other noise over as many slots; its key must not pass for one of another.
 
     The configuration says which class a key was made for.  Were that wrong as well, the number of public inputs
     differs; with both checks gone every proof holds and epsilon is computed for a noise that was never drawn.
     """
-    other, tiny = machine(ONE_SIDED.name), machine()
+    other, tiny = machine(GAUSSIAN.name), machine()
     world = _all_under(replace(other, cls=tiny.cls, digest=tiny.digest, engine=other.engine))
 
     def configured(name: str, digest: bytes, load: Callable[[], Any]) -> Any:
@@ -157,7 +157,7 @@ def test_window_under_a_key_of_another_class() -> None:
         world,
         3,
         "made for another circuit class",
-        auditor=configured(ONE_SIDED.name, other.digest, lambda: other.key),
+        auditor=configured(GAUSSIAN.name, other.digest, lambda: other.key),
     )
     as_tiny = configured(TINY.name, tiny.digest, lambda: KeyView(TINY, other.key.vk))
     undecided(world, 3, "keys never cross circuit classes", auditor=as_tiny)

@@ -37,7 +37,7 @@ from tests.attacks.world import accepted, refused
 from tests.classes import DECOYS, TINY
 from tests.simulator import OPENS
 from tests.simulator import provider as scene
-from tests.simulator.decoys import NO_DRAWS, RATE, DecoysWorld, of_claim, policy, queried, queried_of
+from tests.simulator.coined import NO_DRAWS, RATE, CoinedWorld, of_claim, policy, queried, queried_of
 from tests.simulator.live import Live, live
 from tests.simulator.ticking import ticking
 
@@ -234,7 +234,7 @@ def test_lists_of_a_live_index_are_those_of_its_newest_version(
 
 
 def test_an_exact_window_has_no_coins_and_is_not_thinned() -> None:
-    private = DecoysWorld()
+    private = CoinedWorld()
     private.commit()
     entry = private.messages[private.at(Thinning)]
     assert isinstance(entry, Thinning)
@@ -254,7 +254,7 @@ def test_an_exact_window_has_no_noise() -> None:
 
 def test_a_policy_that_names_a_return_and_draws_nothing_is_refused() -> None:
     """Attack 3: a table of draws with no draw in it."""
-    world = DecoysWorld()
+    world = CoinedWorld()
     world.commit(policy_=replace(policy(), decoy_rate=0, table_digest=NO_DRAWS))
     world.queries()
     world.close()
@@ -360,7 +360,7 @@ def test_a_later_period_says_that_an_exact_window_is_not_counted() -> None:
 
 
 def test_an_exact_verdict_counts_no_other_window() -> None:
-    world = DecoysWorld()
+    world = CoinedWorld()
     world.commit("w1")
     world.messages[-1] = replace(world.messages[-1], time=OPENS)  # type: ignore[type-var]
     world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
@@ -376,7 +376,7 @@ def test_an_exact_verdict_counts_no_other_window() -> None:
 # --- 4. coins that are off -------------------------------------------------------------------------------------------
 
 
-def coins_off(world: DecoysWorld) -> None:
+def coins_off(world: CoinedWorld) -> None:
     """One tenant's documents are as good as all there; the rest of the window is thinned."""
     tenant, file = world.thinned_index("north", hidden=1)
     world.tenants["north"], world.thinned[world.digest, "north"] = tenant, file
@@ -386,7 +386,7 @@ def coins_off(world: DecoysWorld) -> None:
 
 
 def test_coins_are_off_in_one_tenant() -> None:
-    world = DecoysWorld()
+    world = CoinedWorld()
     world.commit(policy_=of_claim(UNSEEN))
     coins_off(world)
     world.queries()

@@ -24,18 +24,18 @@ from ragseal.kernel.coin import coin_context
 from ragseal.kernel.errors import AttestationError, ProofError
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
+from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.attestation import retrieval
 from ragseal.prover.attestation.batch_openings import BatchOpenings
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.columns import make_version
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.commitment.index import Columns, Version
-from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.fsck import fsck
 from ragseal.verifier.outcome.outcome import Verdict
 from tests.attacks.checks import LINK, OPENINGS, RECORD_SHARDS, without
 from tests.attacks.removal import Check
-from tests.classes import TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 
@@ -43,16 +43,18 @@ SHARDS = 3
 COLUMNS = POINT_BYTES * scene.DIMENSION  #: bytes of a shard's
 
 
-def over_shards(folder: Path, documents: int = SHARDS * TINY.N, **options: Any) -> Any:
+def over_shards(folder: Path, documents: int = 0, coins: bool = False, **options: Any) -> Any:
     """A window over three shards, of which an account of acme may ask four questions.
 
     By default every slot has a document, so that a slot that another index would return has a text to open, too.
     """
+    kind = scene.Kind(scene.kind_of(coins).cls, SHARDS)
+    count = documents or SHARDS * kind.cls.N
     texts = {
-        "texts": lambda tenant: scene.documents(tenant, documents),
+        "texts": lambda tenant: scene.documents(tenant, count),
         "tenants": {"acme": ["alice"], "globex": ["carol"]},
     }
-    return live(folder, kind=scene.Kind(TINY, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
+    return live(folder, kind=kind, coins=coins, gain=20, n_max=4, k_max=1, **texts, **options)
 
 
 def asked(window: Live, questions: int = 1) -> list[Any]:
@@ -92,10 +94,10 @@ def test_an_honest_window_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("coins", [False, True], ids=["plain", "coins"])
 def test_an_honest_window_of_a_live_index_passes(coins: bool, tmp_path: Path) -> None:
     """Each tick has columns, and with coins proofs, of every shard; a document that was put is in the next version."""
-    with over_shards(tmp_path, documents=300, coins=coins, version_every=60) as window:
+    with over_shards(tmp_path, documents=100, coins=coins, version_every=60) as window:
         first = asked(window)
         state, made = window.provider.state, scene.Document("acme-late", "acme report of the late shift")
-        shape = IndexShape(SHARDS * TINY.N, scene.DIMENSION)
+        shape = shape_of(state, scene.TRIGRAMS)
         apply(state, "acme", [Put(made)], scene.embed_with(scene.TRIGRAMS), window.provider.environment.draw, shape)
         window.clock.now += 60
         window.call(window.server.serving.ticks.step())
@@ -211,7 +213,7 @@ def test_a_batch_without_the_opening_of_its_thresholds_is_refused(
 def test_an_honest_window_with_coins_passes(tmp_path: Path) -> None:
     with over_shards(tmp_path, coins=True) as window:
         hidden = secrets_of(window).versions["acme"].thinned.hidden
-        parts = {hidden[at : at + TINY.N] for at in range(0, len(hidden), TINY.N)}
+        parts = {hidden[at : at + DECOYS.N] for at in range(0, len(hidden), DECOYS.N)}
         assert len(parts) == SHARDS, "every shard has coins of its own"
         asked(window)
         window.end_window()

@@ -444,7 +444,7 @@ def test_a_statement_about_other_columns() -> None:
 def test_bases_of_another_capacity() -> None:
     on = scene.bases()
     shorter = ScoreBases(on.y[POINT_BYTES:], on.b)
-    with pytest.raises(CommitmentError, match="a thinning key of 126 slots for an attestation key of 125"):
+    with pytest.raises(CommitmentError, match="a thinning key of 60 slots for an attestation key of 59"):
         verify_thinning(GROUP, [honest().statement], backend().key, shorter, honest().file)
 
 

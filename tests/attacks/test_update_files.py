@@ -37,8 +37,8 @@ from tests.attacks.removal import Both
 from tests.attacks.test_outsiders import Between
 from tests.attacks.test_withheld import audit as audited_over
 from tests.attacks.world import accepted, refused, undecided
-from tests.simulator import DIMENSION, GROUP, KEY, TENANTS, SimulatedEvidence, index_file
-from tests.simulator.coined import CoinedWorld, placed, recommitted, seed_of
+from tests.simulator import DIMENSION, GROUP, TENANTS, SimulatedEvidence, index_file
+from tests.simulator.coined import CoinedWorld, key, placed, recommitted, seed_of
 from tests.simulator.keys import thinning_backend
 from tests.simulator.keys import thinning_backend as backend
 from tests.simulator.ticked import TickedCoins, TickedWorld
@@ -325,7 +325,7 @@ def test_without_an_entry_there_are_no_columns_that_records_are_made_of() -> Non
     placed_columns = {name: tenant.file.columns for name, tenant in placed().items()}
     with pytest.raises(Undecided, match="no entry of the log names thinned columns"):
         check_thinned(
-            GROUP, KEY, Coin(backend().key, world.beacon), entered, placed_columns, None, SimulatedEvidence(world)
+            GROUP, key(), Coin(backend().key, world.beacon), entered, placed_columns, None, SimulatedEvidence(world)
         )
 
 
@@ -352,7 +352,7 @@ def test_thinned_columns_of_another_number_are_the_providers_lie(change: Callabl
 def _with_other_blinders(world: CoinedWorld) -> None:
     """North is answered from columns with other blinders than those of the log, which its file has too."""
     at = world.digest, "north"
-    world.tenants["north"] = recommitted(placed()["north"], world.tenants["north"].rows, KEY, random.Random(3))
+    world.tenants["north"] = recommitted(placed()["north"], world.tenants["north"].rows, key(), random.Random(3))
     world.thinned[at] = replace(world.thinned[at], columns=world.tenants["north"].file.columns)
 
 
@@ -395,7 +395,7 @@ def answered_from(favour: Callable[[CoinedWorld], list[list[int]]]) -> CoinedWor
     """North's records are made of other columns than the log's thinned ones, under the same points."""
 
     def lie(world: CoinedWorld) -> None:
-        world.tenants["north"] = recommitted(placed()["north"], favour(world), KEY, random.Random(4))
+        world.tenants["north"] = recommitted(placed()["north"], favour(world), key(), random.Random(4))
 
     return told(lie)
 

@@ -27,7 +27,7 @@ from ragseal.kernel.decoys.table import RATE_BITS
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError, ProofError, UnprovableError
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import MAX_SHARDS, NOISE_LAWS, R
-from tests.classes import ONE_SIDED
+from tests.classes import GAUSSIAN
 
 
 def noisy(law: str, **changes: int) -> NoiseClass:
@@ -79,7 +79,7 @@ def test_refusals_of_a_noise_class() -> None:
 
 
 CLASSES: dict[str, Any] = dict(load_classes())
-NOISE, DECOYS = (CLASSES[name] for name in ("noise-tiny-one", "decoys-tiny"))
+NOISE, DECOYS = (CLASSES[name] for name in ("noise-tiny-two", "decoys-tiny"))
 TABLE = DECOYS.table(1 << RATE_BITS).rows(DECOYS.draws)
 
 
@@ -176,7 +176,7 @@ def _index(slots: int) -> tuple[np.ndarray, bytes, bytes]:
 
 @pytest.mark.parametrize(
     ("name", "shards"),
-    [("noise-tiny-one", 1), ("noise-tiny-two", 1), ("noise-tiny-two", 3), ("noise-tiny-gaussian", 1)],
+    [("noise-tiny-two", 1), ("noise-tiny-two", 3), ("noise-tiny-gaussian", 1)],
 )
 def test_one_native_call_is_the_kernel_step_by_step(name: str, shards: int) -> None:
     cls = RESPONSE_CLASSES[name]
@@ -203,7 +203,7 @@ def test_one_native_call_is_the_kernel_step_by_step(name: str, shards: int) -> N
 
 
 def test_refusals_have_their_names() -> None:
-    cls = ONE_SIDED
+    cls = GAUSSIAN
     matrix, columns, b = _index(cls.N)
     native_parts = NativeGroup(), NativeNoiseEngine(cls)
     index = CommittedIndex(NativeScores(matrix), [columns], ScoreBases(b"", b))

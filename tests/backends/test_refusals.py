@@ -117,7 +117,6 @@ def test_poseidon_refuses_alike(count: int) -> None:
 
 ENGINES: dict[str, tuple[Any, Any, int]] = {
     "noise-tiny-gaussian": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
-    "noise-tiny-one": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 1),
     "decoys-tiny": (mechanism.NativeDecoysEngine, mechanism.ReferenceDecoysEngine, 2),
     "noise-tiny-two": (mechanism.NativeNoiseEngine, mechanism.ReferenceNoiseEngine, 2),
 }

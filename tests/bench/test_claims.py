@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,15 @@ from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import TENANTS, demo_queries
 from ragseal.demo.policy import MINILM
-from ragseal.kernel.noise import scale_of
-from ragseal.prover.planning.budgets import UNSEEN, Budget, Terms, cost
+from ragseal.prover.planning.budgets import UNSEEN, Budget, cost
 from ragseal.prover.planning.candidates import RESULTS as LEFT
-from ragseal.prover.planning.candidates import Candidate, Shape, Window
+from ragseal.prover.planning.candidates import Shape, Window
 from ragseal.prover.planning.frontier import Planner
 from ragseal.prover.planning.workload import Workload
-from tests.classes import TINY
+from tests.classes import DECOYS
 
-SHAPE = Shape(TINY, True, TINY.K)
-WINDOW = Window(0, 2000)
-TERMS = Terms(0, 2000, TINY.widest(6 * scale_of(TINY.law)) // 2000, TINY.K)
+SHAPE = Shape(DECOYS, True, 8)
+WINDOW = Window(0, 1)
 
 
 def work(queries: int, seed: int) -> Workload:
@@ -40,21 +37,20 @@ def work(queries: int, seed: int) -> Workload:
 
 def test_rows_are_what_planner_and_accountant_say() -> None:
     works = [work(20, 1), work(60, 2)]
-    costs = ((0.7, 6.0), (None, 6.0))
-    with_coin, without = claims.measure("what", works, [SHAPE], [WINDOW], costs, 2, lambda *_: None)
-    gain = TERMS.gain
-    assert with_coin["gain"] == without["gain"] == gain
-    budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, 0.7)
-    assert with_coin["epsilon"] == cost(TINY, TERMS, budget).epsilon == pytest.approx(math.log(2))
-    assert without["epsilon"] == cost(TINY, TERMS, replace(budget, unseen=None)).epsilon > 20
-    assert (budget.hidden, with_coin["hidden"], without["hidden"]) == (128, 128, 0)
-    for row, whose in ((with_coin, budget), (without, replace(budget, unseen=None))):
-        found = [Planner(one, 384, 2).qualities([Candidate(SHAPE, WINDOW, gain, whose, TINY.K)])[0] for one in works]
+    much, little = claims.measure("what", works, [SHAPE], [WINDOW], ((0.7, 6.0), (3.0, 6.0)), 2, lambda *_: None)
+    for row, unseen, hidden in ((much, 0.7, 128), (little, 3.0, 13)):
+        budget = Budget(claims.N_MAX, claims.K_MAX, claims.DELTA, unseen)
+        chosen = claims.within(SHAPE, WINDOW, 6.0, unseen)
+        assert chosen is not None
+        assert row["epsilon"] == cost(DECOYS, chosen.terms, budget).epsilon
+        assert (budget.hidden, row["hidden"], row["claim"]) == (hidden, hidden, "until-delivered")
+        found = [Planner(one, 384, 2).qualities([chosen])[0] for one in works]
         assert row["top1"] == pytest.approx((20 * found[0].top1 + 60 * found[1].top1) / 80)
-        assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without noise
+        assert row["share"] == pytest.approx((20 * found[0].ndcg10 + 60 * found[1].ndcg10) / 80)  # 1 without decoys
         assert 0 < row["top1_se"] < 0.1
-    assert with_coin["top1"] < without["top1"]
-    assert (with_coin["claim"], without["claim"]) == ("until-delivered", "every-list")
+    assert much["epsilon"] == pytest.approx(math.log(2))
+    assert much["top1"] < little["top1"]
+    assert claims.within(SHAPE, WINDOW, 0.5, 3.0) is None
 
 
 def test_targets_are_answered_for_every_K() -> None:
@@ -63,7 +59,7 @@ def test_targets_are_answered_for_every_K() -> None:
         "unseen": 3.0,
         "return": claims.DEMO_RETURN,
         "K": 10,
-        "law": "geometric-16",
+        "law": "decoys",
         "window": [0, 1],
     }
     rows = [{**row, "top1": 0.5, "share": 0.1}, {**row, "top1": 0.7, "share": 0.1}, {**row, "K": 50, "top1": 0.9}]
@@ -90,7 +86,7 @@ def test_the_questions_are_not_the_demos() -> None:
 
 
 def test_the_demos_window_and_return_give_first_answers_that_a_person_finds_good() -> None:
-    """Four of five first answers are those without noise and coin: of its own queries, by the published measurement."""
+    """Four of five first answers are those without decoys and coin, in the published measurement."""
     rows = json.loads((RESULTS / "claims.json").read_text())["points"]
     cls, shards = size_for(1000)
     K = max(one for one in claims.RETURNED if one <= ids_needed(shards * cls.N, claims.DEMO_RETURN, 13, LEFT))

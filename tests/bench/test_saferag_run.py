@@ -26,14 +26,14 @@ from bench.saferag.retrievers import PUBLIC, SentenceReranker
 from ragseal.generators import ExtractiveGenerator, Generator
 from ragseal.kernel.errors import ConfigurationError, LedgerError, TransportError
 from ragseal.ledger.merkle import verify_inclusion
-from tests.classes import TINY
+from tests.classes import DECOYS
 from tests.generators.chat_server import chatting
 from tests.simulator.provider import TRIGRAMS
 
 pytest.importorskip("bm25s")
 pytestmark = pytest.mark.slow
 
-MECHANISM = sealed.Mechanism(TINY, 3000, 12000, 40, 0, math.inf)
+MECHANISM = sealed.Mechanism(DECOYS, 3000, 10, 1 << 16, 0, math.inf)
 SHIPPED = data.load()
 SMALL = replace(SHIPPED, tasks=tuple(replace(task.first(2), base=task.base[:24]) for task in SHIPPED.tasks))
 EMBEDDER = Remembering(TRIGRAMS)
@@ -126,7 +126,7 @@ def test_a_served_model_gets_question_and_texts_and_all_of_its_answer_counts() -
 # --- ragseal's retrieval ---------------------------------------------------------------------------------------------
 
 
-def test_noise_is_of_the_draw_and_the_same_for_every_stage_and_filter() -> None:
+def test_decoys_are_of_the_draw_and_the_same_for_every_stage_and_filter() -> None:
     made = bench()
     for name in (SEALED, COMMITTED):
         reads = [[o.read for o in made.outcomes(cell("ICC", "none", name))] for _ in range(2)]
@@ -134,8 +134,12 @@ def test_noise_is_of_the_draw_and_the_same_for_every_stage_and_filter() -> None:
         assert len(reads[0]) == 2 * 2  # items, draws
     again = bench().outcomes(cell("ICC", "none", SEALED))
     assert [o.read for o in again] == reads[0]
-    other = [o.read for o in bench(seed=2, draws=6).outcomes(cell("SN", "none", SEALED))]
-    assert other != [o.read for o in bench(seed=1, draws=6).outcomes(cell("SN", "none", SEALED))]
+    few = replace(MECHANISM, ids=2)
+    one, other = (
+        [o.read for o in bench(mechanism=few, seed=seed, draws=6).outcomes(cell("SN", "none", SEALED))]
+        for seed in (1, 2)
+    )
+    assert one != other
 
 
 def test_ragseals_retrieval_returns_flagged_documents_only_in_the_accounts_order() -> None:
@@ -144,25 +148,25 @@ def test_ragseals_retrieval_returns_flagged_documents_only_in_the_accounts_order
     y = index.scores(question)
     for window in (index.window(np.random.default_rng(seed)) for seed in range(20)):
         slots = window.slots(question)
-        assert len(slots) <= MECHANISM.cls.K
+        assert len(slots) <= DECOYS.room
         assert [int(y[s]) for s in slots] == sorted((int(y[s]) for s in slots), reverse=True)
         assert all(y[s] > MECHANISM.lo and s < len(index.contexts) for s in slots)
 
 
-def test_a_hidden_slot_is_never_returned_and_noise_changes_what_is() -> None:
+def test_a_hidden_slot_is_never_returned_and_decoys_take_places() -> None:
     index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(MECHANISM, hidden=256))
     question = SMALL.tasks[0].items[0].question
     assert all(not index.window(np.random.default_rng(seed)).slots(question) for seed in range(5))
-    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(MECHANISM, gain=1))
+    index = sealed.SealedIndex(SMALL.tasks[0].base, EMBEDDER, replace(MECHANISM, ids=2))
     assert len({tuple(index.window(np.random.default_rng(seed)).slots(question)) for seed in range(30)}) > 1
 
 
 def test_settings_of_the_mechanism_that_cannot_be_are_refused() -> None:
-    for window in ((0.5, 0.3), (0.3, 1.5), (-2.0, 0.3)):
-        with pytest.raises(ConfigurationError, match="a score window is two cosines"):
-            sealed.mechanism(10, window)
-    with pytest.raises(ConfigurationError, match="127 contexts"):
-        sealed.SealedIndex([f"text {i}" for i in range(127)], EMBEDDER, MECHANISM)
+    for lo in (1.5, -0.3):
+        with pytest.raises(ConfigurationError, match="matches above a cosine from 0 to 1"):
+            sealed.mechanism(10, lo)
+    with pytest.raises(ConfigurationError, match="61 contexts"):
+        sealed.SealedIndex([f"text {i}" for i in range(61)], EMBEDDER, MECHANISM)
 
 
 # --- an index that was committed before ------------------------------------------------------------------------------

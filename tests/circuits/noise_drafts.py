@@ -254,7 +254,7 @@ class NoiseDraft:
             for name, values in {
                 "Slot": [p.slot], "Digit": [p.k], "Coarse": [p.u], "Bound": [p.b], "Shift": [p.shift],
                 "Positive": [p.positive], "Capped": [p.capped], "Full": [p.full], "Counted": [p.counted],
-                "Fine": exact(p.fine, cls.fine_bits), "Sign": [p.sign][: cls.sides - 1], "Magnitude": [p.z],
+                "Fine": exact(p.fine, cls.fine_bits), "Sign": [p.sign], "Magnitude": [p.z],
                 "Before": [p.before], "Upto": [p.upto],
                 "Below": low(folded - p.before, cls.uniform_chunks),
                 "Above": low(p.upto - 1 - folded, cls.uniform_chunks),

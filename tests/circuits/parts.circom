@@ -32,13 +32,13 @@ template Parts() {
     // A place's noise: 104 fine bits in 12 chunks, the last of 5.
     signal input coarseBits;
     signal input fine[12];
-    signal input sign[1];
+    signal input sign;
     signal input magnitude;
     signal input before;
     signal input upto;
     signal input below[12];
     signal input above[12];
-    component cdf = PlaceNoise(2, 112, 104, 9, 12, 13);
+    component cdf = PlaceNoise(112, 104, 9, 12, 13);
     cdf.alpha <== alpha;
     cdf.beta <== beta;
     cdf.beta2 <== beta * beta;
@@ -50,7 +50,7 @@ template Parts() {
     cdf.upto <== upto;
     cdf.below <== below;
     cdf.above <== above;
-    signal output z <== magnitude - 2 * cdf.minus[0];
+    signal output z <== magnitude - 2 * cdf.minus;
 
     signal input number;
     signal input numberLow[1];

@@ -11,12 +11,11 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import complete_noise
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, ONE_SIDED
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from tests.circuits.r1cs import R1cs, read
 
 TINY = {
     GEOMETRIC: "noise-tiny-two",
-    ONE_SIDED: "noise-tiny-one",
     GAUSSIAN: "noise-tiny-gaussian",
 }
 CACHE = Path(__file__).resolve().parents[2] / "var" / "build"
@@ -37,4 +36,4 @@ def noise_tiny(law: str = GEOMETRIC) -> NoiseClass:
 
 def noise_probe() -> NoiseClass:
     """A noise class for one shard, with more than one block."""
-    return complete_noise("noise-probe", ONE_SIDED, N=2060, K=4, m=9, q=20, c=11, S=1)
+    return complete_noise("noise-probe", GEOMETRIC, N=2060, K=4, m=9, q=20, c=11, S=1)

@@ -192,7 +192,7 @@ def test_command_line() -> None:
     assert f"R = {TINY.R}\n" in found.output
     wrong = runner.invoke(main, ["build", "nothing"])
     assert wrong.exit_code == 1
-    assert "no circuit class nothing; there are noise-tiny-one" in wrong.output
+    assert "no circuit class nothing; there are noise-tiny-two" in wrong.output
     assert complete_noise(TINY.name, TINY.law, 126, 3, 8, 18, 11, 64) == TINY
 
 

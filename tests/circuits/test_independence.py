@@ -20,12 +20,12 @@ from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.params import R
 from ragseal.kernel.thinning_class import thinning_class
 from tests.circuits.scene import CACHE
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.native.conftest import Circuit, Form
 
 KEPT, FIRST = 2, 3  #: a clear input and a blinder; the first wire that is committed to
 
-SHAPES = (TINY, ONE_SIDED, CLASSES["estimate-6"], thinning_class(126))
+SHAPES = (TINY, GAUSSIAN, CLASSES["estimate-6"], thinning_class(126))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ragseal.kernel import statement
-from ragseal.kernel.params import NOISE_LAWS, ONE_SIDED
+from ragseal.kernel.params import NOISE_LAWS
 from tests.circuits.noise_drafts import PLACES, NoiseDraft, NoiseSetting, finish
 from tests.circuits.noise_forgeries import check, first, losers, of_place, requests
 from tests.circuits.r1cs import P
@@ -203,13 +203,13 @@ def test_noise_scaled(tiny: NoiseSetting) -> None:
 
 
 def test_noise_through_a_forged_table_row(tiny: NoiseSetting) -> None:
-    """Any z with limits right around U, a negative one under the one-sided law: the table has no such row."""
+    """Any z with limits right around U: the table has no such row."""
 
     def forge(d: NoiseDraft) -> list[str]:
-        p = next(p for p in d.places if p.win) if d.cls.law == ONE_SIDED else losers(d)[0]
+        p = losers(d)[0]
         uniform = p.u << d.cls.fine_bits | p.fine
         folded = uniform + p.sign * (d.cls.table.total - 1 - 2 * uniform)
-        p.z, p.before, p.upto = -20 if d.cls.law == ONE_SIDED else 900, folded, folded + 1
+        p.z, p.before, p.upto = 900, folded, folded + 1
         d.settle()
         return of_place(d, "fNoise", p)
 

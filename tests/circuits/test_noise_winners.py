@@ -172,7 +172,7 @@ def test_a_threshold_below_the_entry() -> None:
 def test_bits_are_bits(tiny: NoiseSetting, group: str) -> None:
     count = {"thetaChoice": tiny.cls.grid}.get(group, tiny.cls.R)
     for k in range(count):
-        boolean_row(tiny.r1cs, f"{group}[{k}]" + ("[0]" if group == "placeSign" else ""))
+        boolean_row(tiny.r1cs, f"{group}[{k}]")
 
 
 # Cheats with what should be a bit or a set and is not, against the statement with noise; as test_noise_winners.
@@ -195,7 +195,7 @@ def test_a_sign_that_is_no_bit(noise_bits_tiny: NoiseSetting) -> None:
                 p.sign, p.z = 2, noise.inverse_cdf(d.cls.table, folded)
                 p.before, p.upto = d.cls.table.cdf(p.z - 1), d.cls.table.cdf(p.z)
                 d.settle()
-                return [f"placeSign[{d.places.index(p)}][0]"] if d.threshold >= d.entry else None
+                return [f"placeSign[{d.places.index(p)}]"] if d.threshold >= d.entry else None
         return None
 
     d, (name,) = first(noise_bits_tiny, forge)

@@ -35,7 +35,7 @@ from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.steps.receipts import Tally
 from tests.claims import scene
-from tests.claims.scene import OPENS, ORIGIN, PLAIN, Log, auditor, classes, eleventh, key_of
+from tests.claims.scene import DECOYS, OPENS, ORIGIN, PLAIN, Log, auditor, classes, eleventh, key_of
 
 _KEYS = ("seconds", "program", "total_seconds")
 #: Digests, keys and signatures; the laws that there are; versions of programs.
@@ -134,11 +134,13 @@ def _promises(rules: Policy, cls: AttestationClass) -> Any:
 
 def planned() -> dict[str, Any]:
     """A plan's page and its points, under both claims that are planned on a corpus."""
-    cls, delta, out = classes()[PLAIN][0], Fraction(1, 10**6), {}
-    for budget in (Budget(25, 2, delta), Budget(25, 2, delta, 3.0)):
-        shape, window = Shape(cls, True, cls.most_ids(1)), ScoreWindow(4800, 5600)
-        chosen = Candidate(shape, window, 16, budget, shape.ids)
-        found = cost(cls, chosen.terms, budget)
+    noise, decoys, delta, out = classes()[PLAIN][0], classes()[DECOYS][0], Fraction(1, 10**6), {}
+    lists, coined = Budget(25, 2, delta), Budget(25, 2, delta, 3.0)
+    of_noise = Candidate(Shape(noise, True, 3), ScoreWindow(4800, 5600), 16, lists, 3)
+    of_decoys = Candidate(Shape(decoys, True, 8), ScoreWindow(4800, 4801), 1, coined, 8, 1 << 16, 4.5)
+    for chosen in (of_noise, of_decoys):
+        budget = chosen.budget
+        found = cost(chosen.cls, chosen.terms, budget)
         quality = Quality(*(0.5,) * 6)
         point = Point(chosen, found.epsilon, quality, found.delivered)
         row = {**point.row(), "policy": point.policy_file(900), "efficient": True}

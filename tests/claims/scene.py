@@ -38,7 +38,8 @@ from ragseal.verifier.steps.receipts import Tally
 
 OPENS, HOUR = 1_800_000_000, 3600
 ORIGIN = "test.example/log"
-PLAIN, ONE_SIDED, DECOYS, OTHER = "noise-tiny-two", "noise-tiny-one", "decoys-tiny", "noise-small-two-50"
+PLAIN, DECOYS = "noise-tiny-two", "decoys-tiny"
+OTHER = {EVERY_LIST: "noise-small-two-50", UNTIL_DELIVERED: "decoys-4k", ANSWERS: "noise-small-two-50"}  #: by claim
 
 
 def key_of(name: str) -> Ed25519PrivateKey:
@@ -48,13 +49,14 @@ def key_of(name: str) -> Ed25519PrivateKey:
 @cache
 def classes() -> Mapping[str, tuple[AttestationClass, bytes]]:
     known = load_classes()
-    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, ONE_SIDED, DECOYS, OTHER)}
+    return {name: (known[name], class_digest(known[name])) for name in (PLAIN, DECOYS, *OTHER.values())}
 
 
 def policy(claim: str, number: int, **changes: Any) -> Policy:
     """The policy of the window that opens ``number`` hours after the first."""
-    name = changes.pop("class_name", {EVERY_LIST: PLAIN}.get(claim, ONE_SIDED))
-    (cls, digest), rate = classes()[name], changes.get("decoy_rate", 0)
+    name = changes.pop("class_name", DECOYS if claim == UNTIL_DELIVERED else PLAIN)
+    rate = changes.setdefault("decoy_rate", 1 << 16) if claim == UNTIL_DELIVERED else 0
+    cls, digest = classes()[name]
     values: dict[str, Any] = {
         "class_name": name, "class_digest": digest, "table_digest": cls.tables(rate)[0].digest(), "dimension": 384,
         "claim": claim, "hidden": 0, "lo": 4800, "hi": 5600, "gain": 64, "n_max": 3, "k_max": 2, "delta": "1/1000000",
@@ -63,7 +65,7 @@ def policy(claim: str, number: int, **changes: Any) -> Policy:
         "ids": cls.most_ids(1),
     }  # fmt: skip
     if claim == UNTIL_DELIVERED:
-        values |= {"hidden": 13}
+        values |= {"hidden": 13, "hi": 4801, "gain": 1, "ids": 8}
     if claim == ANSWERS:
         values |= {
             "lo": 0, "hi": 6, "gain": 12, "vocabulary": b"\x01" * 32, "words_max": 2, "participations": 2,
@@ -127,7 +129,7 @@ def every_list() -> Log:
     """Three windows of one period behind one that it leaves out, one of them of another class; one later."""
     log = Log()
     log.window(policy(EVERY_LIST, 0))
-    for number, changes in enumerate(({"k_max": 4}, {"class_name": OTHER}, {"gain": 32}), 1):
+    for number, changes in enumerate(({"k_max": 4}, {"class_name": OTHER[EVERY_LIST]}, {"gain": 32}), 1):
         log.window(policy(EVERY_LIST, number, period_start=OPENS + HOUR, **changes), records=4)
     log.window(policy(EVERY_LIST, 4, period_start=OPENS + HOUR))
     return log
@@ -153,9 +155,9 @@ def until_delivered() -> Log:
     log.window(policy(UNTIL_DELIVERED, 0))
     begins = OPENS + HOUR
     log.window(policy(UNTIL_DELIVERED, 1, period_start=begins), opened=False)
-    thrown = log.window(policy(UNTIL_DELIVERED, 2, period_start=begins, gain=32), records=6)
+    thrown = log.window(policy(UNTIL_DELIVERED, 2, period_start=begins, decoy_rate=1 << 15), records=6)
     log.window(policy(UNTIL_DELIVERED, 3, period_start=begins, version_every=600), records=2, carries=thrown)
-    log.window(policy(UNTIL_DELIVERED, 4, period_start=begins, gain=16))
+    log.window(policy(UNTIL_DELIVERED, 4, period_start=begins, decoy_rate=3 << 14))
     return log
 
 
@@ -163,23 +165,23 @@ def coins_of_decoys() -> Log:
     """Two windows of other draws, ids and shards, which are accounted together."""
     log = Log()
     for number, (rate, ids, shards) in enumerate(((1 << 16, 8, 1), (1 << 15, 5, 2))):
-        changes = {"class_name": DECOYS, "decoy_rate": rate, "ids": ids, "shards": shards, "chunks_max": 2}
-        log.window(policy(UNTIL_DELIVERED, number, hi=4801, gain=1, **changes), records=2 * number)
+        changes = {"decoy_rate": rate, "ids": ids, "shards": shards, "chunks_max": 2}
+        log.window(policy(UNTIL_DELIVERED, number, **changes), records=2 * number)
     return log
 
 
 def coins_alone() -> Log:
-    """A window of the claim whose noise is one-sided, and as much as nothing rests on anybody's word."""
+    """One window, and as much as nothing rests on anybody's word."""
     log = Log()
     log.window(policy(UNTIL_DELIVERED, 0, hidden=40), records=2)
     return log
 
 
-def coins_of_two_sided_noise() -> Log:
-    """Beside it stands epsilon of every list."""
+def many_coins() -> Log:
+    """More windows than an odometer has rows."""
     log = Log()
     for number in range(14):
-        log.window(policy(UNTIL_DELIVERED, number, class_name=PLAIN), records=1)
+        log.window(policy(UNTIL_DELIVERED, number), records=1)
     return log
 
 
@@ -237,7 +239,7 @@ PERIODS: Mapping[str, tuple[Callable[[], Log], str]] = {
     "until-delivered": (until_delivered, "w3"),
     "until-delivered, decoys": (coins_of_decoys, "w1"),
     "until-delivered, one window": (coins_alone, "w0"),
-    "until-delivered, two-sided noise": (coins_of_two_sided_noise, "w13"),
+    "until-delivered, a long period": (many_coins, "w13"),
     "unseen": (unseen, "w3"),
     "exact": (exact, "w1"),
     "answers": (answers, "w3"),
@@ -260,16 +262,16 @@ def _mixed(*rules: Policy) -> Log:
 
 #: Periods that no number follows for, and windows that promise too much.
 REFUSALS: Mapping[str, tuple[Callable[[], Log], str]] = {
-    "every-list, one-sided noise": (lambda: _one(policy(EVERY_LIST, 0, class_name=ONE_SIDED)), "w0"),
     "every-list, too much gain": (lambda: _one(policy(EVERY_LIST, 0, gain=4000)), "w0"),
     "every-list, delta used up": (lambda: _one(policy(EVERY_LIST, 0, delta="1/1" + 30 * "0")), "w0"),
     "every-list, advertised": (lambda: _one(policy(EVERY_LIST, 0, epsilon_account="1/10")), "w0"),
     "every-list beside answers": (lambda: _mixed(policy(ANSWERS, 0), policy(EVERY_LIST, 1)), "w1"),
-    "every-list beside coins": (
-        lambda: _mixed(policy(UNTIL_DELIVERED, 0, class_name=PLAIN), policy(EVERY_LIST, 1)), "w1",
+    "every-list beside coins": (lambda: _mixed(policy(UNTIL_DELIVERED, 0), policy(EVERY_LIST, 1)), "w1"),
+    "until-delivered, delta used up": (
+        lambda: _one(policy(UNTIL_DELIVERED, 0, ids=24, delta="1/1" + 24 * "0")), "w0",
     ),
-    "until-delivered, too much gain": (
-        lambda: _one(policy(UNTIL_DELIVERED, 0, class_name=PLAIN, gain=60000, delta="1/1" + 18 * "0")), "w0",
+    "until-delivered, noise": (
+        lambda: _one(policy(UNTIL_DELIVERED, 0, class_name=PLAIN, decoy_rate=0, ids=3)), "w0",
     ),
     "until-delivered, advertised": (lambda: _one(policy(UNTIL_DELIVERED, 0, epsilon_account="1/10")), "w0"),
     "until-delivered beside every-list": (lambda: _mixed(policy(EVERY_LIST, 0), policy(UNTIL_DELIVERED, 1)), "w1"),

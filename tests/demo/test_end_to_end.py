@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo itself, on a small BEIR folder and class TINY: three real processes, real proofs, one verdict."""
+"""The demo itself, on a small BEIR folder and class DECOYS: three real processes, real proofs, one verdict."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 from ragseal.verifier.report.document import SIGNED_NAME
 from ragseal.verifier.signed.statement import REPORTS, read_verdict
-from tests.classes import TINY
+from tests.classes import DECOYS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = 110  #: class TINY has 126 slots
+DOCUMENTS = 50  #: class DECOYS has 60 slots
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def children_of_the_demo(out: Path) -> list[str]:
 def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> None:
     out = tmp_path / "demo"
     done = subprocess.run(
-        [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{beir}", "--class", TINY.name, "--out", str(out)],
+        [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{beir}", "--class", DECOYS.name, "--out", str(out)],
         cwd=ROOT,
         capture_output=True,
         text=True,

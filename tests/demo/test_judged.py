@@ -16,7 +16,7 @@ from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.scenario import BEIR_QUERIES, beir_scenario, check_arguments
 from ragseal.embedder import DEFAULT
 from ragseal.kernel.errors import ConfigurationError
-from tests.classes import TINY
+from tests.classes import DECOYS
 
 TENANT = "beir"
 
@@ -78,26 +78,26 @@ def folder_of(tmp_path: Path, queries: int, graded: int) -> Path:
 def test_judged_queries_are_asked_where_there_are_enough(tmp_path: Path) -> None:
     needed = BEIR_QUERIES
     folder = folder_of(tmp_path, 6 * needed, 2 * needed)
-    plan = beir_scenario(f"beir:{folder}", TINY.name)
+    plan = beir_scenario(f"beir:{folder}", DECOYS.name)
     assert len(plan.judged) == needed
     assert {query.text for query in plan.queries} == set(plan.judged)
 
 
 def test_without_enough_of_them_any_are(tmp_path: Path) -> None:
     needed = BEIR_QUERIES
-    plan = beir_scenario(f"beir:{folder_of(tmp_path, needed, needed)}", TINY.name)
+    plan = beir_scenario(f"beir:{folder_of(tmp_path, needed, needed)}", DECOYS.name)
     assert len(plan.judged) == needed // 2
     assert len({query.text for query in plan.queries}) == needed
 
 
 def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
     corpus = f"beir:{folder_of(tmp_path, 60, 60)}"
-    plan = beir_scenario(corpus, TINY.name, 30)
+    plan = beir_scenario(corpus, DECOYS.name, 30)
     assert len({query.text for query in plan.queries}) == 30
     assert len(plan.queries) == 40  # every third by two accounts
     for wrong, why in ((0, "multiple of 3"), (31, "multiple of 3"), (63, "needs 63 queries, the folder has 60")):
         with pytest.raises(ConfigurationError, match=why):
-            beir_scenario(corpus, TINY.name, wrong)
+            beir_scenario(corpus, DECOYS.name, wrong)
     with pytest.raises(ConfigurationError, match="for a BEIR folder"):
         check_arguments("stdlib", None, DEFAULT, 30)
 

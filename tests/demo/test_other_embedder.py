@@ -14,7 +14,7 @@ from ragseal.backends.native import available
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder
 from ragseal.embedder.minilm import packaged_model
-from tests.classes import TINY
+from tests.classes import DECOYS
 
 library = pytest.importorskip("sentence_transformers", reason="extra 'torch' is not installed")
 
@@ -56,11 +56,11 @@ def test_demo_passes(model: Path, tmp_path: Path) -> None:
     corpus, out = tmp_path / "beir", tmp_path / "demo"
     corpus.mkdir()
     documents = demo_documents()["data"]
-    rows = [{"_id": d.id, "title": "", "text": d.text} for d in documents[:110]]
+    rows = [{"_id": d.id, "title": "", "text": d.text} for d in documents[:50]]
     queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[290:314])]
     (corpus / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (corpus / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
-    command = [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{corpus}", "--class", TINY.name]
+    command = [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{corpus}", "--class", DECOYS.name]
     done = subprocess.run(
         [*command, "--embedder", f"sentence-transformers:{model}", "--out", str(out)],
         cwd=ROOT, capture_output=True, text=True, timeout=900,
@@ -72,4 +72,4 @@ def test_demo_passes(model: Path, tmp_path: Path) -> None:
     assert len(report["estimate"]["members"]) == 2
     assert json.loads((out / "demo.json").read_text())["embedder"] == f"sentence-transformers:{model}"
     policy = (out / "policy.toml").read_text()
-    assert "lo = 0.30\nhi = 0.70\n" not in policy
+    assert "lo = 0.30\n" not in policy

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's score window and theta, where they are measured."""
+"""The demo's score from which documents match and theta, where they are measured."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tomllib
 from fractions import Fraction
@@ -75,7 +74,7 @@ class Squeezed:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.8])
-def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
+def test_the_best_scores_match_and_theta_parts_strangers_from_repeats(
     plan: Scenario, tmp_path: Path, share: float
 ) -> None:
     embedder = Squeezed(tmp_path, share)
@@ -84,7 +83,7 @@ def test_window_holds_the_best_scores_and_theta_parts_strangers_from_repeats(
     asked = quantise(embedder.embed(texts, role="query")).astype(int)
     rows = [json.loads(line)["text"] for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
     cosines = asked @ quantise(embedder.embed(rows)).astype(int).T / 127**2
-    assert choice.lo < cosines.max() <= choice.hi <= 1
+    assert choice.lo < cosines.max()
     assert 0.05 < (cosines > choice.lo).mean() < 0.15
     products, threshold = asked @ asked.T, link_threshold(choice.theta)
     assert products[:3, 3:].max() < threshold <= least_repeat(embedder.dimension)
@@ -99,18 +98,15 @@ def test_an_embedder_that_sees_no_difference_is_refused(plan: Scenario, tmp_path
 
 @pytest.mark.slow
 def test_policy_file(plan: Scenario) -> None:
-    plan = dataclasses.replace(plan, class_name="noise-small-two-50")
-    values = tomllib.loads(policy_text(plan, Choice(0.61, 0.93, Fraction(19, 20))))
-    assert (values["lo"], values["hi"], values["theta"]) == (0.61, 0.93, "19/20")
+    values = tomllib.loads(policy_text(plan, Choice(0.61, Fraction(19, 20))))
+    assert (values["lo"], values["theta"]) == (0.61, "19/20")
     assert (values["claim"], values["unseen"], values["n_max"]) == ("until-delivered", 3, 4)
-    assert values["gain"] < tomllib.loads(policy_text(plan, MINILM))["gain"]
+    assert not {"gain", "hi"} & set(values)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["noise-small-two-50", "decoys-4k"])
-def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario, name: str) -> None:
-    plan = dataclasses.replace(plan, class_name=name)
-    cls = load_classes()[name]
+def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan: Scenario) -> None:
+    cls = load_classes()["decoys-4k"]
     binding = Binding(cls, class_digest(cls), 384, 1_800_000_000)
     policy = read_policy(tomllib.loads(policy_text(plan, MINILM)), binding, assembly.advertised_epsilon)
     assembly.check_promises(policy, cls)

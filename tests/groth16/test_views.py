@@ -12,7 +12,7 @@ from ragseal.groth16.views import EstimateView, KeyView, ThinningView
 from ragseal.kernel.errors import ProofError
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.thinning_class import thinning_class
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from vectors.source.trapdoor import Trapdoor
 
 KEY = Trapdoor("views", 1).key  #: of whatever number of inputs: only how its points relate is looked at
@@ -36,7 +36,7 @@ def test_keys_never_cross_classes() -> None:
     thinning = thinning_class(tiny.N)
     ThinningView(thinning, Key(thinning.public))
     refused: list[tuple[Any, Any, int]] = [
-        (KeyView, ONE_SIDED, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
+        (KeyView, GAUSSIAN, public), (KeyView, tiny, public + 1), (KeyView, tiny, public - 1),
         (KeyView, tiny, blocks.public), (EstimateView, blocks, public), (EstimateView, CLASSES["estimate-112"], 45),
         (ThinningView, thinning, public), (ThinningView, thinning_class(tiny.N + 1), thinning.public),
     ]  # fmt: skip

@@ -57,7 +57,7 @@ class Firm:
 
     def auditor(self, **more: object) -> Auditor:
         own = {"nonces": self.state.nonces(), "released": self.state.released()}
-        return configured(self.made.log, self.key, **{**own, **more})
+        return configured(self.made.log, self.key, **{"cls": self.made.kind.cls, **own, **more})
 
 
 def too_late(firm: Firm) -> Stage:
@@ -173,7 +173,8 @@ def test_an_auditor_that_comes_later_is_admitted_by_its_key(two: Audited) -> Non
         pass
     until(two, WindowStage.OPEN)
     queried(two)
-    late = configured(two.log, LATE, made_by=of_auditor(SEATS[0].public_key), relies_on=SEATS[0].public_key)
+    first_firm = SEATS[0].public_key
+    late = configured(two.log, LATE, made_by=of_auditor(first_firm), relies_on=first_firm, cls=two.kind.cls)
     refused = two.audited(late)
     assert "only an auditor of this window is given this" in refused.line(), refused.line()
     assert refused.verdict == "NO VERDICT"

@@ -101,7 +101,7 @@ def test_native_commitments_are_the_kernels() -> None:
     seed, beacon, ctx = (dice.getrandbits(128), dice.getrandbits(128)), dice.randrange(R), dice.getrandbits(248)
     assert poseidon.noise_key(seed, beacon, ctx) == mechanism.noise_key(seed, beacon, ctx)
     assert poseidon.seed_commitment(seed) == statement.seed_commitment(seed)
-    for cls in (TINY, SMALL, DECOYS, load_classes()["noise-large-one-50"]):
+    for cls in (TINY, SMALL, DECOYS, load_classes()["noise-large-gaussian-50"]):
         slots = sorted(dice.sample(range(cls.N), cls.most_ids(1)))
         returned = [statement.Returned(slot, dice.random() < 0.5) for slot in slots]
         salt = dice.randrange(R)

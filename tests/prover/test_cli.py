@@ -27,7 +27,7 @@ from ragseal.prover.__main__ import main
 from ragseal.prover.commitment import index
 from ragseal.prover.storage.state import State
 from ragseal.runtime.metadata import mapping_of
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.simulator.provider import AUDITOR as AUDITOR_BYTES
 from tests.simulator.provider import account_key
 
@@ -91,8 +91,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     assert answer("accounts", "load", file, "--state", state) == {"added": 1, "skipped": 1}
     (state / "keys" / f"{TINY.name}-{keys.digest.hex()[:24]}").symlink_to(keys.directory.resolve())
     policy = folder / "policy.toml"
-    printed = run("policy", "--state", state).stdout
-    assert 'claim = "until-delivered"' in printed
+    printed = run("policy", "--state", state)
+    assert printed.exit_code == 1
+    assert "plan --claim every-list" in " ".join(printed.output.split())
     policy.write_text(EVERY_LIST_POLICY)
     refused = run("commit", "--state", state, "--policy", policy, "--window", "w1")
     assert refused.exit_code == 1
@@ -149,7 +150,7 @@ def test_a_new_window_does_not_restart_the_budget(prepared: Path, tmp_path: Path
 
 def test_refusals_are_one_line_with_a_way_out(prepared: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text(SMALL.replace(TINY.name, ONE_SIDED.name))
+    policy.write_text(SMALL.replace(TINY.name, GAUSSIAN.name))
     public = _public("x")
     for text in ("[a", "a = 1", '[a]\ntenant = "t"', '[a]\ntenant = "t"\nkey = "00"'):
         (tmp_path / "accounts.toml").write_text(text)

@@ -38,7 +38,7 @@ from ragseal.runtime import durable
 from ragseal.runtime.rpc import bind, new_server
 from ragseal.runtime.tls import BY_DEFAULT
 from ragseal.v1 import verifier_pb2, verifier_pb2_grpc
-from tests.classes import ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.prover.zkeys import sections, written
 from tests.simulator.provider import AUDITOR
 
@@ -315,7 +315,7 @@ def test_a_key_of_one_party_cannot_be_checked(
 
 
 def test_a_key_of_another_class_is_refused(sender: Sender, tmp_path: Path) -> None:
-    other = ONE_SIDED
+    other = GAUSSIAN
     (tmp_path / "other").mkdir()
     ring = attestation_keys(tmp_path / "other", other, lambda: tmp_path, lambda folder: None)  # type: ignore[arg-type, return-value]
     sender.info = {**sender.info, "class_name": other.name, "class_digest": class_digest(other)}

@@ -22,7 +22,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "epsilon": 5.999999966666666, "unseen": 2.98022981234, "return": 5.9632, "hidden_share": 0.05078125,
         "ndcg10": 0.6, "ndcg10_se": 0.01, "recall": 0.5, "recall_se": 0.01, "top1": 0.4, "top1_se": 0.01,
         "listed_by_chance": 0.01, "gain": 100, "delta": "1/1000000", "policy": "gain = 100\n",
-        "class": "noise-small-one-50", "class_available": True,
+        "class": "noise-small-two-50", "class_available": True,
     }  # fmt: skip
     return {**values, **changes}
 
@@ -63,7 +63,7 @@ def test_what_is_the_same_of_all_points_is_no_column() -> None:
     assert "accounts together" in heads
     assert "score window" in heads
     assert {"claim", "law", "epsilon", "nDCG@10"} <= set(heads)
-    assert '<th scope="row">circuit class</th><td>noise-small-one-50</td>' in text
+    assert '<th scope="row">circuit class</th><td>noise-small-two-50</td>' in text
     alone = planpage.page(plan_of([row()], row()), None, 0.0)
     assert "<th scope=col>" not in alone
     assert '<th scope="row">nDCG@10</th>' in alone

@@ -14,35 +14,36 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ragseal.accounting.delivered import CoinThrows, certified_unseen, until_delivered
+from ragseal.accounting.delivered import CoinThrows, certified_unseen
+from ragseal.accounting.delivered_decoys import Asked, Lists, decoys_delivered
 from ragseal.accounting.delivered_period import delivered_window
 from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.keys import KeyPaths
-from ragseal.kernel import noise, signature
+from ragseal.kernel import policy as kernel_policy
+from ragseal.kernel import signature
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise_class import NoiseClass
-from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.policy import Policy
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.policy_file import TEMPLATE, Binding, load_policy, read_policy
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.history import coarse
-from tests.classes import TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator.answered import answers_policy
-from tests.simulator.provider import DIMENSION, NOW, account_key, make_policy
+from tests.simulator.provider import DIMENSION, NOW, account_key, coined_policy, make_policy
 
 pytestmark = pytest.mark.slow
 
 
-def coined(tiny: NoiseClass, **changes: Any) -> Policy:
-    """A policy of claim until-delivered that the noise of class TINY can keep."""
-    honest = replace(make_policy(lo=0.2, hi=0.3, gain=8), claim=UNTIL_DELIVERED, hidden=13, gate=False)
-    advertised = str(assembly.advertised_epsilon(honest, tiny))
-    return replace(honest, epsilon_account=advertised, **changes)
+def coined(**changes: Any) -> Policy:
+    """A policy of claim until-delivered that class DECOYS can keep."""
+    return replace(coined_policy(unseen=3), **changes)
 
 
-def refusal(policy_of: object, tiny: NoiseClass) -> str:
+def refusal(policy_of: object, cls: AttestationClass) -> str:
     with pytest.raises(PolicyError) as caught:
-        assembly.check_promises(policy_of, tiny)  # type: ignore[arg-type]
+        assembly.check_promises(policy_of, cls)  # type: ignore[arg-type]
     return str(caught.value)
 
 
@@ -76,46 +77,36 @@ def test_a_coalition_without_a_finite_epsilon_is_refused_before_the_window_opens
     assembly.check_promises(replace(crowd, k_max=queries // policy.n_max), tiny)
 
 
-def test_an_account_is_promised_unseen_whatever_the_return_is(tiny: NoiseClass) -> None:
-    policy = coined(tiny)
-    found = delivered_window(policy, tiny, assembly.ACCOUNTS, Fraction(policy.delta))
+def test_an_account_is_promised_unseen_whatever_the_return_is() -> None:
+    policy = coined()
+    found = delivered_window(policy, DECOYS, assembly.ACCOUNTS, Fraction(policy.delta))
     promised = Fraction(policy.epsilon_account)
     assert 0 <= promised - Fraction(found.unseen_once) < Fraction(1, 10**6)
-    assembly.check_promises(policy, tiny)
+    assembly.check_promises(policy, DECOYS)
     several = replace(policy, chunks_max=3)
-    assert assembly.advertised_epsilon(several, tiny) == pytest.approx(3 * promised, rel=0.02)
-    assert assembly.advertised_epsilon(policy, tiny, 10**9) == promised
-    said = refusal(replace(policy, epsilon_account="2"), tiny)
+    assert assembly.advertised_epsilon(several, DECOYS) == pytest.approx(3 * promised, rel=0.02)
+    assert assembly.advertised_epsilon(policy, DECOYS, 10**9) == promised
+    said = refusal(replace(policy, epsilon_account="2"), DECOYS)
     assert "less than 2.98023, which is unseen 2.98023; advertise at least 2.98023" in said
     assert "use unseen <= 2" in said
 
 
-def test_the_promise_to_a_window_of_nobody_is_of_its_noise(tiny: NoiseClass) -> None:
+def test_the_promise_to_a_window_of_nobody_is_of_its_decoys() -> None:
     """As the auditor takes it from the manifest: a provider that promised less would fail its first audit."""
-    policy = coined(tiny)
-    nobody = delivered_window(policy, tiny, 0, Fraction(policy.delta))
-    assert nobody == until_delivered(
-        tiny,
-        noise.build_table(tiny.law),
-        shift=policy.shift(tiny),
-        coins=CoinThrows(hidden=13, periods=1),
-        chunks=1,
-        queries=0,
-        delta=Fraction(policy.delta),
-        n_max=policy.n_max,
-    )
-    assert (
-        nobody.returned > delivered_window(replace(policy, lo=policy.hi - 1), tiny, 0, Fraction(policy.delta)).returned
-    )
+    policy = coined()
+    nobody = delivered_window(policy, DECOYS, 0, Fraction(policy.delta))
+    asked = Asked(Lists(DECOYS.N, policy.ids, policy.decoy_rate), 0, policy.n_max)
+    assert nobody == decoys_delivered([asked], coins=CoinThrows(13, 1), chunks=1, delta=Fraction(policy.delta))
+    assert nobody.returned > 4
     with pytest.raises(PolicyError, match="hidden with probability"):
-        delivered_window(replace(policy, claim="every-list", hidden=0), tiny, 1, Fraction(policy.delta))
+        delivered_window(replace(policy, claim="every-list", hidden=0), DECOYS, 1, Fraction(policy.delta))
 
 
-def test_a_coin_keeps_to_unseen_exactly(tiny: NoiseClass) -> None:
+def test_a_coin_keeps_to_unseen_exactly() -> None:
     """Logarithms in floating point hid one slot in 256 too few where unseen is just below that of a coin."""
 
     def hidden(unseen: float) -> int:
-        return make_policy(claim=UNTIL_DELIVERED, unseen=unseen, epsilon_account=100).hidden
+        return coined_policy(unseen=unseen, epsilon_account=100).hidden
 
     for j in (1, 2, 3, 13, 60, 128, 253, 254):
         least = certified_unseen(j, 1, 1)
@@ -127,24 +118,31 @@ def test_a_coin_keeps_to_unseen_exactly(tiny: NoiseClass) -> None:
             hidden(beyond)
 
 
-def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do(tiny: NoiseClass) -> None:
-    policy = coined(tiny)
-    said = refusal(replace(policy, epsilon_account="5/2"), tiny)
+def test_too_small_a_promise_of_until_delivered_is_refused_with_what_would_do() -> None:
+    policy = coined()
+    said = refusal(replace(policy, epsilon_account="5/2"), DECOYS)
     found = re.search(r"advertise at least ([\d.]+) .*or use unseen <= ([\d.]+)", said)
     assert found is not None, said
     assert float(found.group(2)) == 2.5
-    loud = replace(policy, gain=130, lo=3226, hi=4033, epsilon_account="3")
-    assert delivered_window(loud, tiny, assembly.ACCOUNTS, Fraction(loud.delta)).returned > 3.1
-    assembly.check_promises(loud, tiny)
+    assert delivered_window(policy, DECOYS, assembly.ACCOUNTS, Fraction(policy.delta)).returned > 3.1
+    assembly.check_promises(replace(policy, epsilon_account="3"), DECOYS)
 
 
-def test_a_return_that_the_noise_cannot_bound_is_refused(tiny: NoiseClass) -> None:
-    policy = coined(tiny)
-    said = refusal(replace(policy, gain=110, lo=0, hi=16000), tiny)
-    found = re.search(r"no finite return follows .*use gain <= (\d+)", said)
-    assert found is not None, said
-    wide = replace(policy, lo=0, hi=16000, gain=int(found.group(1)), epsilon_account="1000")
-    assembly.check_promises(wide, tiny)
+def test_noise_goes_with_no_coin_and_decoys_with_no_other_claim(tiny: NoiseClass) -> None:
+    """Attack: what bounds nothing under a claim; the provider itself refuses to commit to it."""
+    own = {"class_name": tiny.name, "class_digest": class_digest(tiny), "table_digest": tiny.table.digest()}
+    noise = replace(coined(), **own, ids=tiny.K, decoy_rate=0, hi=14000, gain=2)
+    said = refusal(noise, tiny)
+    assert "bounds nothing under the claim until-delivered: take a class of decoys for it" in said
+    file = {"claim": "until-delivered", "unseen": 3}
+    with pytest.raises(PolicyError, match="bounds nothing under the claim until-delivered: take a class of decoys"):
+        make_policy(**file)
+    with pytest.raises(PolicyError, match="bounds nothing under the claim every-list: take a class with noise for it"):
+        coined_policy(claim="every-list", unseen=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_policy, "check_law", lambda claim, cls: None)
+        with pytest.raises(PolicyError, match="which bounds no return: decoys do"):
+            assembly.check_promises(noise, tiny)  # the accountant alone is left
 
 
 # --- through the command line ----------------------------------------------------------------------------------------
@@ -213,18 +211,18 @@ def test_commit_says_what_is_wrong_and_what_would_do(
 def test_an_overflow_names_the_class_that_fits(tmp_path: Path) -> None:
     """A class whose chunks are a bit wider compares twice as far for its noise; the largest gain is accepted."""
     state, file = tmp_path / "state", tmp_path / "policy.toml"
-    made = ["init", "--origin", "example.org/small", "--class", "noise-small-one-50", "--state", str(state)]
+    made = ["init", "--origin", "example.org/small", "--class", "noise-small-gaussian-50", "--state", str(state)]
     assert CliRunner().invoke(main, made).exit_code == 0
 
     def said(gain: int) -> str:
-        values = {**GOOD, "class": "noise-small-one-50", "gain": gain}
+        values = {**GOOD, "class": "noise-small-gaussian-50", "gain": gain}
         file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
         done = CliRunner().invoke(main, ["commit", "--state", str(state), "--policy", str(file), "--window", "w"])
         assert done.exit_code == 1
         return done.output
 
     refused = said(200)
-    found = re.search(r"use gain <= (\d+), or class 'noise-large-one-50' \(\d+ slots\) with gain = 400\b", refused)
+    found = re.search(r"use gain <= (\d+), or class 'noise-large-gaussian-50' \(\d+ slots\) with gain = 400\b", refused)
     assert found is not None, refused
     assert "overflows" in said(int(found.group(1)) + 1)
     assert "overflows" not in said(int(found.group(1)))  # refused for want of a key, and nothing else
@@ -242,31 +240,33 @@ def test_a_tick_is_written_as_people_write_times() -> None:
 # Policy files, and what follows from them. SPEC A.6.
 
 
-def test_a_policy_file_in_cosines(tmp_path: Path, tiny: NoiseClass) -> None:
+def test_a_policy_file_in_cosines(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(
         TEMPLATE.format(
-            class_name=TINY.name,
+            class_name=DECOYS.name,
             unseen=3,
-            gain=1,
             lo=0.3,
-            hi=0.7,
+            ids=5,
+            returned=4.5,
             n_max=25,
             k_max=2,
             delta="1/1000000",
             about="# about",
         )
     )
-    binding = Binding(tiny, class_digest(tiny), DIMENSION, NOW + 59)
+    binding = Binding(DECOYS, class_digest(DECOYS), DIMENSION, NOW + 59)
     policy = load_policy(file, binding, assembly.advertised_epsilon)
-    assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))
+    assert (policy.lo, policy.hi) == (round(0.3 * 127**2), round(0.3 * 127**2) + 1)
+    plain = make_policy(lo=0.3, hi=0.7)
+    assert (plain.lo, plain.hi) == (round(0.3 * 127**2), round(0.7 * 127**2))
     assert policy.opens == NOW
     assert policy.closes % 60 == 0
     assert policy.closes >= NOW + 86400
     opening = coarse(NOW + 3000.0)  # its beacon took a while
     assert policy.ends(opening) >= opening + 60 + 86400, "counted from the end of the minute that the opening states"
     assert policy.ends(opening) <= opening + 120 + 86400
-    assembly.check_promises(policy, tiny)
+    assembly.check_promises(policy, DECOYS)
     assert Fraction(policy.epsilon_account) > 0
 
 

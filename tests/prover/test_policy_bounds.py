@@ -113,19 +113,19 @@ def test_an_exponent_of_four_digits_is_no_number(value: str) -> None:
 
 @pytest.mark.parametrize(("estimate", "gate"), [("gate", True), ("report", False)])
 def test_an_estimate_is_a_gate_where_the_file_says_so(estimate: str, gate: bool) -> None:
-    assert read(**DELIVERED | {"estimate": estimate}).gate is gate
+    assert of_decoys(estimate=estimate).gate is gate
     assert read().gate
 
 
 def test_the_least_coin_that_keeps_to_unseen_is_taken() -> None:
     for unseen in (LEAST_UNSEEN, 0.5, 3, MOST_UNSEEN):
-        hidden = read(**DELIVERED | {"unseen": unseen}).hidden
+        hidden = of_decoys(unseen=unseen).hidden
         assert hidden == fewest_hidden(unseen, chunks=1, periods=1)
         assert certified_unseen(hidden, chunks=1, periods=1) <= unseen
         assert hidden == 1 or certified_unseen(hidden - 1, chunks=1, periods=1) > unseen
     for unseen in (math.nextafter(LEAST_UNSEEN, 0), math.nextafter(MOST_UNSEEN, 99), True, "3", None):
         with pytest.raises(PolicyError, match="needs unseen = a number from"):
-            read(**DELIVERED | {"unseen": unseen})
+            of_decoys(unseen=unseen)
     with pytest.raises(PolicyError, match="unseen is of the claims until-delivered and unseen"):
         read(unseen=3)
     assert read().hidden == 0
@@ -242,7 +242,7 @@ GOOD = {
     "class": TINY.name, "claim": "every-list", "lo": 0.3, "hi": 0.7, "gain": 60, "n_max": 5, "k_max": 2,
     "delta": "1/1000000",
 }  # fmt: skip
-ANSWERS = GOOD | {"claim": "answers", "class": "noise-mini-one-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
+ANSWERS = GOOD | {"claim": "answers", "class": "noise-mini-two-10", "lo": 0, "hi": 40, "gain": 4, "similarity": 0.35,
                   "words_max": 6, "participations": 3, "estimate": "report", "vocabulary": "ab" * 32}  # fmt: skip
 
 

@@ -164,6 +164,6 @@ def test_commit_and_status_say_what_is_private(claim: str, tmp_path: Path) -> No
 
 
 def test_a_plan_of_until_delivered_says_what_the_others_give() -> None:
-    said = " ".join(planned(UNTIL_DELIVERED).reasons(0))
+    said = " ".join(planned(UNTIL_DELIVERED).reasons())
     assert "no return is bounded (--claim unseen)" in said
     assert "nothing is private (--claim exact)" in said

@@ -15,6 +15,7 @@ from ragseal.accounting.delivered_period import delivered_period
 from ragseal.accounting.spent import Spent
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.beacon import AUDITOR, PROVIDER, BeaconSeal
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import (
     CoinCommitment,
     SignedManifest,
@@ -22,21 +23,24 @@ from ragseal.kernel.commitment import (
 )
 from ragseal.kernel.enrolment import places
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.planning.spending import lines, spending
 from ragseal.prover.storage.window import Window
 from tests.accounting.test_answers import policy as answers_policy
+from tests.classes import DECOYS
 from tests.simulator import CLS, NOW, OPENS, World, policy
+from tests.simulator.coined import RATE
+from tests.simulator.coined import policy as a_coined_policy
 from tests.simulator.parties import LOUD
 
 HOUR = 3600
 
 
-def classes(name: str) -> NoiseClass:
-    if name != CLS.name:
+def classes(name: str) -> AttestationClass:
+    known = {cls.name: cls for cls in (CLS, DECOYS)}
+    if name not in known:
         raise ConfigurationError(f"no class {name}")
-    return CLS
+    return known[name]
 
 
 def history(world: World) -> list[Window]:
@@ -110,7 +114,7 @@ ACCOUNTS = 5
 
 
 def coined_policy(**changes: Any) -> Policy:
-    return policy(claim=UNTIL_DELIVERED, hidden=13, gate=False, **changes)
+    return a_coined_policy(**{"hidden": 13, **changes})
 
 
 def coined_window(world: World, number: int, **changes: Any) -> Window:
@@ -134,12 +138,12 @@ def abandoned(window: Window, *opened: str) -> Window:
 
 def test_coins_add_up_over_the_windows_of_a_period_and_the_return_does_not() -> None:
     world = World()
-    before = [coined_window(world, 0), coined_window(world, 1, gain=2)]
+    before = [coined_window(world, 0), coined_window(world, 1, decoy_rate=RATE // 2)]
     following = coined_policy(opens=OPENS + 2 * HOUR, closes=OPENS + 3 * HOUR)
     found = spending(before, classes, following, ACCOUNTS)
-    spent = [Spent("", one.manifest.policy, CLS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
+    spent = [Spent("", one.manifest.policy, DECOYS, ACCOUNTS * one.manifest.policy.n_max, one.digest) for one in before]
     expected = delivered_period(
-        [*spent, Spent("", following, CLS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
+        [*spent, Spent("", following, DECOYS, ACCOUNTS * following.n_max, b"")], Fraction(following.delta)
     )
     assert (found["unseen"], found["return"], found["epsilon"]) == (
         expected.unseen, expected.returned, expected.epsilon,
@@ -219,7 +223,7 @@ def test_a_period_that_mixes_claims_has_no_epsilon_and_the_way_out_is_said() -> 
 
 def test_answers_of_a_window_with_ticks_are_those_of_all_its_places() -> None:
     """The auditor counts every place of a live index as an account (SPEC A.13.4), so what is foreseen does, too."""
-    cls = load_classes()["noise-tiny-one"]
+    cls = load_classes()["noise-tiny-two"]
     world = World()
     own = answers_policy(gain=1, words_max=1, delta="1/1000", opens=OPENS, closes=OPENS + HOUR, version_every=120)
     world.commit("w0", policy_=own)

@@ -18,9 +18,9 @@ from ragseal.kernel import commitment, signature
 from ragseal.kernel.coin import coin_context, hidden_slots
 from ragseal.kernel.commitment import IndexFile, Thinning, WindowOpen
 from ragseal.kernel.errors import CommitmentError, ConfigurationError, ProofError
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement, verify_thinning
+from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.commitment import thinning
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
@@ -31,10 +31,10 @@ from ragseal.prover.provider.provider import Provider
 from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.stopped_keys import stopped
 from ragseal.prover.storage.window import Stage, Window
+from tests.classes import DECOYS
 from tests.simulator.provider import (
     HIDDEN,
     NOW,
-    SHAPE,
     Asker,
     Clock,
     TrigramEmbedder,
@@ -61,7 +61,7 @@ def play(scene: Callable[[Serving], Awaitable[None]], directory: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tiny: NoiseClass) -> None:
+def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path) -> None:
     async def scene(serving: Serving) -> None:
         provider = serving.provider
         window = newest(serving)
@@ -87,7 +87,7 @@ def test_a_window_with_a_coin_is_thinned_proven_and_answered(tmp_path: Path, tin
                 coin_key.digest, key.digest, digest, manifest.coin.c_coin, context, HIDDEN, placed.columns, file.columns
             )
             verify_thinning(group, [statement], coin_key, key.scores, file)
-            hides = np.array(hidden_slots(secrets.coin_limbs, context, tiny.N, HIDDEN))
+            hides = np.array(hidden_slots(secrets.coin_limbs, context, DECOYS.N, HIDDEN))
             version = secrets.versions[one.tenant]
             assert hides.any()
             assert not hides.all()
@@ -323,11 +323,13 @@ def test_the_next_window_carries_the_coins_on(tmp_path: Path) -> None:
         provider = open_provider(tmp_path / "p", clock, coins=True)
         policy = replace(coined_policy(), opens=int(clock.now), closes=int(clock.now) + 600, period_start=NOW)
         more = [Put(Document("later", "a document that came later"))]
-        apply(provider.state, "acme", more, embed_with(TrigramEmbedder()), secrets.token_bytes, SHAPE)
+        embedder = TrigramEmbedder()
+        shape = shape_of(provider.state, embedder)
+        apply(provider.state, "acme", more, embed_with(embedder), secrets.token_bytes, shape)
         carried = provider.carried(policy)
         assert carried is not None
         assert carried.digest == third.digest
-        new_period(provider.state, "acme", SHAPE, secrets.token_bytes)
+        new_period(provider.state, "acme", shape, secrets.token_bytes)
         assert provider.carried(policy) is None  # its documents stand where others stood under these coins
         provider.commit(policy, "w5")
         assert provider.journal.history.named("w5").manifest.coin_period not in (first.digest, third.digest)

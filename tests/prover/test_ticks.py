@@ -18,6 +18,7 @@ from ragseal.kernel.encoding import peek_tag
 from ragseal.kernel.errors import AttestationError, ConfigurationError
 from ragseal.kernel.proofs import ProofBatch
 from ragseal.prover.administration import backup, status
+from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.commitment import room, slots, texts
 from ragseal.prover.commitment.columns import commit_columns, move_columns
 from ragseal.prover.commitment.corpora import Document
@@ -207,7 +208,7 @@ def test_documents_that_are_placed_afresh_for_the_next_window_keep_their_slots_i
         assert signed.manifest.window == "w2"
         embed = embed_with(TrigramEmbedder())
         changes = [Put(Document("acme-1", "edited")), Put(Document("new", "new")), Delete("acme-2")]
-        apply(provider.state, "acme", changes, embed, Environment().draw, SHAPE)
+        apply(provider.state, "acme", changes, embed, Environment().draw, shape_of(provider.state, TrigramEmbedder()))
         await tick(serving, clock)
         now = provider.windows.of(window.digest).version("acme", next(iter(window.answering("acme"))))
         found = {text.id: slot for slot, text in now.texts.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A provider whose windows make the claim answers: class noise-tiny-one, a small real embedder, a real generator."""
+"""A provider whose windows make the claim answers: class noise-tiny-two, a small real embedder, a real generator."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from tests.simulator.provider import (
     serving_on,
 )
 
-NAME = "noise-tiny-one"
+NAME = "noise-tiny-two"
 _found = load_classes()[NAME]
 assert isinstance(_found, NoiseClass)
 CLASS: NoiseClass = _found

@@ -24,7 +24,7 @@ def configured(
     log: NoteVerifier, key: Ed25519PrivateKey, made_by: str = "auditor", *, cls: AttestationClass = TINY, **more: Any
 ) -> Auditor:
     """An auditor with these keys and no part in any beacon; ``more`` as of :class:`Auditor`."""
-    own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend(slots=cls.N).key
+    own, joint, coins = keys_of(cls), keys_of(ESTIMATE), thinning_backend().key
 
     def known(digest: bytes, shape: Any, load: Callable[[], Any]) -> ConfiguredKey[Any]:
         return ConfiguredKey(digest, shape.name, class_digest(shape), made_by, load)

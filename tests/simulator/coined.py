@@ -1,51 +1,83 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulator's world with claim until-delivered: real coins, a real thinning key, and real proofs of 126 slots.
+"""The simulator's world with claim until-delivered: real coins, a real thinning key, lists of decoys of the real law.
 
 Tenants are placed under the thinning key's points; once a window's beacon is complete its coins empty slots, and the
-window answers from the columns that are left.
+window answers from the columns that are left.  Thinnings are proven and every commitment is opened for real; only the
+proofs of records are those of a :class:`~tests.simulator.parties.StatedKey`, which accepts the statements that it
+"proved".
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ragseal.backends.mechanism import open_engine
 from ragseal.circuits.circuit import class_digest
 from ragseal.groth16.coin_proofs import CoinSecrets, scalars_needed
 from ragseal.groth16.thinning import ThinningSecrets, make_thinned, thin
-from ragseal.kernel.classes import AttestationClass
+from ragseal.kernel.attestation import Request
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.coin import coin_commitment, coin_context, hidden_slots
 from ragseal.kernel.commitment import CoinCommitment, ThinnedIndex, Thinning
+from ragseal.kernel.mechanism import noise_key
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
+from ragseal.kernel.statement import Returned
 from ragseal.kernel.thinning import ThinnedFile, ThinningStatement
 from ragseal.verifier.evidence.evidence import Auditor, ConfiguredKey
 from tests import simulator
-from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests.classes import DECOYS
+from tests.simulator import CLASS_DIGEST, CLS, DIMENSION, GROUP, KEY, Tenant, World, index_file, scalars
 from tests.simulator.keys import thinning_backend
-from tests.simulator.parties import beside
+from tests.simulator.parties import StatedKey, beside
 
 HIDDEN = 60  #: j: about a quarter of the slots
+NOISE_SEED = (3 << 100, 5 << 90)
+RATE = 1 << 16  #: one draw of a shard on average
+IDS, LO = 8, 2500
+NO_DRAWS = DECOYS.table(0).digest()  #: of the table in which nothing is ever drawn
+BOUNDLESS = {"ids": DECOYS.room, "chunks_max": 9, "epsilon_account": "100"}  #: in a policy: no finite return follows
 
 Seed = tuple[int, int]
 _FILES: dict[tuple[object, ...], tuple[Tenant, ThinnedFile]] = {}  #: the same windows are thinned once for all tests
 
 
 @cache
-def placed(slots: int = CLS.N, shards: int = 1) -> dict[str, Tenant]:
+def key() -> StatedKey:
+    """Of decoys, with bases of every commitment."""
+    return StatedKey(DECOYS)
+
+
+@cache
+def placed(shards: int = 1) -> dict[str, Tenant]:
     """The simulator's tenants, committed under the thinning key's points."""
-    key = thinning_backend(slots=slots).key
-    return {name: Tenant.make(name, key, slots=slots, shards=shards) for name in ("north", "south")}
+    own = thinning_backend().key
+    return {name: Tenant.make(name, own, slots=DECOYS.N, shards=shards) for name in ("north", "south")}
 
 
-def policy(**changes: Any) -> Policy:
+def policy(shards: int = 1, **changes: Any) -> Policy:
     """The simulator's policy with a coin."""
-    return simulator.policy(**{"claim": UNTIL_DELIVERED, "hidden": HIDDEN, **changes})
+    own: dict[str, Any] = {
+        "class_name": DECOYS.name, "table_digest": DECOYS.table(RATE).digest(), "claim": UNTIL_DELIVERED,
+        "hidden": HIDDEN, "lo": LO, "hi": LO + 1, "gain": 1, "ids": IDS, "decoy_rate": RATE, "shards": shards,
+        "gate": False, "epsilon_account": "4",
+    }  # fmt: skip
+    return simulator.policy(**{**own, **changes})
+
+
+def of_claim(claim: str, **changes: Any) -> Policy:
+    """The same of a claim without decoys."""
+    own: dict[str, Any] = {"claim": claim, "decoy_rate": 0, "table_digest": NO_DRAWS, "delta": "0"}
+    if not form_of(claim).private:
+        own |= {"hidden": 0, "k_max": 1, "epsilon_account": "none", "delta": "none", "period_start": policy().opens}
+    return replace(policy(), **{**own, **changes})
 
 
 def seed_of(window: str) -> Seed:
@@ -54,18 +86,19 @@ def seed_of(window: str) -> Seed:
 
 
 class CoinedWorld(World):
-    """A log whose windows have coins; those of ``policy_`` without one are as the simulator's.
+    """A log whose windows have coins; those of ``policy_`` without one are as the simulator's, with noise.
 
     ``tenants`` are what records are answered from: the thinned ones, once a window's coins have decided.
     """
 
-    def __init__(self, key: Any = None, cls: AttestationClass = CLS, shards: int = 1) -> None:
+    def __init__(self, shards: int = 1) -> None:
         """
         Args:
             shards: of every tenant's index.
         """
-        self.placed, self.thinner = placed(cls.N, shards), thinning_backend(slots=cls.N)
-        super().__init__(key, dict(self.placed), cls=cls)
+        self.placed, self.thinner, self.wanted = placed(shards), thinning_backend(), shards
+        super().__init__(key(), dict(self.placed), cls=DECOYS)
+        self.engine = open_engine(DECOYS)
         self.coin_made_by = "auditor"
         self.throws: dict[bytes, tuple[int, Seed]] = {}  #: beacon and coin seed by manifest
         self.throw: bytes = b""  #: the manifest whose beacon threw this window's coins
@@ -76,8 +109,10 @@ class CoinedWorld(World):
         self, name: str = "w1", *, policy_: Policy | None = None, carries: bytes | None = None, **changes: Any
     ) -> None:
         """``carries``: digest of the manifest whose coins this one carries on."""
-        wanted = policy_ or policy()
+        wanted = policy_ or policy(self.wanted)
         self.seed = seed_of(name) if carries is None else self.throws[carries][1]
+        decoys = wanted.coined or wanted.form.plain
+        self.key, self.cls = (key(), DECOYS) if decoys else (KEY, CLS)
         self.tenants = dict(self.placed) if wanted.coined else self.unplaced()
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
@@ -91,8 +126,23 @@ class CoinedWorld(World):
         """Tenants of a window without coins: columns lie under the retrieval key's points."""
         if self.cls.name == CLS.name:
             return dict(simulator.TENANTS)
-        shards = len(self.placed["north"].rows) // self.cls.N
-        return {name: Tenant.make(name, self.key, slots=self.cls.N, shards=shards) for name in ("north", "south")}
+        names = "north", "south"
+        return {name: Tenant.make(name, self.key, slots=self.cls.N, shards=self.wanted) for name in names}
+
+    # --- phase B ---
+
+    def select(
+        self, request: Request, tenant: str, e: list[int]
+    ) -> tuple[Sequence[Returned], Sequence[tuple[bytes, ...]], tuple[int, ...]]:
+        """T and its witnesses, as the law has them."""
+        if self.cls.scaled:
+            return super().select(request, tenant, e)
+        y = np.array(self.tenants[tenant].rows, dtype=np.int64) @ np.array(e, dtype=np.int64)
+        drawn, asked = noise_key(NOISE_SEED, self.beacon, request.ctx()), self.manifest.policy.asked(self.cls)
+        hidden = self.engine.hidden(drawn, y, asked)
+        return self.engine.answer(drawn, y, asked), list(hidden), hidden.shared
+
+    # --- coins ---
 
     def enter_beacon(self) -> None:
         """With a coin, the thinning stands before the opening."""
@@ -193,9 +243,18 @@ class CoinedWorld(World):
     # --- phase D ---
 
     def auditor(self) -> Auditor:
-        key = self.thinner.key
-        mine = ConfiguredKey(key.digest, key.cls.name, class_digest(key.cls), self.coin_made_by, lambda: key)
-        return replace(super().auditor(), thinnings={key.digest: mine})
+        coins = self.thinner.key
+        mine = ConfiguredKey(coins.digest, coins.cls.name, class_digest(coins.cls), self.coin_made_by, lambda: coins)
+        known = {
+            one.digest: ConfiguredKey(one.digest, cls.name, CLASS_DIGEST, self.made_by, lambda one=one: one)
+            for one, cls in ((KEY, CLS), (key(), DECOYS))
+        }
+        return replace(
+            super().auditor(),
+            classes={cls.name: (cls, CLASS_DIGEST) for cls in (CLS, DECOYS)},
+            keys={**known, **super().auditor().keys},
+            thinnings={coins.digest: mine},
+        )
 
 
 def recommitted(tenant: Tenant, rows: list[list[int]], key: Any, rng: random.Random) -> Tenant:
@@ -203,3 +262,21 @@ def recommitted(tenant: Tenant, rows: list[list[int]], key: Any, rng: random.Ran
     blinders = [rng.randrange(1, R) for _ in tenant.blinders]
     file = index_file(beside(rows, key.scores.capacity), blinders, key, rng)
     return replace(tenant, rows=rows, blinders=blinders, file=file)
+
+
+def queried(shards: int = 1, **changes: Any) -> CoinedWorld:
+    """A closed window with seven answers."""
+    world = CoinedWorld(shards)
+    world.commit(policy_=policy(shards, **changes))
+    world.queries()
+    world.close()
+    return world
+
+
+def queried_of(claim: str, **changes: Any) -> CoinedWorld:
+    """The same of a claim without decoys."""
+    world = CoinedWorld()
+    world.commit(policy_=of_claim(claim, **changes))
+    world.queries()
+    world.close()
+    return world

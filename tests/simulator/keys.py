@@ -12,13 +12,13 @@ from ragseal.groth16.keys import KeyPaths, make_keys
 from ragseal.groth16.provers import BlockBackend, ThinningBackend, open_backend
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.thinning_class import thinning_class
-from tests.classes import TINY
+from tests.classes import DECOYS
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = ROOT / "var" / "keys"
 
 ESTIMATE = CLASSES["estimate-6"]  #: the smallest circuit of the coalition estimate
-THINNING = thinning_class(TINY.N)
+THINNING = thinning_class(DECOYS.N)
 
 
 @cache
@@ -28,7 +28,7 @@ def keys_of(cls: Shape, directory: Path = KEYS) -> KeyPaths:
 
 
 @cache
-def thinning_backend(directory: Path = KEYS, slots: int = TINY.N) -> ThinningBackend:
+def thinning_backend(directory: Path = KEYS, slots: int = DECOYS.N) -> ThinningBackend:
     """What proves thinned indices of shards of so many slots."""
     cls = thinning_class(slots)
     return open_backend(build(cls), keys_of(cls, directory).directory)

@@ -52,7 +52,7 @@ class Live:
         engine: Callable[[Engine], Engine] = lambda real: real,
         embedder: Embedder = scene.TRIGRAMS,
         seats: Sequence[Seat] = (),
-        kind: scene.Kind = scene.ONE_TINY,
+        kind: scene.Kind | None = None,
         **policy: Any,
     ) -> None:
         """Bring it up, on a folder that holds a provider with its newest window.
@@ -62,7 +62,7 @@ class Live:
             publish: seconds between two public states of the log, 0: at once.
             opened: through its beacon; else :meth:`open` is the test's.
             tenants, texts: of the state folder.
-            kind: class and shards of its indices.
+            kind: class and shards of its indices; by default of class DECOYS with coins, else of TINY.
             engine: what selects, from the real one.
             embedder: of queries.
             seats: auditors of the window; by default the scene's one.
@@ -72,7 +72,8 @@ class Live:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.clock, self.folder, self._publish, self._kind = scene.Clock(), folder, publish, kind
+        kind = kind or scene.kind_of(coins)
+        self.clock, self.folder, self._publish, self.kind = scene.Clock(), folder, publish, kind
         self._make = lambda state=None: scene.open_provider(
             folder / "provider", self.clock, coins=coins, estimate=True, state=state, engine=engine, embedder=embedder,
             kind=kind,
@@ -105,7 +106,7 @@ class Live:
         """The window's own, with its part in the beacon."""
         digest = self.window.digest
         return configured(
-            self.log, scene.AUDITOR_KEY, cls=self._kind.cls,
+            self.log, scene.AUDITOR_KEY, cls=self.kind.cls,
             nonces={digest: b"a" * 32}, released={digest: sealed(self.window)},
         )  # fmt: skip
 

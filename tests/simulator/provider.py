@@ -69,7 +69,7 @@ from tests.simulator.entries import beacon_commit
 from tests.simulator.keys import ESTIMATE, keys_of
 
 NOW = 1_800_000_000
-HIDDEN = 60  #: of 256: about a quarter
+UNSEEN, HIDDEN = 1.451, 60  #: of coins: they hide so many of 256 slots, about a quarter
 DIMENSION = 24
 SHAPE = IndexShape(TINY.N, DIMENSION)
 ORIGIN = "example.org/rag"
@@ -135,6 +135,11 @@ ONE_TINY = Kind()
 ONE_DECOYS = Kind(DECOYS)
 
 
+def kind_of(coins: bool) -> Kind:
+    """What a claim's windows are of."""
+    return ONE_DECOYS if coins else ONE_TINY
+
+
 def new_state(
     directory: Path,
     tenants: Mapping[str, Sequence[str]] = TENANTS,
@@ -166,11 +171,10 @@ def embed_with(embedder: TrigramEmbedder) -> Callable[[Sequence[str]], index.Mat
     return lambda texts: quantise(embedder.embed(texts))
 
 
-def coined_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
-    """A policy whose claim has a coin: with noise one that hides about a quarter of the slots."""
-    if not kind.cls.scaled:
-        return make_policy(kind, **{"claim": UNTIL_DELIVERED, "unseen": 3, **changes})
-    return replace(make_policy(kind, **changes), claim=UNTIL_DELIVERED, hidden=HIDDEN, epsilon_account="60")
+def coined_policy(kind: Kind = ONE_DECOYS, **changes: object) -> Policy:
+    """A policy whose claim has a coin, by default of class DECOYS; keys that only noise has are left out."""
+    own = {name: value for name, value in changes.items() if name not in ("hi", "gain")}
+    return make_policy(kind, **{"claim": UNTIL_DELIVERED, "unseen": UNSEEN, **own})
 
 
 def make_policy(kind: Kind = ONE_TINY, **changes: object) -> Policy:
@@ -201,7 +205,7 @@ def open_provider(
     state: State | None = None,
     engine: Callable[[Engine], Engine] = lambda real: real,
     embedder: Embedder = TRIGRAMS,
-    kind: Kind = ONE_TINY,
+    kind: Kind | None = None,
 ) -> Provider:
     """A provider on a state folder that is made where it is missing, as after a restart where it is not.
 
@@ -211,8 +215,9 @@ def open_provider(
         state: the folder's state, opened or made already.
         engine: what selects, from the real one.
         embedder: of queries.
-        kind: of the folder, in which it is not looked up.
+        kind: of the folder, in which it is not looked up; by default of class DECOYS with coins, else of TINY.
     """
+    kind = kind or kind_of(coins)
     keys = keys_of(kind.cls)
     if state is None:
         state = State(directory) if (directory / "provider.toml").exists() else new_state(directory, kind=kind)

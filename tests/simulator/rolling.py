@@ -18,7 +18,7 @@ from ragseal.prover.serving.rollover import Schedule
 from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.window import Window
 from ragseal.prover.wire.service import Listening, Server
-from tests.classes import TINY
+from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
 
 POLICY = f"""class = "{TINY.name}"
@@ -30,7 +30,16 @@ n_max = {{n_max}}
 k_max = 2
 delta = "1/1000000"
 """
-COINED = POLICY.replace('"every-list"', '"until-delivered"') + "unseen = 3\n"
+COINED = f"""class = "{DECOYS.name}"
+claim = "until-delivered"
+unseen = 3
+lo = 0.2
+ids = 5
+return = 4.5
+n_max = {{n_max}}
+k_max = 2
+delta = "1/1000000"
+"""
 
 
 class Running(scene.Clock):

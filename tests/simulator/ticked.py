@@ -24,7 +24,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.versions import IndexUpdate, UpdatedIndex
 from ragseal.ledger.merkle import MerkleTree
 from tests import simulator
-from tests.simulator import CLS, DIMENSION, GROUP, Tenant, World, index_file, scalars
+from tests.simulator import DIMENSION, GROUP, Tenant, World, index_file, scalars
 from tests.simulator import coined as coins
 from tests.simulator.coined import HIDDEN, CoinedWorld
 from tests.simulator.keys import thinning_backend
@@ -122,7 +122,7 @@ class TickedWorld(World):
     def rows(self, tenant: str, number: int) -> list[list[int]]:
         """What an honest version holds: other rows in each."""
         rng = random.Random(f"{tenant} {number}")
-        return [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(CLS.N)]
+        return [[rng.randrange(-60, 61) for _ in range(DIMENSION)] for _ in range(self.cls.N)]
 
     def version(self, tenant: str, number: int, rows: list[list[int]] | None = None) -> UpdatedIndex:
         """Make one tenant's version, and the file that goes with it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragseal.kernel.versions import IndexUpdate
+from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
 from ragseal.prover.provider.backends import Environment
@@ -40,7 +41,7 @@ class Ticking(Live):
 
     def change(self, *changes: Put | Delete, tenant: str = "acme") -> Applied:
         state, embed = self.provider.state, scene.embed_with(scene.TrigramEmbedder())
-        return apply(state, tenant, changes, embed, Environment().draw, scene.SHAPE)
+        return apply(state, tenant, changes, embed, Environment().draw, shape_of(state, scene.TRIGRAMS))
 
     def tick(self, minutes: int = 1) -> IndexUpdate:
         """Let so many minutes pass, make the version that is due then, and enter it."""

@@ -38,8 +38,7 @@ from tests.attacks.test_coins_of_a_period import begun
 from tests.attacks.test_coins_of_a_period import window as coined
 from tests.attacks.world import accepted
 from tests.simulator import NOW, OPENS, World
-from tests.simulator.coined import CoinedWorld
-from tests.simulator.decoys import queried_of
+from tests.simulator.coined import CoinedWorld, queried_of
 from tests.verifier.test_odometer import HOUR, audited, window
 from tests.verifier.test_signed_verdict import PUBLIC, resigned, signed
 
@@ -453,12 +452,12 @@ def test_more_accounts_than_a_coalition_has_are_explained(passes: dict[str, Verd
 def test_until_delivered_has_one_number_on_one_scale() -> None:
     """A return above unseen raises neither epsilon nor the band: it bounds what a slot's id says, and no document."""
     world = CoinedWorld()
-    coined(world, 0, gain=60, hidden=250)
+    coined(world, 0, hidden=240)
     verdict = audited_coins(world)
     values = document.build(verdict)
     shown = values["epsilon"]
     assert values["epsilon_audit"] == shown["epsilon_audit"] == shown["unseen"] < 0.1 < 1 < shown["return"]
-    assert verdict.line().startswith("PASS epsilon_audit=0.023717 ")
+    assert verdict.line().startswith("PASS epsilon_audit=0.064539 ")
     assert (verdict.tone, summary.tone(values), banner(values)[0]) == ("good", "good", "good")
     assert [band.name for _, _, _, band in board.grades(values)] == ["strong"]
     assert "sure, from even odds, that a document which they were not handed is absent" in banner(values)[1]

@@ -20,7 +20,7 @@ from ragseal.kernel.noise import NoiseTable, build_table
 from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.verifier.audit import verification
 from ragseal.verifier.steps.dp_accounting_check import second_opinion
-from tests.classes import GAUSSIAN, ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.simulator import (
     OPENS,
     World,
@@ -48,7 +48,7 @@ def test_noise_table_rules_are_checked_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_noise_table_digest_is_the_policys(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = _audit_with_table(monkeypatch, noise.build_table(ONE_SIDED.law))
+    verdict = _audit_with_table(monkeypatch, noise.build_table(GAUSSIAN.law))
     assert verdict.obstacle is not None
     assert (verdict.obstacle.number, "T5" in verdict.line()) == (10, True), verdict.line()
 

@@ -34,7 +34,7 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.steps.log import LogView
-from tests.classes import GAUSSIAN, ONE_SIDED, TINY
+from tests.classes import GAUSSIAN, TINY
 from tests.simulator import CLS, NOW, OPENS, World, policy
 from tests.simulator.coined import CoinedWorld
 from tests.simulator.entries import signed_manifest
@@ -298,7 +298,7 @@ def test_another_law_in_between_is_added_with_its_share_of_delta() -> None:
 
 def test_another_noise_table_in_between_leaves_no_verdict() -> None:
     world = World()
-    window(world, 0, table_digest=noise.build_table(ONE_SIDED.law).digest())
+    window(world, 0, table_digest=noise.build_table(GAUSSIAN.law).digest())
     window(world, 1)
     undecided(world, 11, f"not the canonical {CLS.law} table")
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ragseal.backends.mechanism import Engine, Hidden
-from ragseal.circuits.circuit import layout_of
+from ragseal.circuits.circuit import class_digest, layout_of
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES
@@ -29,7 +29,7 @@ from ragseal.kernel.law import Asked
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from tests.attacks.test_moved import rerandomised
-from tests.classes import DECOYS
+from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
 from tests.web.published import NODE, ROOT, Published, export_log
@@ -315,12 +315,12 @@ def committing(patched: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 real_policy = scene.coined_policy
-CLAIM, LIST = "a class of decoys bounds one return and nothing else", "a list of the policy's class has 1 to "
+CLAIM, LIST = "decoys bound nothing under the policy's claim", "a list of the policy's class has 1 to "
 DRAWS = "without decoys no return is bounded"
 SCORES = "decoys compare scores as they are: hi is lo + 1 and gain 1"
 #: Changes, how the page's refusal begins, and how it goes on.
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"claim": "every-list", "hidden": 0, "gate": True}, CLAIM, ", the policy's claim is every-list"),
+    ({"claim": "every-list", "hidden": 0, "gate": True}, CLAIM, ", which is every-list"),
     ({"ids": 0}, LIST, "48 ids, not 0"),
     ({"ids": 49}, LIST, "48 ids, not 49"),
     ({"gain": 2}, SCORES, ""),
@@ -341,6 +341,18 @@ def test_a_policy_that_is_none_of_decoys_is_seen(
     assert (list(said.bad), said.whose) == (["verifying key"], ["log"]), said.lines
     assert said.bad["verifying key"] == words + more
     assert reports([order(published)], words)[0]["state"] == "good"
+
+
+def test_noise_under_until_delivered_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "noise bounds nothing under the policy's claim"
+    own = {"class_name": TINY.name, "class_digest": class_digest(TINY), "table_digest": TINY.table.digest()}
+    committing(monkeypatch, **own, ids=TINY.K, decoy_rate=0)
+    with window(tmp_path / "scene") as one:
+        one.end_window()
+        published = exported(one, tmp_path / "lied")
+    said = published.check()
+    assert (said.bad, said.whose) == ({"verifying key": f"{words}, which is until-delivered"}, ["log"]), said.lines
+    assert words not in str(reports([order(published)], words)[0])
 
 
 UNKNOWN: dict[str, tuple[dict[str, Any], str]] = {

@@ -45,10 +45,14 @@ HINTS = 2 * POINT_BYTES  #: of a shard: C_h and C_1
 OPENING = "an opening of hidden inputs or of an embedding does not hold"
 
 
-def over_shards(folder: Path, make: Callable[..., Any] = live, **options: Any) -> Any:
+def over_shards(folder: Path, make: Callable[..., Any] = live, coins: bool = False, **options: Any) -> Any:
     """A live window over three shards with an account in each of two tenants; ``make``: what it is opened by."""
-    texts = {"texts": lambda tenant: scene.documents(tenant, 300), "tenants": {"acme": ["alice"], "globex": ["carol"]}}
-    return make(folder, kind=scene.Kind(TINY, SHARDS), gain=20, n_max=4, k_max=1, **texts, **options)
+    kind, count = scene.Kind(scene.kind_of(coins).cls, SHARDS), 150 if coins else 300
+    texts = {
+        "texts": lambda tenant: scene.documents(tenant, count),
+        "tenants": {"acme": ["alice"], "globex": ["carol"]},
+    }
+    return make(folder, kind=kind, coins=coins, gain=20, n_max=4, k_max=1, **texts, **options)
 
 
 def exported(window: Live, folder: Path) -> Published:

@@ -29,7 +29,7 @@ from ragseal.ledger.note import COSIGNATURE, Note, NoteSigner, NoteVerifier
 from tests.attacks.machine import machine, make_tenant, policy
 from tests.attacks.test_moved import rerandomised
 from tests.attacks.world import AttackWorld, queried
-from tests.classes import ONE_SIDED
+from tests.classes import GAUSSIAN
 from tests.simulator import key_of
 from tests.web.published import NODE, PROGRAM, ROOT, Published, publish
 
@@ -159,7 +159,7 @@ def other_note(size: int, key: str) -> Change:
 
 def other_key(published: Published) -> None:
     """A sound key, of another class."""
-    published.only(KEY).write_bytes(machine(ONE_SIDED.name).key.vk.to_bytes())
+    published.only(KEY).write_bytes(machine(GAUSSIAN.name).key.vk.to_bytes())
 
 
 def of_another_size(published: Published) -> None:

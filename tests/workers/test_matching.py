@@ -126,7 +126,7 @@ def test_a_thousand_of_both_are_matched_at_once() -> None:
 
 
 EDGE = 1 << (8 * NARROW_BYTES - 1)  #: narrow are -EDGE < x < EDGE
-CLASSES = (*(one.name for one in FAMILIES), "noise-small-one-50")
+CLASSES = (*(one.name for one in FAMILIES), "noise-small-two-50")
 #: 2^64 - 1 and r - 2^64 + 1 look like -1 and 1 to who reads their lowest limb only.
 WIDE = (EDGE, R - EDGE, 1 << 63, (1 << 64) - 1, 1 << 64, 1 << 192, R - (1 << 64) + 1, R - (1 << 64), R // 2, R // 2 + 1)
 
@@ -179,7 +179,7 @@ def test_no_policy_has_a_score_that_is_not_narrow(circuit: str) -> None:
         cls.check_range(0, asked.inputs[0], least, most)
 
 
-@pytest.mark.parametrize("circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-one-50", "decoys-tiny"])
+@pytest.mark.parametrize("circuit", ["noise-tiny-two", "noise-tiny-gaussian", "noise-small-two-50", "decoys-tiny"])
 def test_hints_of_the_widest_scores_are_narrow(circuit: str) -> None:
     """A whole assignment but for clear inputs and secrets, for which any elements stand."""
     cls, chance = load_classes()[circuit], random.Random(circuit)

@@ -12,7 +12,6 @@ from ragseal.kernel.noise import TOTAL, NoiseTable
 from ragseal.kernel.params import (
     GAUSSIAN,
     GEOMETRIC,
-    ONE_SIDED,
 )
 from vectors.source.book import Book
 from vectors.source.values import digest, scalar, stream
@@ -46,7 +45,7 @@ def add(book: Book) -> None:
         "noise/key-of-another-request", "noise-key", "M.6", "One bit of ctx differs.", **{**request, "ctx": ctx ^ 1}
     )
     book.wrong("noise/key-without-ctx", "noise-key", "M.6", "A key that another ctx gives.", turned, **request)
-    for name in ("noise-tiny-two", "noise-tiny-one", "noise-tiny-gaussian"):
+    for name in ("noise-tiny-two", "noise-tiny-gaussian"):
         book.valid(
             f"noise/rows-{name}", "row-noise", "M.6",
             "From the key: the coarse elements, u and Q(u) of every slot, and the fine bits of every rank.",
@@ -62,7 +61,7 @@ def add(book: Book) -> None:
 def _tables(book: Book) -> None:
     ends = [0, 1, TOTAL // 2 - 1, TOTAL // 2, TOTAL - 1]
     drawn = [int.from_bytes(stream(f"uniform {i}", 16), "big") % TOTAL for i in range(11)]
-    for law, cut in ((GEOMETRIC, 1115), (ONE_SIDED, 1125), (GAUSSIAN, 1408)):
+    for law, cut in ((GEOMETRIC, 1115), (GAUSSIAN, 1408)):
         at = [0, 1, 2, 100, cut, cut + 1, -1, -100]
         about = "The canonical table: masses out of 2^112 at some values, its inverse CDF, and the policy's digest."
         book.valid(f"noise-tables/{law}", "noise-table", "M.4", about, law=law, uniforms=ends + drawn, at=at)
@@ -82,25 +81,6 @@ def _tables(book: Book) -> None:
     assert NoiseTable(GAUSSIAN, tuple(half)).cut == 2
     about = "A table of five values that keeps T1 to T4, the bytes that its digest covers, and it."
     book.valid("noise-tables/five-values", "check-noise-table", "M.4", about, law=GAUSSIAN, half=half)
-    one = [3 * unit, 8 * unit, TOTAL - 11 * unit]
-    about = "A table of three values, none below 0, the bytes that its digest covers, and it."
-    book.valid("noise-tables/one-sided-values", "check-noise-table", "M.4", about, law=ONE_SIDED, half=one)
-    for name, rule, changed in (
-        ("one-sided-as-symmetric", "T2", half),
-        ("one-sided-zero-mass", "T3", [11 * unit, 0, TOTAL - 11 * unit]),
-        ("one-sided-not-log-concave", "T4: not log-concave at 1", [8 * unit, 3 * unit, TOTAL - 11 * unit]),
-    ):
-        text = f"A table of the one-sided law that breaks {rule[:2]}."
-        book.refused(
-            f"noise-tables/{name}",
-            "check-noise-table",
-            "M.4",
-            text,
-            "PolicyError",
-            rule,
-            law=ONE_SIDED,
-            half=changed,
-        )
     for name, rule, changed in (
         ("t2-one-too-many", "T2", [half[0] + 1, *half[1:]]),
         ("t3-zero-mass", "T3", [half[0] + 2 * unit, 4 * unit, 0]),

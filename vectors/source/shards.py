@@ -91,7 +91,7 @@ def _commitments(book: Book) -> None:
         "What each opening of a class's batches is about: which entries of its witness every commitment takes, "
         "blinders behind them; which commitments' sums the last one opens, too; scales of C_w, commitments and C_v."
     )
-    for name in (CLASS, "noise-tiny-one", DECOYS):
+    for name in (CLASS, DECOYS):
         book.valid(f"shards/commitments-of-{name}", "commitments", "B.5", about, **{"class": class_of(name), "beta": 7})
     one = {**class_of(DECOYS), "chunks": 1, "c": 16}
     book.valid("shards/commitments-of-one-chunk", "commitments", "B.5", "No C_m'', no hi.", **{"class": one, "beta": 7})

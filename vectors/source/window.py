@@ -17,11 +17,12 @@ from ragseal.kernel.beacon import (
     BeaconOpening,
     BeaconSeal,
 )
-from ragseal.kernel.commitment import WindowOpen
+from ragseal.kernel.commitment import CoinCommitment, WindowOpen
 from ragseal.kernel.inquiry import Ask, Delivery, ProofsAsk, Refusal
 from ragseal.kernel.link_list import LinkList
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.ledger.note import NoteSigner
-from tests.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of
+from tests.simulator import CLASS_DIGEST, CLS, NOW, ORIGIN, SimulatedEvidence, World, key_of, policy
 from tests.simulator.estimates import Lie
 from vectors.source.book import Book
 from vectors.source.mechanism import class_of
@@ -123,6 +124,12 @@ def _others(scene: Scene) -> list[tuple[str, str, str, str, str, Json]]:
     # keys and beacon
     case("another-build-of-the-class", "A.6", "The auditor has another class digest.", "NO VERDICT", "step=2 manifest",
          inputs(scene, honest, auditor={"class_digest": bytes(32)}))  # fmt: skip
+
+    coined = scene.world()
+    coined.commit(policy_=policy(claim=UNTIL_DELIVERED, hidden=13, gate=False), coins=(CoinCommitment(1, bytes(32)),))
+    coined.close()
+    case("noise-under-until-delivered", "M.9", "The claim until-delivered is made with a class of noise.", "FAIL",
+         "bounds nothing under the claim until-delivered", inputs(scene, coined))  # fmt: skip
     case("another-nonce", "D.5", "The auditor's folder holds another beacon nonce.", "NO VERDICT", "step=5 beacon",
          inputs(scene, honest, auditor={"nonce": bytes(32)}))  # fmt: skip
 

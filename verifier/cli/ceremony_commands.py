@@ -91,7 +91,7 @@ def register(main: click.Group, state_option: Callable[..., Any]) -> None:
 @click.command(short_help="Make a ceremony's folder")
 @_FOLDER
 @click.option(
-    "--class", "class_name", required=True, help="Circuit class that windows name, such as noise-small-one-50."
+    "--class", "class_name", required=True, help="Circuit class that windows name, such as noise-small-two-50."
 )
 @click.option("--circuit", "only", help="Only this circuit: the class itself, an estimate-... or a thinning-... of it.")
 @click.option("--powers", type=_FILE, required=True, help="Powers of tau, a .ptau file prepared for phase 2.")

@@ -17,17 +17,16 @@ from fractions import Fraction
 from typing import Any
 
 from ragseal.accounting.audit import EpsilonReport
-from ragseal.accounting.claims import claim_of, named
+from ragseal.accounting.claims import claim_of
 from ragseal.accounting.claims.bound import Around, Bound, Values
 from ragseal.accounting.claims.claim import Claim
 from ragseal.accounting.period import PeriodReport
 from ragseal.accounting.rounding import upward
 from ragseal.accounting.spent import Spent
 from ragseal.kernel.attestation import COARSE_TIME, Record
-from ragseal.kernel.claims import EVERY_LIST
 from ragseal.kernel.classes import AttestationClass, places_suffice
 from ragseal.kernel.enrolment import places
-from ragseal.kernel.errors import AuditError, PolicyError
+from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import check_shards, rational
 from ragseal.kernel.verdict import ANY, LAST_MINUTE, NONE, NOT_KNOWN, WORD_OF_THE_PROVIDER, Claimed
@@ -154,7 +153,6 @@ class PeriodBudget:
                 self.epsilon if self.unchecked else None
             ),
             "unchecked_records": self.unchecked,
-            "epsilon_of_every_list": math.inf if self.lists is None else self.lists.epsilon,
             "period_start": self.period.start,
             "windows_of_the_period": [_named(one) for one in self.windows],
             "odometer": list(self.rows),
@@ -224,11 +222,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
         raise unknown
     opinions = _agreed(found)
     say(**{f"second_implementation[{name}]": asdict(opinion) for name, opinion in opinions.items()})
-    lists = found.every_list
-    if claim.lists_beside:
-        lists, why = _lists(spent, delta)
-        say(epsilon_of_every_list=why if lists is None else lists.epsilon)
-    return Accounted(claim, span, spent, delta, found, lists, opinions)
+    return Accounted(claim, span, spent, delta, found, found.every_list, opinions)
 
 
 def check_advertised(window: Window, say: Recorder = quiet) -> float:
@@ -359,14 +353,6 @@ def _spent(log: LogView, window: Window, auditor: Auditor, span: Period) -> tupl
         )
     whole = window.manifest.policy.whole(window.cls)
     return (*spent, *(Spent(one.window, one.policy, whole, 0, one.coin_period) for one in span.abandoned)), unknown
-
-
-def _lists(spent: Sequence[Spent], delta: Fraction) -> tuple[PeriodReport | None, str]:
-    """Epsilon of every list where another claim is made: information, so it explains instead of failing."""
-    try:
-        return named(EVERY_LIST).account(spent, delta).every_list, ""
-    except AuditError as error:
-        return None, f"not known: {error}"
 
 
 def _agreed(found: Bound) -> dict[str, CrossCheck]:

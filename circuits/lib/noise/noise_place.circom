@@ -3,10 +3,10 @@ pragma circom 2.1.6;
 
 include "place_noise.circom";
 
-// One place: a slot's score, noise and noisy score, exactly. 64 rows at c = 11, m = 9 (61 under a one-sided law).
+// One place: a slot's score, noise and noisy score, exactly. 64 rows at c = 11, m = 9.
 // Inputs are named as in kernel/noise_statement.py, without "place". Outputs are this place's fractions of each look-up
 // identity. Compared values are sums inside of the rows that compare them: a wire of their own would be a row more.
-template NoisePlace(sides, uniformBits, m, c, L, fb, nf, nu, ncmp) {
+template NoisePlace(uniformBits, m, c, L, fb, nf, nu, ncmp) {
     signal input alpha;
     signal input beta;
     signal input beta2;
@@ -25,7 +25,7 @@ template NoisePlace(sides, uniformBits, m, c, L, fb, nf, nu, ncmp) {
     signal input full;
     signal input counted;
     signal input fine[nf];
-    signal input sign[sides - 1];
+    signal input sign;
     signal input magnitude;
     signal input before;
     signal input upto;
@@ -69,7 +69,7 @@ template NoisePlace(sides, uniformBits, m, c, L, fb, nf, nu, ncmp) {
     var missing = score + bound - entry + 1;
     (1 - full) * missing === 0;
 
-    component noise = PlaceNoise(sides, uniformBits, fb, c, nf, nu);
+    component noise = PlaceNoise(uniformBits, fb, c, nf, nu);
     noise.alpha <== alpha;
     noise.beta <== beta;
     noise.beta2 <== beta2;
@@ -82,8 +82,7 @@ template NoisePlace(sides, uniformBits, m, c, L, fb, nf, nu, ncmp) {
     noise.above <== above;
     noise.sign <== sign;
     fNoise <== noise.fRow;
-    var v = score + magnitude;
-    for (var j = 0; j < sides - 1; j++) { v -= 2 * noise.minus[j]; }
+    var v = score + magnitude - 2 * noise.minus;
 
     // It wins iff (v, -slot) >= (v*, -i*): wins ? distance : -1 - distance is looked up by ncmp chunks.
     wins * (wins - 1) === 0;

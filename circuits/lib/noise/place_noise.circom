@@ -1,36 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 pragma circom 2.1.6;
 
-// z = inverse CDF of U = coarse || fine, a uniform of "uniformBits" bits. sides = 2: the sign bit folds U to
-// U' = 2^uniformBits - 1 - U, so that the table holds z >= 0; sides = 1, of a one-sided law: there is no sign, U' = U.
+// z = inverse CDF of U = coarse || fine, a uniform of "uniformBits" bits. The sign bit folds U to
+// U' = 2^uniformBits - 1 - U, so that the table holds z >= 0.
 // (magnitude, before, upto) is a row of the noise table and before <= U' < upto by nu chunks each.
 // z = magnitude - 2 minus.
-template PlaceNoise(sides, uniformBits, fb, c, nf, nu) {
+template PlaceNoise(uniformBits, fb, c, nf, nu) {
     signal input alpha;
     signal input beta;
     signal input beta2;
     signal input coarse;
     signal input fine[nf];
-    signal input sign[sides - 1];
+    signal input sign;
     signal input magnitude;
     signal input before;
     signal input upto;
     signal input below[nu - 1];
     signal input above[nu - 1];
-    signal output minus[sides - 1];
+    signal output minus;
     signal output fRow;
     signal output f[2 * nu];
 
     var uniform = coarse * 2 ** fb;
     for (var j = 0; j < nf; j++) { uniform += fine[j] * 2 ** (c * j); }
-    var folded = uniform;
-    signal flip[sides - 1];
-    for (var j = 0; j < sides - 1; j++) {
-        sign[j] * (sign[j] - 1) === 0;
-        flip[j] <== sign[j] * (2 ** uniformBits - 1 - 2 * uniform);
-        minus[j] <== sign[j] * magnitude;
-        folded += flip[j];
-    }
+    sign * (sign - 1) === 0;
+    signal flip <== sign * (2 ** uniformBits - 1 - 2 * uniform);
+    minus <== sign * magnitude;
+    var folded = uniform + flip;
 
     signal betaBefore <== beta * before;
     signal betaUpto <== beta2 * upto;

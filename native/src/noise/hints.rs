@@ -158,9 +158,7 @@ impl Noise {
             ranges.exact(p.fine, sizes.fine_bits, &mut h[Hint::PlaceFine])?;
             let (negative, folded, magnitude) = self.noise(u128::from(p.u) << sizes.fine_bits | p.fine);
             let (before, upto) = (self.least[magnitude], self.least[magnitude + 1]);
-            if self.least[0] > 0 {
-                h[Hint::PlaceSign].push(Fr::from(negative));
-            }
+            h[Hint::PlaceSign].push(Fr::from(negative));
             h[Hint::PlaceMagnitude].push(Fr::from(magnitude as u64));
             h[Hint::PlaceBefore].push(Fr::from(before));
             h[Hint::PlaceUpto].push(Fr::from(upto));

@@ -22,8 +22,6 @@ pub struct Given {
     pub c: usize,
     /// L: bits of an id of the whole index.
     pub l: usize,
-    /// sides: 2 of a symmetric law, whose noise has a sign, else 1.
-    pub sides: usize,
     /// uniformBits: bits of a uniform.
     pub uniform_bits: usize,
     /// G: points of theta's grid.
@@ -160,7 +158,6 @@ impl Given {
             q,
             c,
             l,
-            sides,
             uniform_bits,
             g,
             cut,
@@ -211,7 +208,7 @@ impl Given {
                 (Hint::PlaceFull, r),
                 (Hint::PlaceCounted, r),
                 (Hint::PlaceFine, r * fine_chunks),
-                (Hint::PlaceSign, r * (sides - 1)),
+                (Hint::PlaceSign, r),
                 (Hint::PlaceMagnitude, r),
                 (Hint::PlaceBefore, r),
                 (Hint::PlaceUpto, r),

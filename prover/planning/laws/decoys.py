@@ -10,7 +10,7 @@ room for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -85,8 +85,6 @@ class DecoysPlan(PlannedLaw):
     """A class of decoys in a plan."""
 
     laws: ClassVar[tuple[str, ...]] = DecoysClass.laws
-    noun: ClassVar[str] = "law with decoys"
-    unbounded: ClassVar[str] = "a law with decoys"
     least_setting: ClassVar[str] = "as many decoys as a class has room for"
 
     cls: DecoysClass
@@ -112,7 +110,7 @@ class DecoysPlan(PlannedLaw):
                 )
         return [Shape(cls, True, K, sizes.results, shards) for K in sizes.returned or (0,)]
 
-    def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> ReturnDial:
+    def dial(self, shape: Shape, window: Window, budget: Budget, dimension: int) -> ReturnDial:
         """From the least return that a class has room for, which is none where the claim has no coin."""
         lo = Window(window.lo, window.lo + 1)
         whole = ReturnDial(shape, lo, budget, LEAST_RETURN * STEPS, MOST_RETURN * STEPS, self)
@@ -201,21 +199,6 @@ class DecoysPlan(PlannedLaw):
         """A policy that names no ids has those that RESULTS results need, whatever the size of its index is."""
         own = f"ids = {chosen.ids}\n" if chosen.shape.ids or chosen.shape.results != RESULTS else ""
         return f"{own}return = {chosen.target:g}\n"
-
-    def policy_text(self, text: str, chosen: Candidate) -> str:
-        """Its own keys in the place of the score window's upper end and the gain."""
-        lines = [line for line in text.splitlines() if not line.startswith("hi = ")]
-        at = next(i for i, line in enumerate(lines) if line.startswith("gain = "))
-        lines[at : at + 1] = [
-            f"ids = {chosen.ids:<20}# K of an answer: those that are drawn, and the best of all others that match",
-            f"return = {chosen.target:<17g}# fewer ids are drawn, the larger it is; what a text may be read for it "
-            "does not bound",
-        ]
-        lines = [_MATCHES.format(line.partition("#")[0]) if line.startswith("lo = ") else line for line in lines]
-        return "\n".join(lines) + "\n"
-
-
-_MATCHES = "{}# cosine above which a document matches, a public choice, never a quantile of a tenant's scores"
 
 
 def curve_in_words(chosen: Candidate) -> str:

@@ -7,7 +7,7 @@ A further kind of law is a file with subclasses of these two, and a line in :mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,9 +37,10 @@ class Dial(ABC):
     def place_of(self, candidate: Candidate) -> int:
         """The other way round."""
 
-    @abstractmethod
-    def of_return(self, target: float) -> int:
-        """The largest place whose return is at most ``target``; below ``least`` if there is none."""
+    def of_return(self, target: float) -> int | None:
+        """The largest place whose return is at most ``target``, below ``least`` if there is none; None: it does not
+        follow at once."""
+        return None
 
     @abstractmethod
     def places(self, scales: Mapping[str, Sequence[float]]) -> list[int]:
@@ -51,8 +52,6 @@ class PlannedLaw(ABC):
     """A class of the law, as a plan sees it."""
 
     laws: ClassVar[tuple[str, ...]]
-    noun: ClassVar[str]  #: its kind, for people
-    unbounded: ClassVar[str]  #: what of it bounds no list, for people
     least_setting: ClassVar[str]  #: what its least bound has, for people
 
     cls: AttestationClass
@@ -84,8 +83,8 @@ class PlannedLaw(ABC):
     # --- what it trades ---
 
     @abstractmethod
-    def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> Dial:
-        """The policies of the class.  ``most_gain``: the largest gain that the class compares in a window."""
+    def dial(self, shape: Shape, window: Window, budget: Budget, dimension: int) -> Dial:
+        """The policies of the class for vectors of so many entries."""
 
     # --- answers ---
 
@@ -149,7 +148,3 @@ class PlannedLaw(ABC):
     @abstractmethod
     def policy_lines(self, chosen: Candidate) -> str:
         """Of a policy file, what only this law has."""
-
-    def policy_text(self, text: str, chosen: Candidate) -> str:
-        """The template of a policy file as it is under this law."""
-        return text

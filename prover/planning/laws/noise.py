@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from ragseal.accounting.delivered import largest_shift
 from ragseal.circuits.search import complete_noise
 from ragseal.kernel import noise
 from ragseal.kernel.classes import AttestationClass
@@ -20,13 +19,11 @@ from ragseal.kernel.noise_class import NoiseClass, with_noise
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment.policy_file import cosine_text
 from ragseal.prover.planning.binomial import Vector, at_most
-from ragseal.prover.planning.budgets import Budget, least_gain
+from ragseal.prover.planning.budgets import Budget, least_gain, most_gain
 from ragseal.prover.planning.candidates import Candidate, Shape, Sizes, Window
 from ragseal.prover.planning.laws.interface import Dial, PlannedLaw
 from ragseal.prover.planning.quality import NoiseMeasurement
 from ragseal.prover.planning.workload import Workload
-
-_BEYOND = 1e9  # as good as no limit of a return
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,6 @@ class GainDial(Dial):
     def place_of(self, candidate: Candidate) -> int:
         return candidate.gain
 
-    def of_return(self, target: float) -> int:
-        return min(self.most, self.law.gain_of_return(self.window.lo, self.window.hi, target, self.budget))
-
     def places(self, scales: Mapping[str, Sequence[float]]) -> list[int]:
         cls = self.law.cls
         unit = (scale_of(cls.law) << cls.step_bits) / (self.window.hi - self.window.lo)
@@ -55,15 +49,13 @@ class NoisePlan(PlannedLaw):
     """A noise class in a plan."""
 
     laws: ClassVar[tuple[str, ...]] = NoiseClass.laws
-    noun: ClassVar[str] = "law with noise"
-    unbounded: ClassVar[str] = "one-sided noise"
     least_setting: ClassVar[str] = "the least gain"
 
     cls: NoiseClass
 
     @staticmethod
     def in_words(law: str) -> str:
-        """Such as "one-sided-16 noise"."""
+        """Such as "geometric-16 noise"."""
         return f"{law} noise"
 
     @staticmethod
@@ -81,15 +73,10 @@ class NoisePlan(PlannedLaw):
             found.append(Shape(like or _returning(known[0], K), like is not None, K))
         return found
 
-    def dial(self, shape: Shape, window: Window, budget: Budget, most_gain: Callable[[Window], int]) -> GainDial:
-        return GainDial(shape, window, budget, least_gain(self.cls, window.lo, window.hi), most_gain(window), self)
-
-    def gain_of_return(self, lo: int, hi: int, target: float, budget: Budget) -> int:
-        """The largest gain whose return is at most ``target``; 0 if there is none.  For claim until-delivered."""
-        shift = largest_shift(
-            self.cls, self.cls.table, target=min(target, _BEYOND), chunks=1, queries=budget.queries, delta=budget.delta
-        )
-        return self.cls.widest(shift) // (hi - lo) if shift else 0
+    def dial(self, shape: Shape, window: Window, budget: Budget, dimension: int) -> GainDial:
+        least = least_gain(self.cls, window.lo, window.hi)
+        most = most_gain(self.cls, dimension, window.lo, window.hi)
+        return GainDial(shape, window, budget, least, most, self)
 
     @property
     def bits(self) -> int:
@@ -121,7 +108,7 @@ class NoisePlan(PlannedLaw):
         return hi, (lo + hi) // 2
 
     def scale(self, gain: int, window: Window) -> float:
-        """In sigmas of the Gaussian, in b of the geometric laws."""
+        """In sigmas of the Gaussian, in b of the geometric law."""
         return gain * (window.hi - window.lo) / (scale_of(self.cls.law) << self.cls.step_bits)
 
     def setting(self, chosen: Candidate) -> str:

@@ -79,6 +79,7 @@ function ofNoise({ claim, gain, hi, lo, ids, decoy_rate: rate, table_digest: dig
   if (rate !== 0) throw new Unknown("the policy has decoys, and its class has noise");
   need(formOf(claim)?.plain !== true, `the claim ${claim} is about exact lists, and the policy's class has noise`, "log");
   if (hex(digest) !== cls.tableDigest) throw new Unknown("the policy's noise table is not the one of its class in this build");
+  need(claim !== "until-delivered", `noise bounds nothing under the policy's claim, which is ${claim}`, "log");
   need(ids === 0 || ids === cls.ids, `a list of the policy's class has ${cls.ids} ids, not ${ids}`, "log");
   const width = BigInt(gain) * BigInt(hi - lo);
   return { inputs: [claim === "answers" ? 1n + width : width >> BigInt(cls.stepBits)], table: [], packed: pack([]) };
@@ -94,7 +95,7 @@ function ofDecoys(policy: Policy, cls: DecoysClass): Asked {
   const known = same(tableDigest(table), policy.table_digest);
   if (!known) throw new Unknown("the policy's table of draws is not the one of its rate in this build");
   const plain = formOf(claim)?.plain === true;
-  need(plain || claim === "until-delivered", `a class of decoys bounds one return and nothing else, the policy's claim is ${claim}`, "log");
+  need(plain || claim === "until-delivered", `decoys bound nothing under the policy's claim, which is ${claim}`, "log");
   need(plain || rate > 0, `without decoys no return is bounded, and the policy's claim is ${claim}`, "log");
   const longest = shards * cls.room;
   need(ids >= 1 && ids <= longest, `a list of the policy's class has 1 to ${longest} ids, not ${ids}`, "log");
