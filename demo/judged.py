@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the demo's answers are worth where a corpus has judgements: nDCG@10, beside the same without noise and coin."""
+"""What the demo's answers are worth where a corpus has judgements, beside plain search by the same embeddings."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ class Worth:
     queries: int
     ndcg10: float  #: of what accounts were given, as their clients rank it
     noise_free: float  #: of the best ten documents by the same embeddings
+    kept: float  #: share of those ten that accounts were given
+    found: float  #: share of queries with a judged document among the first ten
+    plainly_found: float  #: the same of plain search
 
     @property
     def sentence(self) -> str:
         share = f" ({self.ndcg10 / self.noise_free:.0%})" if self.noise_free else ""
         return (
             f"nDCG@10 of {self.queries} judged queries: {self.ndcg10:.3f}; without noise and coin "
-            f"{self.noise_free:.3f}{share}"
+            f"{self.noise_free:.3f}{share}. Of plain search's first ten documents {self.kept:.0%} came back; a judged "
+            f"document is among the first ten of {self.found:.0%} of queries, of plain search {self.plainly_found:.0%}"
         )
 
 
@@ -84,12 +88,20 @@ def worth(
     )
     work = Workload("the demo's own queries", len(rows), vectors @ matrix.T, relevant)
     judge = Judge(work)
-    found, best = [], []
+    measured = []
     for at, results in enumerate(given.values()):
         if not relevant[at]:
             continue
         order = np.lexsort((np.arange(len(rows)), -work.scores[at]))
-        best.append(judge.ndcg(at, order[:RANKS].tolist()))
-        ranked = [[place_of_document[one.id] for one in (result.ranked or ())[:RANKS]] for result in results]
-        found.append(float(np.mean([judge.ndcg(at, places) for places in ranked])))
-    return Worth(len(found), float(np.mean(found)), float(np.mean(best))) if found else None
+        plain, wanted = order[:RANKS].tolist(), relevant[at].keys()
+        lists = [[place_of_document[one.id] for one in result.ranked or ()] for result in results]
+        measured.append(
+            (
+                np.mean([judge.ndcg(at, places[:RANKS]) for places in lists]),
+                judge.ndcg(at, plain),
+                np.mean([len(set(plain).intersection(places)) / len(plain) for places in lists]),
+                np.mean([not wanted.isdisjoint(places[:RANKS]) for places in lists]),
+                not wanted.isdisjoint(plain),
+            )
+        )
+    return Worth(len(measured), *map(float, np.mean(measured, axis=0))) if measured else None

@@ -61,6 +61,8 @@ def test_means_over_distinct_judged_queries(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.queries == 2
     assert found.ndcg10 == pytest.approx(((1 + second / ideal) / 2 + 0) / 2)
     assert found.noise_free == pytest.approx(((1 + third) / ideal + second) / 2)
+    assert found.kept == pytest.approx((2 / 6 + 0) / 2)  # each answer to "one" has two of all six
+    assert (found.found, found.plainly_found) == (0.5, 1)
     assert f"nDCG@10 of 2 judged queries: {found.ndcg10:.3f}; without noise and coin" in found.sentence
     assert judged.worth(Path("unused"), TENANT, answers[3:4], grades, embedder) is None
 
