@@ -117,7 +117,7 @@ delta = "{delta}"       # of the claim
 epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against the coin
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
-chunks_max = 1            # slots one document may fill; m slots cost unseen and return m times
+chunks_max = 1            # slots one document may fill; m slots cost unseen m times and return about m times
 duration = 86400          # seconds the window takes queries, from its opening on; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
 # guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
