@@ -244,7 +244,7 @@ def shapes_of(cls: AttestationClass) -> tuple[Shape, Shape, Shape]:
 
 def thinning_classes() -> dict[str, ThinningClass]:
     """The sizes of the thinning's circuit that go with the classes for claims with a coin, by name."""
-    sizes = (thinning_class(slots) for slots in sorted({cls.N for cls in load_classes().values() if not cls.scaled}))
+    sizes = (thinning_class(slots) for slots in sorted({cls.N for cls in load_classes().values() if not cls.noisy}))
     return {cls.name: cls for cls in sizes}
 
 

@@ -25,9 +25,9 @@ class Form:
     plain: bool = False  #: lists have neither noise nor decoys: no return is bounded, and without a coin nothing is
 
     @property
-    def of_decoys(self) -> bool:
-        """Whether its windows have a class of decoys; else one with noise."""
-        return self.coin or self.plain
+    def noisy(self) -> bool:
+        """Whether every score has noise: its windows have a class with noise, others one of decoys."""
+        return not self.coin and not self.plain
 
     @property
     def private(self) -> bool:

@@ -63,6 +63,7 @@ class AttestationClass(ABC):
     laws: ClassVar[tuple[str, ...]]  #: what ``law`` may be
     table_kind: ClassVar[str]  #: what a policy binds, for people
     by_chance: ClassVar[str]  #: what returns ids without a score, for people
+    noisy: ClassVar[bool] = True  #: whether every score has noise, which claims about every list need
     #: Whether a policy says how much a unit of score counts for: hi and gain.
     scaled: ClassVar[bool] = True
 

@@ -436,8 +436,8 @@ def check_law(claim: str, cls: AttestationClass) -> None:
     Raises:
         PolicyError: it does not; names the kind of class that does.
     """
-    if form_of(claim).of_decoys == cls.scaled:
-        other = "of decoys" if cls.scaled else "with noise"
+    if form_of(claim).noisy != cls.noisy:
+        other = "of decoys" if cls.noisy else "with noise"
         raise PolicyError(
             f"class {cls.name!r} has the law {cls.law!r}, which bounds nothing under the claim {claim}: take a class "
             f"{other} for it (`ragseal-provider change`), or another claim"

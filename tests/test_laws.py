@@ -143,7 +143,7 @@ class ToyClass(AttestationClass):
     laws: ClassVar[tuple[str, ...]] = ("toy",)
     table_kind: ClassVar[str] = "toy table"
     by_chance: ClassVar[str] = "a toy"
-    coined: ClassVar[bool] = True
+    noisy: ClassVar[bool] = False
 
     name: str
     law: str

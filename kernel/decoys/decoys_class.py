@@ -29,6 +29,7 @@ class DecoysClass(AttestationClass):
     laws: ClassVar[tuple[str, ...]] = (DECOYS,)
     table_kind: ClassVar[str] = "table of draws"
     by_chance: ClassVar[str] = "a draw"
+    noisy: ClassVar[bool] = False
     scaled: ClassVar[bool] = False
 
     name: str

@@ -320,5 +320,5 @@ fn select_decoys(input: &Value) -> Result<Value> {
 #[test]
 fn answers_of_the_mechanism() {
     assert_eq!(run(&["select"], "select-decoys", select_decoys), (10, 6));
-    assert_eq!(run(&["select"], "select-noise", select_noise), (18, 6));
+    assert_eq!(run(&["select"], "select-noise", select_noise), (12, 4));
 }

@@ -48,7 +48,7 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     Raises:
         ConfigurationError: the class's law is for other claims, or has no room for such lists.
     """
-    if cls.scaled:
+    if cls.noisy:
         raise ConfigurationError(
             f"class {cls.name!r} has the law {cls.law!r}, which bounds nothing under the claim {UNTIL_DELIVERED} of "
             f"this file: `ragseal-provider plan --claim {EVERY_LIST}` finds a policy for it; or take a class of decoys "

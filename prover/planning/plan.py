@@ -179,7 +179,7 @@ def _laws(claim: str, laws: Sequence[str]) -> list[str]:
     Raises:
         ConfigurationError: none does.
     """
-    found = [law for law in laws if kind_of(law).scaled != form_of(claim).of_decoys]
+    found = [law for law in laws if kind_of(law).noisy == form_of(claim).noisy]
     if not found:
         raise ConfigurationError(
             f"the law {laws[0]} bounds nothing under the claim {claim}: plan with another --claim, or another --law"

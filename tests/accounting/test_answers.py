@@ -247,7 +247,7 @@ def test_filters_of_several_periods_add_up() -> None:
 def test_windows_of_answers_have_no_epsilon_of_lists() -> None:
     """Their one document moves every score, so a period of lists with such a window in it has no epsilon."""
     lists = replace(policy(), claim=EVERY_LIST, hi=5600, vocabulary=NO_VOCABULARY, words_max=0, participations=0)
-    with pytest.raises(PolicyError, match="no epsilon of lists"):
+    with pytest.raises(PolicyError, match="no epsilon of every list"):
         account_period([Spent("w1", policy(), CLS, 4), Spent("w2", lists, CLS, 4)], DELTA)
 
 

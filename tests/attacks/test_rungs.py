@@ -248,7 +248,10 @@ def test_an_exact_window_has_no_coins_and_is_not_thinned() -> None:
 
 def test_an_exact_window_has_no_noise() -> None:
     rules = of_claim(EXACT, class_name=TINY.name, table_digest=TINY.tables(0)[0].digest(), ids=TINY.K)
-    with pytest.raises(PolicyError, match="is about exact lists, and class 'noise-tiny-two' has noise"):
+    with pytest.raises(
+        PolicyError,
+        match="'geometric-16', which bounds nothing under the claim exact",
+    ):
         check_policy(rules, TINY, rules.class_digest)
 
 

@@ -428,9 +428,7 @@ def test_rows_fit_the_domain(capacity: int, domain: int) -> None:
 
 
 def test_there_is_a_size_for_every_class_of_decoys() -> None:
-    assert {cls.N for cls in thinning_classes().values()} == {
-        cls.N for cls in load_classes().values() if not cls.scaled
-    }
+    assert {cls.N for cls in thinning_classes().values()} == {cls.N for cls in load_classes().values() if not cls.noisy}
     digests = {class_digest(cls) for cls in (*thinning_classes().values(), *load_classes().values())}
     assert len(digests) == len(thinning_classes()) + len(load_classes())
     assert parameters(SIZE) == {"name": "thinning-126", "N": 126}

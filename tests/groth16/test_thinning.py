@@ -80,7 +80,7 @@ def _columns_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_native() -> None:
     statement, file = made(scene.backend(), matrix())
     verify_thinning(GROUP, [statement], scene.backend().key, scene.bases(), ThinnedFile.decode(file.encode()))
-    assert len(file.encode()) == 64 * D + 4293
+    assert len(file.encode()) == 64 * D + 3909
 
 
 @pytest.mark.slow

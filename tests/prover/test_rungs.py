@@ -110,7 +110,8 @@ def test_a_return_without_draws_is_no_policy() -> None:
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_class_with_noise_has_none_of_it(claim: str) -> None:
     with pytest.raises(
-        PolicyError, match=f"the claim {claim} is about exact lists, and class 'noise-tiny-two' has noise"
+        PolicyError,
+        match=f"'geometric-16', which bounds nothing under the claim {claim}",
     ):
         read(claim, binding(TINY), hi=0.7, gain=2)
 

@@ -145,11 +145,13 @@ def test_times_and_deadlines_of_policies() -> None:
 
 
 def test_claims_that_are_none() -> None:
+    known = of_claims.CLAIMS | of_claims.OF_RUNGS
+
     def cases(test: Any) -> list[tuple[Any, ...]]:
         return [(name, changes) for name, changes, _ in test.pytestmark[0].args[1]]
 
     def made(name: str, changes: dict[str, Any]) -> Message:
-        return claimed(**{slot: getattr(of_claims.CLAIMS[name], slot) for slot in claimed().__slots__} | changes)
+        return claimed(**{slot: getattr(known[name], slot) for slot in claimed().__slots__} | changes)
 
     good: list[dict[str, Any]] = [
         {},
