@@ -308,7 +308,7 @@ ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_tex
 
 DRAWS = Check(kernel_policy, "check_draws")
 PLAIN_POLICY = Check(Policy, "_validate_plain")
-ONE_CLAIM = Check(until_delivered, "one_claim")
+MIXED_CLAIMS = Check(until_delivered, "one_claim")
 NO_NUMBER = Guard(Claimed, "validate", "it has no number")
 NO_RETURN = Guard(Claimed, "validate", "bounds no return")
 CLAIM_BY_NAME = Guard(audit_command, "not_enough", "has no epsilon")
@@ -410,7 +410,7 @@ CHECKS: dict[str, Removable] = {
     "answer's texts committed": TEXTS_COMMITTED,
     "rungs: a return has decoys": DRAWS,
     "rungs: what means nothing has one value": PLAIN_POLICY,
-    "rungs: a period makes one claim": ONE_CLAIM,
+    "rungs: a period makes one claim": MIXED_CLAIMS,
     "rungs: exact has no number": NO_NUMBER,
     "rungs: unseen has no return": NO_RETURN,
     "rungs: a PASS without an epsilon is asked for by name": CLAIM_BY_NAME,
