@@ -28,7 +28,8 @@ def new_period(state: State, tenant: str, shape: IndexShape, draw: Draw) -> None
     if running is None:
         raise CommitmentError(f"tenant {tenant!r} has no documents: `ragseal-provider documents put` adds some")
     placement = draw(KEY_BYTES)
-    query = "SELECT slot FROM documents WHERE tenant = ? ORDER BY slot < 0, slot"  # those that wait come last
+    # those that wait come last, and of those the last that came: its slot is the lowest
+    query = "SELECT slot FROM documents WHERE tenant = ? ORDER BY slot < 0, ABS(slot)"
     old = [slot for (slot,) in state.rows(query, (tenant,))]
     placed = min(len(old), shape.places)
     if placed < len(old) and not shape.most:

@@ -207,7 +207,7 @@ class Provider:
         backends, seats = self.backends, self.seats(auditors)
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
-        self._require_answerable(self.state, backends.keys.newest().cls, policy)
+        self.require_answerable(policy)
         first = None if new_coins else self.carried(policy, seats)
         if agreed is not None:
             agreed.check_coins(b"" if first is None else first.digest)
@@ -239,8 +239,12 @@ class Provider:
             window_secrets.store_window(self.state, made)
         return made.signed
 
+    def require_answerable(self, policy: Policy) -> None:
+        """Raises CommitmentError: documents that are there now are too long for one answer of a window together."""
+        self._require_answerable(self.state, self.backends.keys.newest().cls, policy)
+
     def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
-        """Raises CommitmentError: documents that are too long for one answer together."""
+        """The same of a snapshot and the class of a window that is there."""
         if not policy.answers:
             bound = AnswerBound(cls.most_ids(policy.shards), policy.capacity(cls), self.environment.answer_bytes)
             for tenant, _ in index.tenants(self.state):

@@ -19,7 +19,7 @@ from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.beacon import Seat
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
-from ragseal.kernel.errors import AuditError, ConfigurationError, PolicyError
+from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment import growth, registry, window_secrets
 from ragseal.prover.commitment.agreed import Agreed
@@ -76,7 +76,7 @@ def propose(
     """Read a policy and find out what it gives and costs.  Blocks.
 
     Documents that wait for a place get one, in as many shards as all need and with coins of its own, if that comes to
-    no more than was named; else they go on waiting.
+    no more than was named and the longer lists can be sent; else they go on waiting.
 
     Args:
         policy_file: TOML.
@@ -94,8 +94,10 @@ def propose(
         return _propose(provider, cls, terms)
     grown = replace(terms, shards=growth.shards_due(provider.state, cls), new_coins=True)
     try:
-        return _propose(provider, cls, grown)
-    except PolicyError as error:
+        made = _propose(provider, cls, grown)
+        provider.require_answerable(made.policy)  # longer lists: what fits the index now may not fit the larger one
+        return made
+    except (CommitmentError, PolicyError) as error:
         made = _propose(provider, cls, terms)
         number = counted(sum(waiting.values()), "document")
         return replace(made, left_out=f"{number} go on waiting for a place, since a larger index is refused: {error}")

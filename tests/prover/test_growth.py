@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.administration import status
 from ragseal.prover.commitment import document_rows, growth, index
+from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
 from ragseal.prover.commitment.new_period import new_period
@@ -112,6 +114,15 @@ def test_a_new_period_places_as_many_as_it_can(state: State) -> None:
     assert put(state, Put(Document("after", "of the old shape"))).waiting == 0  # the period's capacity counts
 
 
+def test_those_that_have_waited_longest_are_placed_first(state: State) -> None:
+    put(state, *map(Put, MORE))
+    put(state, *(Delete(one.id) for one in KEPT[:4]))
+    new_period(state, "acme", SHAPE, secrets.token_bytes)
+    waited = [one.id for one in MORE[20:]]
+    assert indexed(state) >= set(waited[:4])
+    assert {name for name, slot in slots(state).items() if slot < 0} == set(waited[4:])
+
+
 def commit(window: Live, name: str, agreed: float | None = math.inf) -> str:
     return window.call(committing.commit_while_serving(window.server.serving, POLICY.encode(), name, agreed)).text  # type: ignore[no-any-return]
 
@@ -161,3 +172,19 @@ def test_an_epsilon_that_nobody_named_makes_no_index_grow(tmp_path: Path, monkey
         assert made.policy.shards == 1
         assert made.coin_period == window.window.digest
         assert growth.waiting(window.provider.state) == {"acme": 10}
+
+
+@pytest.mark.slow
+def test_an_index_whose_longer_lists_could_not_be_sent_does_not_grow(tmp_path: Path) -> None:
+    """Lists grow with the index: the window is committed as large as it was, and not refused."""
+    with live(tmp_path, kind=scene.ONE_DECOYS, coins=True, tenants={"acme": ["alice"]}, unseen=3) as window:
+        most, ids = 48_000, DECOYS.most_ids(1)
+        window.provider.environment = replace(window.provider.environment, answer_bytes=most)
+        shape = replace(SHAPE, answers=AnswerBound(ids, DECOYS.N, most))
+        long = [Put(Document(one.id, one.text + " of" * 333)) for one in MORE]
+        assert put(window.provider.state, *long, shape=shape).waiting == 10
+        window.end_window()
+        window.clock.now += 90_000
+        said = commit(window, "w2")
+        assert "10 documents go on waiting for a place, since a larger index is refused: an answer returns" in said
+        assert window.provider.journal.history.named("w2").manifest.policy.shards == 1
