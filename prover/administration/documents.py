@@ -119,7 +119,7 @@ def sync(
     target = source_sync.Target(
         state=state,
         tenant=reading.tenant,
-        shape=shape_of(state, embedder),
+        shape=partial(shape_of, state, embedder),
         embedder=embedder,
         embed=_embedding(embedder, reading.tenant, progress, lengths),
         draw=secrets.token_bytes,

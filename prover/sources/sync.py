@@ -37,7 +37,7 @@ class Target:
 
     state: State
     tenant: str
-    shape: IndexShape
+    shape: Callable[[], IndexShape]  #: now: one that is followed outlives windows, and an index may grow meanwhile
     embedder: Embedder
     embed: Embed  #: the same one as the index calls it
     draw: Draw
@@ -161,7 +161,7 @@ def _apply(target: Target, changes: Sequence[Change], identity: str, mark: Mark 
         changes,
         target.embed,
         target.draw,
-        target.shape,
+        target.shape(),
         source=identity,
         mark=mark,
     )
@@ -244,7 +244,7 @@ def _brought(target: Target, read: _Read, identity: str, mark: str) -> Applied:
 
 def _bounded(target: Target, items: Iterator[Item | Refused]) -> Iterator[Item | Refused]:
     """Items as long as they can fit: nobody's database fills the memory of a provider that serves meanwhile."""
-    places, held = target.shape.places, 0
+    places, held = target.shape().most_places, 0
     for count, item in enumerate(items, 1):
         if isinstance(item, Refused):
             yield item
@@ -252,8 +252,8 @@ def _bounded(target: Target, items: Iterator[Item | Refused]) -> Iterator[Item |
         held += len(item.text)
         if count > places:
             raise CommitmentError(
-                f"{item.where}: more rows than the {places} places of an index: use a larger class, or split the "
-                "source into tenants"
+                f"{item.where}: more rows than the {places} places that an index has at most: use a larger class, or "
+                "split the source into tenants"
             )
         if held > MOST_CHARACTERS:
             raise EncodingError(

@@ -34,7 +34,7 @@ def rows() -> list[dict[str, Any]]:
 
 def new_target(folder: Path, **changes: Any) -> Target:
     state = new_state(folder / "state", tenants={})
-    made = Target(state, "acme", SHAPE, EMBEDDER, embed_with(EMBEDDER), secrets.token_bytes, EMBED)
+    made = Target(state, "acme", lambda: SHAPE, EMBEDDER, embed_with(EMBEDDER), secrets.token_bytes, EMBED)
     return replace(made, **changes)
 
 

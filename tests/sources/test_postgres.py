@@ -294,7 +294,7 @@ def test_a_connection_that_is_lost_in_the_middle_changes_nothing(uri: str, targe
     before = everything(target.state)
     run(uri, "INSERT INTO chunks SELECT 'more-' || i, 'text', array_fill(0.5, ARRAY[24])::vector FROM "
         "generate_series(1, 900) i")  # fmt: skip
-    embedding = replace(target, rule=syncing.EMBED, shape=replace(target.shape, capacity=2000))
+    embedding = replace(target, rule=syncing.EMBED, shape=lambda: replace(target.shape(), capacity=2000))
     with closing(opened(uri, vectors=False)) as source:
         found, mark = source.snapshot()
 

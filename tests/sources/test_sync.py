@@ -219,6 +219,19 @@ def test_a_source_without_end_is_left_before_it_fills_the_memory(
     assert held(target.state) == {}
 
 
+def test_rows_beyond_the_places_wait_as_long_as_the_index_may_grow(tmp_path: Path) -> None:
+    """A source that is followed outlives windows: what the index may hold is asked for each batch."""
+    shapes = [replace(SHAPE, capacity=20, most=25), replace(SHAPE, capacity=20, most=40)]
+    made = new_target(tmp_path, rule=CHECKED, shape=lambda: shapes[0])
+    try:
+        with pytest.raises(AuditError, match="more rows than the 25 places that an index has at most"):
+            sync(made, Rows(*ALL))
+        del shapes[0]
+        assert sync(made, Rows(*ALL)) == Applied(added=30, waiting=10)
+    finally:
+        made.state.close()
+
+
 def test_a_source_that_is_lost_in_the_middle_changes_nothing(target: Target) -> None:
     class Lost(Rows):
         def snapshot(self) -> tuple[Iterator[Item], str]:
