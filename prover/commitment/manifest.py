@@ -30,7 +30,7 @@ from ragseal.prover.base.randomness import Draw
 from ragseal.prover.commitment import index
 from ragseal.prover.commitment.columns import ColumnKey, make_version
 from ragseal.prover.commitment.enrolling import first_enrolments
-from ragseal.prover.commitment.registry import accounts, window_registry
+from ragseal.prover.commitment.registry import Registration, accounts, window_registry
 from ragseal.prover.commitment.slots import Readable
 from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
@@ -67,6 +67,24 @@ class CommitmentTools:
     draw: Draw
 
 
+def require_tenants(state: State, known: Sequence[Registration]) -> list[str]:
+    """The tenants that a window with these accounts would be of, in order.
+
+    Raises:
+        CommitmentError: no account, or one whose tenant has no documents.
+    """
+    names = [name for name, count in index.tenants(state) if count]
+    if not known:
+        raise CommitmentError("no account is registered: add one with `ragseal-provider accounts add`")
+    strangers = [one for one in known if one.tenant not in names]
+    if strangers:
+        raise CommitmentError(
+            f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: `ragseal-provider "
+            "documents put` adds some"
+        )
+    return sorted(names)
+
+
 def prepare_window(
     state: State,
     documents: Readable,
@@ -84,23 +102,15 @@ def prepare_window(
         CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
     """
     policy, group, key, draw = terms.policy, tools.group, tools.key, tools.draw
-    registry = window_registry(accounts(state), draw)
-    if not registry:
-        raise CommitmentError("no account is registered: add one with `ragseal-provider accounts add`")
-    names = [name for name, count in index.tenants(state) if count]
-    strangers = [a for a in registry if a.tenant not in names]
-    if strangers:
-        raise CommitmentError(
-            f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: `ragseal-provider "
-            "documents put` adds some"
-        )
+    known = accounts(state)
+    registry, names = window_registry(known, draw), require_tenants(state, known)
     if policy.coined and tools.thinning is None:
         raise ConfigurationError(
             "the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`"
         )
     placed: ColumnKey = tools.thinning if policy.coined and tools.thinning is not None else key
     versions = []
-    for name in sorted(names):
+    for name in names:
         slots = policy.capacity(key.cls)
         progress(f"committing to the index of tenant {name} ({slots} slots, {policy.dimension} columns)")
         matrix, texts = index.current(documents, name, slots, policy.dimension)

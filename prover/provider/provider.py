@@ -208,6 +208,8 @@ class Provider:
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         self.require_answerable(policy)
+        manifest.require_tenants(self.state, registry.accounts(self.state))  # before documents get other places
+        thinning = self.coins.keys().newest() if policy.coined else None
         first = None if new_coins else self.carried(policy, seats)
         if agreed is not None:
             agreed.check_coins(b"" if first is None else first.digest)
@@ -221,7 +223,7 @@ class Provider:
                 manifest.CommitmentTools(
                     backends.group,
                     backends.keys.newest(),
-                    self.coins.keys().newest() if policy.coined else None,
+                    thinning,
                     self.environment.draw,
                 ),
                 WindowTerms(

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ragseal.kernel import signature
 from ragseal.kernel.errors import CommitmentError
 from ragseal.prover.administration import status
-from ragseal.prover.commitment import document_rows, growth, index
+from ragseal.prover.commitment import document_rows, growth, index, registry
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Applied, Delete, Put, apply
@@ -172,6 +173,20 @@ def test_an_epsilon_that_nobody_named_makes_no_index_grow(tmp_path: Path, monkey
         assert made.policy.shards == 1
         assert made.coin_period == window.window.digest
         assert growth.waiting(window.provider.state) == {"acme": 10}
+
+
+@pytest.mark.slow
+def test_a_window_that_cannot_be_committed_places_nothing_afresh(tmp_path: Path) -> None:
+    """Else the coins of before could not be carried on, and the open window's index would take no new documents."""
+    with live(tmp_path, kind=scene.ONE_DECOYS, coins=True, tenants={"acme": ["alice"]}, unseen=3) as window:
+        state = window.provider.state
+        put(state, *map(Put, MORE))
+        key = signature.public_bytes(scene.account_key("bob"))
+        registry.add_accounts(state, [registry.Registration("bob", "nowhere", key)])
+        before = slots(state)
+        with pytest.raises(CommitmentError, match="tenant 'nowhere' of account 'bob' has no documents"):
+            commit(window, "w2")
+        assert slots(state) == before
 
 
 @pytest.mark.slow
