@@ -21,7 +21,7 @@ from ragseal.prover.administration.documents import Reading, shape_of
 from ragseal.prover.cli.access import administration
 from ragseal.prover.cli.options import STATE
 from ragseal.prover.cli.tenant_commands import NEW_TENANT, agree_to_tenants
-from ragseal.prover.commitment import document_rows
+from ragseal.prover.commitment import document_rows, growth
 from ragseal.prover.commitment.corpora import DEFAULT_FIELDS, KINDS, open_corpus
 from ragseal.prover.commitment.corpus_metadata import field_names
 from ragseal.prover.commitment.corpus_notes import Notes
@@ -255,8 +255,11 @@ def new_period(directory: Path, tenant: str, as_json: bool) -> None:
             ledger.close()
         shape = shape_of(state, load_embedder(state.settings.embedder))
         place_afresh(state, tenant, shape, secrets.token_bytes)
-        count = len(document_rows.listed(state, tenant))
-    tell_result(as_json, {"tenant": tenant, "placed": count}, f"{tenant}: placed afresh: {counted(count, 'document')}")
+        waiting = growth.waiting(state).get(tenant, 0)
+        count = len(document_rows.listed(state, tenant)) - waiting
+    left = f"; {counted(waiting, 'document')} wait for the next window, whose index is larger" if waiting else ""
+    text = f"{tenant}: placed afresh: {counted(count, 'document')}{left}"
+    tell_result(as_json, {"tenant": tenant, "placed": count, "waiting": waiting}, text)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------

@@ -250,13 +250,14 @@ def _require_places(state: State, tenant: str, shape: IndexShape, used: int, pla
     """Of the planned documents ``waiting`` ones have no place in this period."""
     if not waiting:
         return
-    ((present,),) = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (tenant,))
+    query = "SELECT COUNT(*), TOTAL(slot >= 0) FROM documents WHERE tenant = ?"
+    ((present, placed),) = state.rows(query, (tenant,))
     wanted = len(plan.inserted)
     if not shape.most:
         raise CommitmentError(
             f"{wanted} new documents for tenant {tenant!r}, and {shape.places - used} of {shape.places} places are "
-            f"unused in this period ({used - present} rest: their documents were deleted). None of them was put. A new "
-            "period frees those that rest: `ragseal-provider documents new-period`, between two windows. Or use a "
+            f"unused in this period ({used - int(placed)} rest: their documents were deleted). None of them was put. A "
+            "new period frees those that rest: `ragseal-provider documents new-period`, between two windows. Or use a "
             "larger class (`ragseal-provider change`), or split the corpus into tenants"
         )
     if present - len(plan.deleted) + wanted > shape.most_places:

@@ -205,7 +205,8 @@ def test_documents_are_put_listed_deleted_and_placed_afresh(prepared: Path, tmp_
     answer("init", "--state", fresh, "--origin", "example.org/cli", "--class", TINY.name)
     answer("documents", "put", "--state", fresh, "--tenant", "acme", "--corpus", f"jsonl:{corpus}")
     answer("documents", "delete", "--state", fresh, "--tenant", "acme", "--id", "e")
-    assert answer("documents", "new-period", "--state", fresh, "--tenant", "acme") == {"tenant": "acme", "placed": 1}
+    done = answer("documents", "new-period", "--state", fresh, "--tenant", "acme")
+    assert done == {"tenant": "acme", "placed": 1, "waiting": 0}
     checked = run("status", "--state", fresh, "--check")
     assert checked.exit_code == 1
     assert checked.stdout.startswith("WRONG (auditor): no proving key")

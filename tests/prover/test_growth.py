@@ -98,6 +98,10 @@ def test_an_index_that_does_not_grow_takes_no_more_than_it_has_places_for(state:
     """Of a claim whose histograms have one shard."""
     with pytest.raises(CommitmentError, match=r"30 new documents .* 20 of 60 places are unused"):
         put(state, *map(Put, MORE), shape=IndexShape(DECOYS.N, scene.DIMENSION))
+    put(state, *map(Put, MORE))  # of a claim before it, whose documents still wait
+    put(state, Delete(KEPT[0].id))
+    with pytest.raises(CommitmentError, match=r"1 new documents .* 0 of 60 places are unused in this period \(1 rest"):
+        put(state, Put(Document("one-more", "text")), shape=IndexShape(DECOYS.N, scene.DIMENSION))
 
 
 def test_a_new_period_places_as_many_as_it_can(state: State) -> None:
