@@ -97,11 +97,11 @@ def worth(
         lists = [[place_of_document[one.id] for one in result.ranked or ()] for result in results]
         measured.append(
             (
-                np.mean([judge.ndcg(at, places[:RANKS]) for places in lists]),
+                float(np.mean([judge.ndcg(at, places[:RANKS]) for places in lists])),
                 judge.ndcg(at, plain),
-                np.mean([len(set(plain).intersection(places)) / len(plain) for places in lists]),
-                np.mean([not wanted.isdisjoint(places[:RANKS]) for places in lists]),
-                not wanted.isdisjoint(plain),
+                float(np.mean([len(set(plain).intersection(places)) / len(plain) for places in lists])),
+                float(np.mean([not wanted.isdisjoint(places[:RANKS]) for places in lists])),
+                float(not wanted.isdisjoint(plain)),
             )
         )
     return Worth(len(measured), *map(float, np.mean(measured, axis=0))) if measured else None
