@@ -88,7 +88,7 @@ def table(uri: str, rows: int, embedder: Embedder, folder: Path) -> dict[str, An
     target = Target(
         state=state,
         tenant="acme",
-        shape=shape,
+        shape=lambda: shape,
         embedder=embedder,
         embed=embed,
         draw=secrets.token_bytes,
