@@ -24,7 +24,7 @@ demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=s
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
 	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(ANSWERS),--answers) --embedder "$(EMBEDDER)"
 
-demo-large:  ## the same at 100,000 slots: an index in shards, with synthetic vectors beside the docstrings
+demo-large:  ## the same over a million documents: an index in shards, with synthetic vectors beside the docstrings
 	@$(PYTHON) scripts/setup.py --run-only
 	@$(VENV)/bin/python -m ragseal.demo --large --out var/demo-large
 

@@ -29,7 +29,7 @@ from bench.modules import module_works
 from bench.questions import QUESTIONS
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import demo_documents, demo_queries
-from ragseal.demo.policy import RETURN as DEMO_RETURN
+from ragseal.demo.scenario import RETURN as DEMO_RETURN
 from ragseal.embedder import Embedder, load_embedder
 from ragseal.kernel.decoys.table import DECOYS
 from ragseal.prover.commitment.policy_file import MOST_UNSEEN

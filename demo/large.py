@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make demo-large``: one tenant of 100,000 slots, in shards with one threshold, through the same window.
+"""``make demo-large``: one tenant of a million documents, in shards with one threshold, through the same window.
 
 The standard library's docstrings are embedded as in the small demo.  What fills the index up to SLOTS documents is
 synthetic: random unit vectors with a text that says so.  Time, memory and proofs do not depend on what vectors hold; a
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,13 @@ from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.storage.state import State
 
-CLASS = "decoys-16k"  #: proofs of 2^16 rows: more of them, each in less memory than one of 2^18
-SLOTS = 100_000  #: at least
+CLASS = "decoys-128k"  #: eight proofs of 2^18 rows a record
+SLOTS = 1_000_000  #: at least
+MOST_RETURN = 6.5  #: nats: each nat less takes 2.7 times as many decoys, and there are 187 a shard
 TENANT = "data"
 ASKED = 2  #: questions of each of the tenant's accounts
 BLOCK = 10_000  #: vectors made at a time
+TOGETHER = 250_000  #: documents put at a time
 
 
 def large_scenario(folder: Path) -> Scenario:
@@ -35,7 +38,7 @@ def large_scenario(folder: Path) -> Scenario:
     queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
     shards = -(-SLOTS // load_classes()[CLASS].N)
-    return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards)
+    return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards, most_return=MOST_RETURN)
 
 
 def fill(provider: Path, embedder: Embedder) -> int:
@@ -44,7 +47,9 @@ def fill(provider: Path, embedder: Embedder) -> int:
         found = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (TENANT,))
         count = SLOTS - int(found[0][0])
         shape = shape_of(state, embedder)
-        apply(state, TENANT, synthetic(count, embedder.dimension), nothing_to_embed, secrets.token_bytes, shape)
+        made = synthetic(count, embedder.dimension)
+        while some := list(islice(made, TOGETHER)):
+            apply(state, TENANT, some, nothing_to_embed, secrets.token_bytes, shape)
     return count
 
 

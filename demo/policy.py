@@ -25,7 +25,6 @@ from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
 from ragseal.prover.planning.budgets import UNSEEN
 
-RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 DELTA = Fraction(1, 10**6)
 DOCUMENTS = 256  #: of each tenant, that another embedder's scores are measured on
 ANSWERS_GAIN = 4  #: steps that one document counts for: 2.5 nats an answer of ten keywords
@@ -94,7 +93,7 @@ def policy_text(plan: Scenario, choice: Choice) -> str:
     """A policy file for the demo's window: the return, and the score from which on a document matches."""
     asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     return (
-        f'claim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nreturn = {RETURN:g}\nlo = {choice.lo:.2f}\n'
+        f'claim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nreturn = {plan.most_return:g}\nlo = {choice.lo:.2f}\n'
         f'estimate = "report"\nn_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\n'
         f'theta = "{choice.theta}"\n'
     )

@@ -16,6 +16,7 @@ from ragseal.embedder import load_embedder
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
+RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
 BEIR_TENANT = "beir"
 BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
@@ -34,6 +35,7 @@ class Scenario:
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
     answers: bool = False  #: the window's claim is answers
     shards: int = 1  #: of the class, that an index is
+    most_return: float = RETURN  #: nats, of the window's policy
 
 
 def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:

@@ -21,13 +21,12 @@ from ragseal.demo.policy import (
     ANSWERS_FILTER,
     DELTA,
     MINILM,
-    RETURN,
     Choice,
     answers_policy_text,
     measured,
     policy_text,
 )
-from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, Scenario
+from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, RETURN, Scenario
 from ragseal.demo.vocabulary import public_words
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
