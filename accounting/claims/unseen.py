@@ -168,7 +168,6 @@ class Unseen(UntilDelivered):
     """The claim with a coin and without decoys."""
 
     name = UNSEEN
-    lists_beside = False
     alone_is = "unseen_of_this_window"
     planned: Planned | None = None  # type: ignore[assignment]
 

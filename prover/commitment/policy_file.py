@@ -258,11 +258,6 @@ def _fixed(form: Form) -> dict[str, Any]:
 
 def _require_own(values: dict[str, Any], cls: AttestationClass, form: Form) -> None:
     """Each law has keys of its own, which the other has not."""
-    if form.plain and cls.scaled:
-        raise PolicyError(
-            f"policy: the claim {form.name} is about exact lists, and class {cls.name!r} has noise: make a provider of "
-            "a class of decoys"
-        )
     if form.plain and values["return"] is not None:
         raise PolicyError(
             f"policy: the claim {form.name} has no decoys, so it bounds no return: leave return out, or name the claim "

@@ -13,8 +13,8 @@ from ragseal.accounting.delivered import certified_unseen, fewest_hidden
 from ragseal.accounting.delivered_words import hidden_in_words, unseen_in_words
 from ragseal.kernel.claims import FORMS, UNSEEN, UNTIL_DELIVERED, form_of
 from ragseal.kernel.classes import AttestationClass
-from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.params import COIN_BITS
+from ragseal.kernel.policy import check_law
 from ragseal.prover.commitment.policy_file import RESULTS
 from ragseal.prover.planning.public_score_ranges import PublicWindow
 
@@ -80,13 +80,9 @@ def policy_text(claim: str, cls: AttestationClass, unseen: float, public: Public
     """A policy file to start from.
 
     Raises:
-        ConfigurationError: a class with noise.
+        PolicyError: a class with noise.
     """
-    if cls.scaled:
-        raise ConfigurationError(
-            f"the claim {claim} is about exact lists, and class {cls.name!r} has noise: make a provider of a class of "
-            "decoys (`ragseal-provider init`)"
-        )
+    check_law(claim, cls)
     own = _COIN.format(unseen=unseen, k_max=K_MAX) if form_of(claim).coin else ""
     lo = 0.0 if public is None else public.lo
     about = "\n".join(f"# {line}." for line in in_words(gives(claim, unseen)))
