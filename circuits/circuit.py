@@ -29,6 +29,8 @@ from ragseal.runtime.edges.filesystem import why
 
 HERE = Path(__file__).resolve().parent
 ESTIMATE, THINNING = "estimate", "thinning"
+#: What JSON that tells of keys calls those of :func:`shapes_of`, in its order.
+KEY_FIELDS = ("key_digest", "estimate_key_digest", "thinning_key_digest")
 NOISE_TAG = b"ragseal.noise-class.v1"
 DECOYS_TAG = b"ragseal.decoys-class.v1"
 ESTIMATE_TAG = b"ragseal.estimate-class.v1"
@@ -237,9 +239,9 @@ def fitting(class_name: str) -> EstimateClass:
     return CLASSES["estimate-6" if "tiny" in class_name.split("-") else "estimate-112"]
 
 
-def shapes_of(cls: AttestationClass) -> tuple[Shape, Shape, Shape]:
-    """A class of the attestation, and the sizes of the estimate's and the thinning's circuit that go with it."""
-    return cls, fitting(cls.name), thinning_class(cls.N)
+def shapes_of(cls: AttestationClass) -> tuple[Shape, ...]:
+    """A class of the attestation, the estimate's size that goes with it, and the thinning's where it has coins."""
+    return (cls, fitting(cls.name), *(() if cls.noisy else (thinning_class(cls.N),)))
 
 
 def thinning_classes() -> dict[str, ThinningClass]:

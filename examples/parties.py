@@ -61,7 +61,7 @@ def take_keys(provider: Provider, keys: Keys, auditor: Auditor, scratch: Path) -
     """The provider checks each proving key against its own circuit and tries it before it keeps it."""
     rings: list[Any] = [provider.backends.keys, *provider.backends.estimate_keys, provider.backends.thinning_keys]
     for ring in rings:
-        if ring.cls in keys:
+        if ring is not None and ring.cls in keys:
             copy = shutil.copy(keys[ring.cls].zkey, scratch / "copy.zkey")
             ring.install(Path(copy), keys[ring.cls].digest)
     provider.state.remember_auditor(keys[provider.backends.keys.cls].digest, auditor.public_key)

@@ -15,7 +15,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.circuits.build import DEFAULT_CACHE, compiled
-from ragseal.circuits.circuit import class_digest, shapes_of
+from ragseal.circuits.circuit import KEY_FIELDS, class_digest, shapes_of
 from ragseal.circuits.sizes import USUAL
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.powers import PowersFile
@@ -126,7 +126,7 @@ def init(directory: Path, as_json: bool) -> None:
 def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, as_json: bool) -> None:
     """Make proving and verifying keys for a circuit class, once.
 
-    Keys for the coalition estimate and for the coins are made with them.
+    Keys for the coalition estimate are made with them, and keys for the coins where the class has coins.
     The maker of keys can forge proofs under them, so keys that you made are sound for you and for those who trust
     you. Without --powers nobody else can tell whether their points are those of the circuit: a provider that fears
     for its secrets asks for keys of public powers.
@@ -145,19 +145,18 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
             made.append(make_keys(r1cs, shape, class_digest(shape), state.directory / "keys", tell, first_phase))
     for shape, one in zip(shapes, made, strict=True):
         state.add_key(state.line_of(one, shape, class_digest(shape), AUDITOR))
-    paths, also, thin = made
     seconds = time.monotonic() - begun
+    purposes = (f"class {class_name}", "the coalition estimate", "the coins")
     values = {
-        "class": class_name, "key_digest": paths.digest.hex(), "path": str(paths.directory), "seconds": seconds,
-        "estimate_key_digest": also.digest.hex(), "thinning_key_digest": thin.digest.hex(),
+        "class": class_name, "path": str(made[0].directory), "seconds": seconds,
+        **{name: one.digest.hex() for name, one in zip(KEY_FIELDS, made, strict=False)},
         "powers": None if powers is None else str(powers),
     }  # fmt: skip
     tell_result(
         as_json,
         values,
-        f"key {paths.digest.hex()}\nof class {class_name}, in {paths.directory}\n"
-        f"key {also.digest.hex()}\nof the coalition estimate, in {also.directory}\n"
-        f"key {thin.digest.hex()}\nof the coins, in {thin.directory}; ready in {seconds:.1f} s\n"
+        "\n".join(f"key {m.digest.hex()}\nof {w}, in {m.directory}" for w, m in zip(purposes, made, strict=False))
+        + f"; ready in {seconds:.1f} s\n"
         + (
             "one party made both phases: no provider can check their points (--powers makes keys that one can)"
             if powers is None

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ragseal.circuits.circuit import class_digest
+from ragseal.circuits.circuit import KEY_FIELDS, class_digest
 from ragseal.groth16.powers import PowersFile
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.cli.options import STATE, hexadecimal
+from ragseal.prover.keys.keyring import KeyRing
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage import stopped_keys
 from ragseal.prover.storage.state import State
@@ -50,7 +52,7 @@ def fetch_keys(
 ) -> None:
     """Get the auditor's proving keys; check and keep them.
 
-    One is for attestations, one for the coalition estimate, one for the coins that hide documents.
+    One is for attestations, one for the coalition estimate, and, where the class has coins, one for those.
     Anyone who makes keys can forge proofs under them, so the auditor makes its own; this provider checks the rules that
     protect its secrets.  Without --powers the points of a key stay unchecked: its maker may have made it so that a
     proof fails where its guess at a score is right, which tells it so, once.
@@ -66,6 +68,12 @@ def fetch_keys(
             bars.console.print(text, markup=False, soft_wrap=True)
 
         ring = assembly.open_keys(state, cls, tell)
+        size = assembly.fitting_estimate(cls)
+        rings: list[tuple[str, KeyRing[Any, Any]]] = [
+            ("of the coalition estimate", one) for one in assembly.open_estimate_keys(state, tell) if one.cls == size
+        ]
+        if not cls.noisy:
+            rings.append(("of the coins", assembly.open_thinning_keys(state, cls, tell)))
         task = bars.add_task("fetching the key", total=None)
 
         def moved(done: int, total: int) -> None:
@@ -76,32 +84,22 @@ def fetch_keys(
             wait,
             tell,
         )
-        paths = fetched.paths
-        state.remember_auditor(paths.digest, fetched.auditor_key)
-        bars.update(task, description="fetching the estimate's key", completed=0, total=None)
-        size = assembly.fitting_estimate(cls)
-        rings = assembly.open_estimate_keys(state, tell)
-        (blocks,) = [
-            remote.fetch_key(verifier, tls, size, class_digest(size), None, one, moved, first_phase).paths
-            for one in rings
-            if one.cls == size
-        ]
-        bars.update(task, description="fetching the thinning's key", completed=0, total=None)
-        coins = assembly.open_thinning_keys(state, cls, tell)
-        thin = remote.fetch_key(
-            verifier, tls, coins.cls, class_digest(coins.cls), None, coins, moved, first_phase
-        ).paths
+        got = [(f"of class {cls.name}", fetched.paths)]
+        state.remember_auditor(fetched.paths.digest, fetched.auditor_key)
+        for whose, other in rings:
+            bars.update(task, description=f"fetching the key {whose}", completed=0, total=None)
+            built = class_digest(other.cls)
+            found = remote.fetch_key(verifier, tls, other.cls, built, None, other, moved, first_phase)
+            got.append((whose, found.paths))
     values = {
-        "class": cls.name, "key_digest": paths.digest.hex(), "zkey": str(paths.zkey),
-        "estimate_key_digest": blocks.digest.hex(), "thinning_key_digest": thin.digest.hex(),
+        "class": cls.name, "zkey": str(fetched.paths.zkey),
+        **{name: paths.digest.hex() for name, (_, paths) in zip(KEY_FIELDS, got, strict=False)},
         "auditor_key": fetched.auditor_key.hex(), "points_checked": powers is not None,
     }  # fmt: skip
     tell_result(
         as_json,
         values,
-        f"key {paths.digest.hex()} of class {cls.name} is in {paths.directory}\n"
-        f"key {blocks.digest.hex()} of the coalition estimate is in {blocks.directory}\n"
-        f"key {thin.digest.hex()} of the coins is in {thin.directory}\n"
+        "".join(f"key {paths.digest.hex()} {whose} is in {paths.directory}\n" for whose, paths in got)
         + (
             "their points are NOT CHECKED: their maker may have made them so that a proof fails where a "
             "guess at a score is right (SPEC A.9.6); keys of public powers can be checked with --powers\n"

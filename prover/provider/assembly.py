@@ -120,7 +120,7 @@ def assemble(state: State, progress: Progress) -> Backends:
         keys=open_keys(state, cls, progress),
         embedder=load_embedder(state.settings.embedder, threads=1),
         estimate_keys=open_estimate_keys(state, progress),
-        thinning_keys=open_thinning_keys(state, cls, progress),
+        thinning_keys=None if cls.noisy else open_thinning_keys(state, cls, progress),
         documents=lambda: load_embedder(state.settings.embedder, threads=1),
     )
 
