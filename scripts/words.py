@@ -51,7 +51,7 @@ MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/experiments.md")
 #: Pages for readers, and those that are rewritten elsewhere and do not hold yet.
 PAGES = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/how-to/", "docs/tutorial.md"),
-    *("docs/scale.md", "docs/glossary.md", "bench/README.md", "vectors/README.md", "examples/README.md"),
+    *("spec/", "docs/scale.md", "docs/glossary.md", "bench/README.md", "vectors/README.md", "examples/README.md"),
 )
 NOT_YET = ("docs/how-to/plan.md", "docs/how-to/backup.md")
 #: What a reader has to read twice -> what says it.
