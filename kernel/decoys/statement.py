@@ -40,7 +40,7 @@ def input_table(cls: DecoysClass) -> InputTable:
         ("act", (draws,), "bit: the draw counts"),
         ("uniformLow", (cls.uniform_chunks - 1,), "lower chunks of the uniform's distance to its row's lower end"),
         ("uniformHigh", (cls.uniform_chunks - 1,), "lower chunks of its distance to the upper end"),
-        ("void", (voids,), "bit: the draw names no slot"),
+        ("void", (voids,), "bit: the draw is no slot"),
         ("voidLow", (voids, ids), "lower chunks of what it exceeds the slots by"),
         ("used", (room,), "bit: an element is one"),
         ("id", (room,), "its slot, increasing"),
