@@ -51,7 +51,7 @@ MATHEMATICS = ("docs/proofs/", "docs/decisions/", "bench/experiments.md")
 #: Pages for readers, and those that are rewritten elsewhere and do not hold yet.
 PAGES = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/how-to/", "docs/tutorial.md"),
-    *("docs/scale.md", "docs/glossary.md", "bench/README.md", "vectors/README.md", "examples/README.md"),
+    *("spec/", "docs/scale.md", "docs/glossary.md", "bench/README.md", "vectors/README.md", "examples/README.md"),
 )
 NOT_YET = ("docs/how-to/plan.md", "docs/how-to/backup.md")
 #: What a reader has to read twice -> what says it.
@@ -60,6 +60,8 @@ TURNS = {
     r"(?:is|are) no (?!part of|longer|more|less|later|earlier|larger|smaller)[a-z]+": "is not a, are not",
     r"another(?: [\w-]+){0,2} than": "a different ... than",
 }
+#: A part of the specification that scripts/spec.py writes: code and comments, held where they come from.
+_GENERATED = re.compile(r"(?ms)^<!-- generated: .*?^<!-- end -->$")
 _TURNS = {re.compile(rf"(?<!\w){turn}(?!\w)", re.IGNORECASE): instead for turn, instead in TURNS.items()}
 _WORD = re.compile(r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in RETIRED) + r")(?!\w)")
 
@@ -80,6 +82,7 @@ def counts(text: str) -> Iterator[tuple[int, str]]:
 
 def turns(text: str) -> Iterator[tuple[int, str]]:
     """Where a turn begins that a reader has to read twice, across the ends of lines, and what says it instead."""
+    text = _GENERATED.sub(lambda found: "\n" * found[0].count("\n"), text)
     for turn, instead in _TURNS.items():
         for match in turn.finditer(text.replace("\n", " ")):
             yield text.count("\n", 0, match.start()) + 1, f"{match[0]!r} reads badly: say {instead}"

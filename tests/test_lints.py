@@ -90,6 +90,10 @@ def test_turns_that_are_read_twice_are_found(text: str) -> None:
     assert [number for number, _ in words.turns(text)] == [2]
 
 
+def test_turns_in_generated_parts_are_left_alone() -> None:
+    assert [line for line, _ in words.turns("<!-- generated: x -->\nis no key\n<!-- end -->\nis no key\n")] == [4]
+
+
 @pytest.mark.parametrize(
     "text", ["anyone who asks", "it is no part of it", "another key; more than one", "it is not a proof"]
 )
