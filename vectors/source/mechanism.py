@@ -130,7 +130,7 @@ def _select_with_noise(book: Book, name: str, key: Any) -> None:
                **{**base, "w": [edge]})  # fmt: skip
     for what, about, text, changed in (
         ("a-slot-less", "A slot has no score.", "capacity", [w(0)[1:]]),
-        ("no-shard", "No shard has scores.", f"has 1 to {values['S']}", []),
+        ("no-shard", "No shard has scores.", "has 1 to 64", []),
     ):
         book.refused(
             f"select/{name}-{what}", "select-noise", "M.5", about, "AttestationError", text, **{**base, "w": changed}
