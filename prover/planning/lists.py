@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The policy of claim every-list that `ragseal-provider policy` prints: the paper's, from public numbers alone.
 
-Its gain is about the largest whose epsilon, against K_MAX accounts of N_MAX queries each, is at most EPSILON.  What that
-leaves of answers stands in the file: the noise of every slot has to hide each document from all lists together.
+Its gain is about the largest whose epsilon, against K_MAX accounts of N_MAX queries each, is at most EPSILON.  What
+that leaves of answers stands in the file: the noise of every slot has to hide each document from all lists together.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ lo = {lo:<21}# cosine from which on a score counts: a public choice, no quantile
 hi = {hi:<21}# cosine from which on it counts no more
 gain = {gain:<19}# signal against the noise: epsilon grows with it
 n_max = {n_max:<18}# queries an account may ask in this window; epsilon is spent on k_max times as many
-k_max = {k_max:<18}# accounts of a coalition; an estimate of more withholds the verdict
-estimate = "gate"         # "report" lets it pass
+k_max = {k_max:<18}# accounts of a coalition
+estimate = "gate"         # where more than k_max accounts ask as one, the auditor gives no verdict
 delta = "{delta}"       # of the claim
 epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against the noise
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
@@ -57,17 +57,14 @@ class ListsPolicy:
 
 
 def lists_policy(
-    cls: NoiseClass, dimension: int, public: PublicWindow | None, epsilon: float = EPSILON,
-    n_max: int = N_MAX, k_max: int = K_MAX,
-) -> ListsPolicy:  # fmt: skip
-    """Of the largest gain with at most that epsilon.
+    cls: NoiseClass, dimension: int, window: Window, budget: Budget, shards: int = 1, epsilon: float = EPSILON
+) -> ListsPolicy:
+    """Of about the largest gain with at most that epsilon.
 
     Raises:
         ConfigurationError: even the least gain costs more.
     """
-    budget = Budget(n_max, k_max, DELTA)
-    window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
-    dial = planned_law(cls).dial(Shape(cls, True, cls.K), window, budget, dimension)
+    dial = planned_law(cls).dial(Shape(cls, True, cls.K, shards=shards), window, budget, dimension)
 
     def costs(turned: int) -> Cost:
         return cost(cls, dial.at(turned).terms, budget)
@@ -80,13 +77,12 @@ def lists_policy(
     found = largest(lambda x: costs(gains[x - 1]).epsilon <= epsilon, len(gains))
     if not found:
         raise ConfigurationError(
-            f"class {cls.name!r} has no gain whose epsilon is at most {epsilon:g} for {k_max} accounts of {n_max} "
-            "queries each: ask fewer queries, or use fewer accounts"
+            f"class {cls.name!r} has no gain whose epsilon is at most {epsilon:g} for {budget.k_max} accounts of "
+            f"{budget.n_max} queries each: ask fewer queries, or use fewer accounts"
         )
     chosen = dial.at(gains[found - 1])
     policy = budget.draft(cls, dimension, chosen.terms)
-    law = planned_law(cls)
-    shares = tuple(at(policy, cls, y) for y in law.shown_scores(policy.lo, policy.hi))
+    shares = tuple(at(policy, cls, y) for y in planned_law(cls).shown_scores(policy.lo, policy.hi))
     return ListsPolicy(chosen, costs(chosen.gain), shares)
 
 
@@ -97,7 +93,8 @@ def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: Pu
         PolicyError: a class without noise.
     """
     check_law(EVERY_LIST, cls)
-    made = lists_policy(with_noise(cls), dimension, public)
+    window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
+    made = lists_policy(with_noise(cls), dimension, window, Budget(N_MAX, K_MAX, DELTA))
     lo, hi = (f"{one:.2f}" for one in made.chosen.window.cosines)
     about = _about(made, embedder, public)
     return TEMPLATE.format(
