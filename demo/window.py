@@ -40,6 +40,7 @@ CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
 ABOUT = "demo.json"  #: times, machine and corpora of the run
 POLICY = "policy.toml"
+OBSERVER = "demo"  #: what the provider calls the observer in the beacon
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
 
@@ -158,7 +159,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         watch.stage("synthetic", f"random vectors fill the index up to {SLOTS:,} documents in {plan.shards} shards")
         _indented(f"{fill(provider_folder, model):,} synthetic documents")
 
-    run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
+    watcher = run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
 
     with Running(folder / "logs") as processes:
         watch.stage("fetch keys", "the provider fetches the auditor's proving key and checks it")
@@ -173,14 +174,14 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
             "prover", "commit", "--state", provider_home, "--policy", str(folder / POLICY), "--window", "demo", *agreed,
             show=True,
         )  # fmt: skip
-        watch.stage("beacon", "the provider serves; provider and auditor open the beacon")
+        watch.stage("beacon", "the provider serves; provider, observer and auditor open the beacon")
         processes.start(
             "provider", "prover", "serve", "--state", provider_home, "--listen", provider, "--tick", "0.1",
-            ready=provider_port,
+            "--participants", "2", "--observer", f"{OBSERVER}={watcher['beacon_key']}", ready=provider_port,
         )  # fmt: skip
         processes.start(
-            "observer", "ledger", "follow", "--state", str(folder / "observer"), "--provider", provider,
-            "--log-key", log_key, "--interval", "5",
+            "observer", "ledger", "beacon", "--state", str(folder / "observer"), "--provider", provider,
+            "--log-key", log_key, "--as", OBSERVER, "--interval", "1",
         )  # fmt: skip
         wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         before = processes.processor_seconds("provider")
