@@ -21,6 +21,7 @@ from ragseal.demo.large import SLOTS, large_scenario
 from ragseal.demo.scenario import BEIR_QUERIES, answers_scenario, check_arguments, scenario
 from ragseal.demo.window import CACHE, Outcome, Stopwatch, out, window
 from ragseal.embedder import DEFAULT
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.runtime.terminal import Alone
@@ -47,7 +48,7 @@ def main(
     watch, outcomes = Stopwatch(), []
     try:
         check_arguments(corpus, class_name, embedder, queries)
-        if (large or claim == ANSWERS) and (corpus != "stdlib" or class_name or embedder != DEFAULT):
+        if (large or form_of(claim).words) and (corpus != "stdlib" or class_name or embedder != DEFAULT):
             raise ConfigurationError(
                 f"--claim {ANSWERS} and --large are of the demo's own corpus, class and embedder: leave the others out"
             )
@@ -62,7 +63,7 @@ def main(
             watch.stage("corpus", f"claim {one}, corpus {corpus}")
             if large:
                 plan = large_scenario(own)
-            elif one == ANSWERS:
+            elif form_of(one).words:
                 plan = answers_scenario(own)
             else:
                 plan = scenario(corpus, own, class_name, queries, one)
@@ -84,11 +85,11 @@ def _told(found: Outcome) -> None:
     if found.worth is not None and found.worth.judged is not None:
         out.print(found.worth.judged.sentence, markup=False)
     learnt = (found.report.get("attacker_guess") or {}).get("sentence")
-    if learnt and found.plan.claim == UNTIL_DELIVERED:
+    if learnt and found.plan.form.coin:
         out.print(f"had ten accounts, or ten thousand, asked and compared their answers: {learnt}", markup=False)
     elif learnt:
-        out.print(f"{'texts included: ' if found.plan.claim == ANSWERS else ''}{learnt}", markup=False)
-    if found.plan.claim == EVERY_LIST:
+        out.print(f"{'texts included: ' if found.plan.form.words else ''}{learnt}", markup=False)
+    if found.plan.form.counted:
         out.print(papers_numbers(found), markup=False)
     out.print(f"report: {found.folder / 'report.json'} and {found.folder / 'report.html'}", markup=False)
 

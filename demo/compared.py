@@ -39,13 +39,13 @@ def compared(outcomes: Sequence[Outcome]) -> Table:
 
 def _whom(one: Outcome) -> str:
     policy = one.report["policy"]
-    if one.plan.claim == EVERY_LIST:
+    if one.plan.form.counted:
         return f"{policy['k_max']} accounts with {policy['n_max']} questions each"
     return "any number of accounts, with any number of questions"
 
 
 def _what(one: Outcome) -> str:
-    if one.plan.claim == EVERY_LIST:
+    if one.plan.form.counted:
         return "what one slot holds, from all their lists up to the first that shows it"
     return "whether a document is absent, until it is delivered to them"
 

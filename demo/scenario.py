@@ -13,6 +13,7 @@ from ragseal.circuits.sizes import names_for, size_for
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.worth import Grades, judgements
 from ragseal.embedder import load_embedder
+from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
@@ -38,6 +39,11 @@ class Scenario:
     shards: int = 1  #: of the class, that an index is
     synthetic: bool = False  #: random vectors fill the index up
     most_return: float = RETURN  #: nats, of the window's policy
+
+    @property
+    def form(self) -> Form:
+        """What the claim means to messages."""
+        return form_of(self.claim)
 
 
 def stdlib_scenario(folder: Path, class_name: str | None, claim: str = UNTIL_DELIVERED) -> Scenario:

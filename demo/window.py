@@ -33,7 +33,6 @@ from ragseal.demo.vocabulary import public_words
 from ragseal.demo.worth import Worth, worth
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
 from ragseal.kernel.errors import ConfigurationError, TransportError
-from ragseal.kernel.policy import ANSWERS, EVERY_LIST
 from ragseal.runtime.tls import BY_DEFAULT
 
 CACHE = Path("var")
@@ -186,7 +185,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         before = processes.processor_seconds("provider")
         watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
-        answers = ask_all(provider, log_key, homes, plan.queries, model, plan.claim == ANSWERS)
+        answers = ask_all(provider, log_key, homes, plan.queries, model, plan.form.words)
         processes.check()
         watch.stage("close", "the window closes")
         run("prover", "close", "--state", provider_home, "--provider", provider)
@@ -207,7 +206,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         plan=plan,
         folder=folder,
         report=json.loads((folder / "report.json").read_text()),
-        worth=None if plan.synthetic or plan.claim == ANSWERS else worth(provider_folder, answers, plan.judged, model),
+        worth=None if plan.synthetic or plan.form.words else worth(provider_folder, answers, plan.judged, model),
         proof_seconds=spent / len(answers),
     )
     _keep(found, watch, embedder)
@@ -236,7 +235,7 @@ def _provider(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> 
 def _policy(plan: Scenario, folder: Path, watch: Stopwatch, model: Embedder, embedder: str) -> tuple[str, ...]:
     """Write the window's policy file; what `commit` has to be told beside it."""
     agreed: tuple[str, ...] = ()
-    if plan.claim == ANSWERS:
+    if plan.form.words:
         watch.stage("vocabulary", "a vocabulary of public words, the same for both tenants")
         words = folder / "words.txt"
         words.write_text("".join(f"{word}\n" for word in public_words(load_classes()[plan.class_name].N)), "utf-8")
@@ -247,7 +246,7 @@ def _policy(plan: Scenario, folder: Path, watch: Stopwatch, model: Embedder, emb
         if embedder != DEFAULT:
             watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
             choice = measured(plan, model)
-        if plan.claim == EVERY_LIST:
+        if plan.form.counted:
             watch.stage("gain", "the largest gain that the demo's epsilon allows")
             text = lists_policy_text(plan, model, choice)
         else:

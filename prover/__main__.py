@@ -11,6 +11,7 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
@@ -133,7 +134,7 @@ def policy(directory: Path, claim: str) -> None:
     cls = assembly.circuit_class(settings.class_name)
     embedder = load_embedder(settings.embedder, threads=1)
     public = public_window(embedder.identity().digest())
-    if claim == EVERY_LIST:
+    if form_of(claim).counted:
         with telling("looking for the gain that the budget allows"):
             text = lists.policy_text(cls, embedder.dimension, settings.embedder, public)
         click.echo(text, nl=False)
