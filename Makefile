@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORPUS ?= stdlib
 QUERIES ?=
+CLAIM ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 # Tests wait for processes and for each other's answers: two workers for a core keep the cores busy.
@@ -20,9 +21,9 @@ export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## one audit window end to end; CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch), ANSWERS=1 for answers in words
+demo:  ## an audit window end to end under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(ANSWERS),--answers) --embedder "$(EMBEDDER)"
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(CLAIM),--claim $(CLAIM)) --embedder "$(EMBEDDER)"
 
 demo-large:  ## the same over a million documents: an index in shards, with synthetic vectors beside the docstrings
 	@$(PYTHON) scripts/setup.py --run-only

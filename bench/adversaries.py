@@ -2,7 +2,7 @@
 """A.2: adversaries beside the pooled mean: the exact likelihood ratio, and a coalition that splits its probes.
 
 ``python -m bench.adversaries`` writes bench/results/adversaries.json and .png.  Paper, appendix A.2: nothing beats
-the pooled mean.  The likelihood ratio is that of the law gaussian-128 itself, whose scores are whole steps, at its
+the pooled mean.  The likelihood ratio is that of the law gaussian-512 itself, whose scores are whole steps, at its
 least shift; splits are a simulation of the paper's law (:mod:`bench.attacks.channels`).
 """
 

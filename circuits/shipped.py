@@ -20,7 +20,9 @@ from ragseal.runtime import texts
 FOLDER = HERE / "compiled"
 TABLE = HERE / "compiled.toml"
 MOST_BYTES = 1 << 28  #: of an R1CS, unpacked
-NAMES = ("decoys-4k", "decoys-16k", "estimate-112", "thinning-4096", "thinning-16384")
+NAMES = (
+    "decoys-4k", "decoys-16k", "noise-small-gaussian-50", "estimate-112", "thinning-4096", "thinning-16384",
+)  # fmt: skip
 
 
 def shipped(label: str) -> dict[str, Any]:

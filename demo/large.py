@@ -38,7 +38,8 @@ def large_scenario(folder: Path) -> Scenario:
     queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
     shards = -(-SLOTS // load_classes()[CLASS].N)
-    return Scenario(CLASS, {TENANT: plan.corpora[TENANT]}, accounts, queries, shards=shards, most_return=MOST_RETURN)
+    corpora = {TENANT: plan.corpora[TENANT]}
+    return Scenario(CLASS, corpora, accounts, queries, shards=shards, synthetic=True, most_return=MOST_RETURN)
 
 
 def fill(provider: Path, embedder: Embedder) -> int:

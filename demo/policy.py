@@ -15,15 +15,19 @@ from itertools import combinations, islice
 
 import numpy as np
 
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
-from ragseal.demo.scenario import ANSWERED, Scenario
+from ragseal.demo.scenario import ANSWERED, RETURN, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus
-from ragseal.prover.planning.budgets import UNSEEN
+from ragseal.prover.planning.budgets import UNSEEN, Budget
+from ragseal.prover.planning.candidates import Window
+from ragseal.prover.planning.lists import lists_policy
 
 DELTA = Fraction(1, 10**6)
 DOCUMENTS = 256  #: of each tenant, that another embedder's scores are measured on
@@ -33,6 +37,7 @@ ANSWERS_SIMILARITY = 0.35  #: cosine from which a document takes part
 ANSWERS_WORDS = 6  #: keywords of one document
 ANSWERS_FILTER = 3  #: answers that one document takes part in
 ABOVE = 0.9  #: share of documents that do not match
+WIDTH = 0.2  #: of the paper's score window, cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,26 @@ def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
     )
 
 
+def lists_policy_text(plan: Scenario, embedder: Embedder, choice: Choice) -> str:
+    """A policy file for the paper's window: of COLLUDING together an epsilon that is at most the default's return."""
+    cls, asked, hi = with_noise(load_classes()[plan.class_name]), most_asked(plan), choice.lo + WIDTH
+    budget = Budget(asked, len(COLLUDING), DELTA)
+    gain = lists_policy(cls, embedder.dimension, Window.of(choice.lo, hi), budget, plan.shards, RETURN).chosen.gain
+    return (
+        f'claim = "{EVERY_LIST}"\nlo = {choice.lo:.2f}\nhi = {hi:.2f}\ngain = {gain}\nestimate = "gate"\n'
+        f'n_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\ntheta = "{choice.theta}"\n'
+    )
+
+
+def most_asked(plan: Scenario) -> int:
+    """Questions of the account that asks most."""
+    return max(sum(query.account == account for query in plan.queries) for account in plan.accounts)
+
+
 def policy_text(plan: Scenario, choice: Choice) -> str:
     """A policy file for the demo's window: the return, and the score from which on a document matches."""
-    asked = max(sum(q.account == a for q in plan.queries) for a in plan.accounts)
     return (
         f'claim = "{UNTIL_DELIVERED}"\nunseen = {UNSEEN:g}\nreturn = {plan.most_return:g}\nlo = {choice.lo:.2f}\n'
-        f'estimate = "report"\nn_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\n'
-        f'theta = "{choice.theta}"\n'
+        f'estimate = "report"\nn_max = {most_asked(plan)}\nk_max = {len(COLLUDING)}\n'
+        f'delta = "{DELTA}"\ntheta = "{choice.theta}"\n'
     )

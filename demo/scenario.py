@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragseal.circuits.circuit import load_classes
-from ragseal.circuits.sizes import size_for
+from ragseal.circuits.sizes import names_for, size_for
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
-from ragseal.demo.judged import Grades, judgements
+from ragseal.demo.worth import Grades, judgements
 from ragseal.embedder import load_embedder
+from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
 RETURN = 6.0  #: nats, at most: what the demo pays for useful answers
@@ -33,32 +35,38 @@ class Scenario:
     accounts: dict[str, str]  #: account: tenant
     queries: list[DemoQuery]
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
-    answers: bool = False  #: the window's claim is answers
+    claim: str = UNTIL_DELIVERED
     shards: int = 1  #: of the class, that an index is
+    synthetic: bool = False  #: random vectors fill the index up
     most_return: float = RETURN  #: nats, of the window's policy
 
+    @property
+    def form(self) -> Form:
+        """What the claim means to messages."""
+        return form_of(self.claim)
 
-def stdlib_scenario(folder: Path, class_name: str | None) -> Scenario:
+
+def stdlib_scenario(folder: Path, class_name: str | None, claim: str = UNTIL_DELIVERED) -> Scenario:
     """Two tenants of docstrings of Python's standard library, written below ``folder``."""
     files = write_corpus(folder / "corpus")
     corpora = {tenant: f"jsonl:{path}" for tenant, path in files.items()}
     documents = max(sum(1 for _ in open_corpus(corpus)) for corpus in corpora.values())
-    name, shards = _size(class_name, documents)
-    return Scenario(name, corpora, demo_accounts(), demo_queries(), shards=shards)
+    name, shards = _size(class_name, documents, claim)
+    return Scenario(name, corpora, demo_accounts(), demo_queries(), claim=claim, shards=shards)
 
 
-def _size(class_name: str | None, documents: int) -> tuple[str, int]:
-    """The class that is asked for, or the smallest one with room to grow, and its shards."""
+def _size(class_name: str | None, documents: int, claim: str) -> tuple[str, int]:
+    """The class that is asked for, or the smallest one of the claim with room to grow, and its shards."""
     if class_name is not None:
         return class_name, 1
-    cls, shards = size_for(documents)
+    cls, shards = size_for(documents, names=names_for(claim))
     return cls.name, shards
 
 
 def answers_scenario(folder: Path) -> Scenario:
     """The same corpora, whose accounts get answers in words: the first ANSWERED questions of each."""
     plan = stdlib_scenario(folder, ANSWERS_CLASS)
-    return replace(plan, queries=first_questions(plan.queries, ANSWERED), answers=True)
+    return replace(plan, queries=first_questions(plan.queries, ANSWERED), claim=ANSWERS)
 
 
 def first_questions(queries: Iterable[DemoQuery], count: int) -> list[DemoQuery]:
@@ -72,7 +80,9 @@ def first_questions(queries: Iterable[DemoQuery], count: int) -> list[DemoQuery]
     return kept
 
 
-def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:
+def beir_scenario(
+    corpus: str, class_name: str | None, asked: int = BEIR_QUERIES, claim: str = UNTIL_DELIVERED
+) -> Scenario:
     """A BEIR folder as one tenant, asked its own queries, judged ones if there are enough; ana and ben ask the same.
 
     The queries are spread over the file, where those on one subject often stand together: strangers who asked them
@@ -87,7 +97,7 @@ def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES
     if asked < 3 or asked % 3:
         raise ConfigurationError(f"a BEIR folder is asked a multiple of 3 queries, not {asked}")
     documents = sum(1 for _ in open_corpus(corpus))
-    name, shards = _size(class_name, documents)
+    name, shards = _size(class_name, documents, claim)
     folder = Path(corpus.partition(":")[2])
     judged = judgements(folder)
     texts = [text for text in read_beir_queries(folder).values() if text in judged or len(judged) < asked]
@@ -99,7 +109,7 @@ def beir_scenario(corpus: str, class_name: str | None, asked: int = BEIR_QUERIES
         for account, text in zip(BEIR_ACCOUNTS, (shared, shared, second, third), strict=True):
             queries.append(DemoQuery(account, BEIR_TENANT, text))
     accounts = dict.fromkeys(BEIR_ACCOUNTS, BEIR_TENANT)
-    return Scenario(name, {BEIR_TENANT: corpus}, accounts, queries, judged, shards=shards)
+    return Scenario(name, {BEIR_TENANT: corpus}, accounts, queries, judged, claim=claim, shards=shards)
 
 
 def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES) -> None:
@@ -119,10 +129,12 @@ def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: i
         raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
 
 
-def scenario(corpus: str, folder: Path, class_name: str | None, asked: int = BEIR_QUERIES) -> Scenario:
+def scenario(
+    corpus: str, folder: Path, class_name: str | None, asked: int = BEIR_QUERIES, claim: str = UNTIL_DELIVERED
+) -> Scenario:
     """``stdlib`` or ``beir:PATH``."""
     if corpus == "stdlib":
-        return stdlib_scenario(folder, class_name)
+        return stdlib_scenario(folder, class_name, claim)
     if corpus.startswith("beir:"):
-        return beir_scenario(corpus, class_name, asked)
+        return beir_scenario(corpus, class_name, asked, claim)
     raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")

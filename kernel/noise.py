@@ -38,12 +38,12 @@ TOTAL = 1 << UNIFORM_BITS  #: sum of all masses, and number of uniforms
 TABLE_TAG = b"ragseal.noise-table"
 
 GEOMETRIC_SCALE = 16  #: b of "geometric-16": p(x) proportional to exp(-|x| / b)
-GAUSSIAN_SIGMA = 128  #: standard deviation of "gaussian-128"
-GAUSSIAN_CUT = 1408  #: 11 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
+GAUSSIAN_SIGMA = 512  #: standard deviation of "gaussian-512"
+GAUSSIAN_CUT = 5376  #: 10.5 sigma: up to here plain rounding to 2^-112 keeps T3 and T4
 LARGEST_CUT = 1 << 16  #: refuses absurd tables before anything is computed from them
 
 # Fractional bits of the fixed-point exponentials.  exp(-1/n) is known to 2^-390; the recurrences use at most the
-# 1408^2-th power of it (relative error below 2^-360) and truncate a few thousand products at 2^-400, and no weight that
+# 5376^2-th power of it (relative error below 2^-360) and truncate a few thousand products at 2^-400, and no weight that
 # matters is below 2^-119: every relative error is below 2^-250.  Rounding to a mass is decided at 2^-112 of the total.
 _FIXED_BITS = 400
 _ONE = 1 << _FIXED_BITS
@@ -169,8 +169,8 @@ def check_table(table: NoiseTable) -> None:
 def build_table(law: str) -> NoiseTable:
     """The canonical table of a law, checked.
 
-    "geometric-16": p(x) proportional to exp(-|x|/16), cut where the recursion below ends (C = 1115).  "gaussian-128":
-    sigma = 128, cut at 1408.
+    "geometric-16": p(x) proportional to exp(-|x|/16), cut where the recursion below ends (C = 1115).  "gaussian-512":
+    sigma = 512, cut at 5376.
 
     Raises:
         PolicyError: the law is unknown.

@@ -41,7 +41,7 @@ ELEMENTS_PER_BLOCK = 16  #: outputs of one width-17 permutation that are used
 
 # Laws of noise: the number is their scale in steps.
 GEOMETRIC = "geometric-16"
-GAUSSIAN = "gaussian-128"  #: the paper's
+GAUSSIAN = "gaussian-512"  #: the paper's
 NOISE_LAWS = (GEOMETRIC, GAUSSIAN)
 UNIFORM_BITS = 112  #: bits of the uniform that one noise value is drawn from
 

@@ -70,10 +70,10 @@ class Policy(Message):
     """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
     TAG: ClassVar[str] = "policy"
-    LATER: ClassVar[int] = 2
+    LATER: ClassVar[int] = 3
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32, FLAG,
     )  # fmt: skip
 
     class_name: str  #: circuit class
@@ -112,6 +112,7 @@ class Policy(Message):
     ids: int = 0  #: K: ids of a list, of decoys unless more are drawn or fewer match; of noise the class's, or 0
     #: ids that a shard draws on average, times 2^16; 0 of a class with noise, and of the claims unseen and exact
     decoy_rate: int = 0
+    checked: bool = False  #: whether every record's embedding was checked by its account, SPEC B.2.5
 
     @property
     def length(self) -> int:

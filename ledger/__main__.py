@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
 from ragseal.ledger.auditors import NamedAuditors, is_claim
+from ragseal.ledger.beacon_command import beacon
 from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.entries import describe
 from ragseal.ledger.learning import keep_turns, learn
@@ -35,6 +36,7 @@ from ragseal.ledger.options import (
     progress_lines,
     signer_of,
     state_option,
+    witness_policy_option,
 )
 from ragseal.ledger.page import Site
 from ragseal.ledger.policy import Policy
@@ -100,10 +102,13 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot write {state / 'name'}: {why(error, state / 'name')}") from None
     save_key(state / "key.pem", key)
+    raw = key.public_key().public_bytes_raw().hex()
     if as_json:
-        click.echo(json.dumps({"name": name, "vkey": signer.verifier.vkey(), "key_file": str(state / "key.pem")}))
+        values = {"name": name, "vkey": signer.verifier.vkey(), "beacon_key": raw, "key_file": str(state / "key.pem")}
+        click.echo(json.dumps(values))
     else:
         click.echo(f"Key written to {state / 'key.pem'}. Public key of this observer:\n{signer.verifier.vkey()}")
+        click.echo(f"The same for a provider's beacon (`ragseal-provider serve --observer NAME=KEY`):\n{raw}")
 
 
 @main.command(short_help="Verify the ledger and cosign it")
@@ -112,8 +117,7 @@ def keygen(name: str, state: Path, as_json: bool) -> None:
 @state_option
 @click.option("--once", is_flag=True, help="Look once and stop.")
 @interval_option
-@click.option("--witness-policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
-              help="Follow only what a quorum of this file's witnesses cosigned (C2SP tlog-policy).")  # fmt: skip
+@witness_policy_option
 @json_option
 def follow(peer: Peer, state: Path, once: bool, interval: float, witness_policy: Path | None, as_json: bool) -> None:
     """Verify the ledger, cosign it, and go on watching.
@@ -378,6 +382,7 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
     asyncio.run(run())
 
 
+main.add_command(beacon)
 main.add_command(witness)
 main.add_command(doctor_command(state_option, "state", "--provider", serves=True))
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragseal.kernel.errors import AuditError, BudgetError, EncodingError, LedgerError, TransportError
+from ragseal.ledger.beacon_place import BeaconPlace
 from ragseal.ledger.checkpoint import SignedCheckpoint, open_checkpoint
 from ragseal.ledger.learning import keep_turns, learn, load_turns, refuse_unknown_turn
 from ragseal.ledger.merkle import Frontier, leaf_hash
@@ -84,8 +85,15 @@ class Observer:
         witness: Witness,
         clock: Callable[[], float],
         policy: Policy | None = None,
+        place: BeaconPlace | None = None,
     ) -> None:
-        """``policy``: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own."""
+        """
+        Args:
+            policy: follow only what a quorum of it cosigned, so that nobody is followed into a log of his own.
+            place: is given what it wants of the entries, once they are the log's.
+        """
+        self._place = place
+        self._begin, self._wanted = 0, list[bytes]()  # of entries hashed in this look: the first, and those it wants
         self._remote, self._directory = remote, directory
         self._turns = (directory / state_name(log.name)).with_suffix(".turns")
         self._log = self._kept = load_turns(self._turns, log)
@@ -134,6 +142,8 @@ class Observer:
             path = await self._proof(older, newer)
             check_growth(older, newer, path)
         self._keep_turns()
+        if self._place is not None:
+            self._place.take(self._begin, self._wanted, newer.checkpoint.size)
         now = int(self._clock())
         line = self._witness.cosign(newer.note.encode(), self._log, path, now)
         self._save_frontier(frontier)
@@ -202,10 +212,14 @@ class Observer:
         """
         target, past = newer.checkpoint, older.checkpoint if older else None
         known = self._load_frontier()
+        if self._place is not None and self._place.size != known.size:
+            known = Frontier()  # it has not seen what was hashed before: from the beginning again
         if past is not None and known.size == past.size and known.root() == past.root:
+            self._begin, self._wanted = known.size, []
             found = await self._hash_on(known, target.size, progress)
             if found.root() == target.root:
                 return found
+        self._begin, self._wanted = 0, []
         begun = await self._hash_on(Frontier(), past.size if past else 0, progress)
         found = await self._hash_on(begun, target.size, progress)
         if found.root() != target.root:
@@ -223,6 +237,8 @@ class Observer:
         while frontier.size < size:
             for entry in await self._remote.entries(frontier.size, min(PAGE, size - frontier.size)):
                 refuse_unknown_turn(self._log, frontier.size, entry)
+                if self._place is not None and self._place.wants(entry):
+                    self._wanted.append(entry)
                 frontier.add(leaf_hash(entry))
             if progress is not None:
                 progress(frontier.size, size)

@@ -19,7 +19,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import COSIGNATURE, NoteSigner, NoteVerifier
 from ragseal.ledger.observer import AlarmError, Progress
-from ragseal.ledger.remote import RemoteLedger
+from ragseal.ledger.remote import RemoteBeacon, RemoteLedger
 from ragseal.ledger.witness import Witness
 from ragseal.runtime import rpc, texts
 from ragseal.runtime.keyfile import load_key
@@ -41,9 +41,15 @@ class Peer:
 
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncIterator[RemoteLedger]:
+        async with self.connect_both() as (ledger, _):
+            yield ledger
+
+    @contextlib.asynccontextmanager
+    async def connect_both(self) -> AsyncIterator[tuple[RemoteLedger, RemoteBeacon]]:
+        """Also for a part in the beacon."""
         channel = rpc.dial(self.provider, self.tls)
         try:
-            yield RemoteLedger(channel, self.provider)
+            yield RemoteLedger(channel, self.provider), RemoteBeacon(channel, self.provider)
         finally:
             await channel.close()
 
@@ -96,6 +102,12 @@ interval_option = click.option(
     default=60.0,
     show_default=True,
     help="Seconds between looks.",
+)
+witness_policy_option = click.option(
+    "--witness-policy",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Follow only what a quorum of this file's witnesses cosigned (C2SP tlog-policy).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 

@@ -18,7 +18,7 @@ from ragseal.ledger.note import MAX_NOTE_BYTES
 from ragseal.ledger.receipt import MAX_PATH
 from ragseal.runtime.rpc import DEFAULT_TIMEOUT, call, dial, patiently
 from ragseal.runtime.tls import ClientTls
-from ragseal.v1 import ledger_pb2, ledger_pb2_grpc
+from ragseal.v1 import ledger_pb2, ledger_pb2_grpc, provider_pb2, provider_pb2_grpc
 
 MAX_ENTRY_BYTES = 65_535
 MAX_TURN_BYTES = MAX_NOTE_BYTES + 4096  #: of a turn with its path and note
@@ -143,6 +143,24 @@ class RemoteLedger:
         if len(path) > 2 * MAX_PATH or any(len(node) != HASH_SIZE for node in path):
             raise TransportError(f"{self._peer} answers with something other than a Merkle path")
         return path
+
+
+class RemoteBeacon:
+    """The two calls by which a participant enters its part of a window's beacon, on the same kind of channel."""
+
+    def __init__(self, channel: Any, peer: str = "the provider", timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._stub = provider_pb2_grpc.ProviderServiceStub(channel)  # type: ignore[no-untyped-call]
+        self._peer, self._timeout = peer, timeout
+
+    async def commit(self, canonical: bytes) -> None:
+        """Enter a beacon-commit.  Raises the provider's refusal."""
+        request = provider_pb2.CommitBeaconRequest(canonical=canonical)
+        await call(self._stub.CommitBeacon, request, self._peer, self._timeout)
+
+    async def open(self, canonical: bytes) -> None:
+        """Enter a beacon-opening.  Raises the provider's refusal."""
+        request = provider_pb2.OpenBeaconRequest(canonical=canonical)
+        await call(self._stub.OpenBeacon, request, self._peer, self._timeout)
 
 
 def _check(*numbers: int) -> None:

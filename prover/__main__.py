@@ -11,8 +11,9 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragseal.embedder import load_embedder
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.policy import UNTIL_DELIVERED, require_shards
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED, require_shards
 from ragseal.ledger.vocabulary import read_vocabulary
 from ragseal.prover.administration.status import identity, unopened
 from ragseal.prover.base.check_report import STATUSES
@@ -35,14 +36,14 @@ from ragseal.prover.cli.worker_commands import worker
 from ragseal.prover.commitment.policy_file import policy_bytes
 from ragseal.prover.commitment.vocabularies import keep_vocabulary
 from ragseal.prover.fsck.files_check import holds_anything
-from ragseal.prover.planning import budgets, consent, defaults, rungs
+from ragseal.prover.planning import budgets, consent, defaults, lists, rungs
 from ragseal.prover.planning.public_score_ranges import public_window
 from ragseal.prover.provider import assembly
 from ragseal.prover.storage.state import Settings, State, create
 from ragseal.prover.wire import remote
 from ragseal.runtime.doctor_command import doctor_command
 from ragseal.runtime.face import counted
-from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, version
+from ragseal.runtime.terminal import CONTEXT, JSON, Teaching, client_tls, named_bars, tell_result, telling, version
 from ragseal.runtime.tls import ClientTls
 from ragseal.runtime.token_key import FORM, load_token_key
 
@@ -118,10 +119,11 @@ main.add_command(proofs_group)
 @STATE
 @click.option(
     "--claim",
-    type=click.Choice([UNTIL_DELIVERED, *rungs.RUNGS]),
+    type=click.Choice([UNTIL_DELIVERED, EVERY_LIST, *rungs.RUNGS]),
     default=UNTIL_DELIVERED,
     show_default=True,
-    help="unseen has coins and no decoys; exact has neither, and nothing is private.",
+    help="every-list is of a class with noise. unseen has coins and no decoys; exact has neither, and nothing is "
+    "private.",
 )
 def policy(directory: Path, claim: str) -> None:
     """Print a policy file to start from.
@@ -132,6 +134,11 @@ def policy(directory: Path, claim: str) -> None:
     cls = assembly.circuit_class(settings.class_name)
     embedder = load_embedder(settings.embedder, threads=1)
     public = public_window(embedder.identity().digest())
+    if form_of(claim).counted:
+        with telling("looking for the gain that the budget allows"):
+            text = lists.policy_text(cls, embedder.dimension, settings.embedder, public)
+        click.echo(text, nl=False)
+        return
     if claim in rungs.RUNGS:
         click.echo(rungs.policy_text(claim, cls, budgets.UNSEEN, public), nl=False)
         return

@@ -162,7 +162,7 @@ class ListsPlan(Planned):
         if cls.law not in NOISE_LAWS:
             return math.inf, None
         report = epsilon_audit(
-            with_noise(cls),
+            with_noise(cls.whole(wanted.shards)),
             build_table(cls.law),
             scores=ScorePolicy(gain=wanted.gain, lo=wanted.lo, hi=wanted.hi),
             k_max=1,  # epsilon depends on the product alone; what one account learns would be computed beside it

@@ -53,7 +53,7 @@ def diversified(
 
 
 def likelihood_ratio(coalition: Coalition, steps: int, rng: np.random.Generator) -> tuple[Worlds, Worlds]:
-    """(log-likelihood ratios, pooled means) of the same draws of law gaussian-128: the best test, beside the mean.
+    """(log-likelihood ratios, pooled means) of the same draws of law gaussian-512: the best test, beside the mean.
 
     A trial's draws are a multinomial over the noise's values, so its log-likelihood ratio is a sum over them.
     """

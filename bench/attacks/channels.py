@@ -37,7 +37,7 @@ class ScoreChannel:
 
 
 def loss_cells(steps: int) -> tuple[Vector, Vector, Vector]:
-    """One query's (probability, log-likelihood ratio, noise) cells of law gaussian-128, where the true score is higher.
+    """One query's (probability, log-likelihood ratio, noise) cells of law gaussian-512, where the true score is higher.
 
     Against a world whose score is lower by so many whole steps, a draw z would have been z + steps there.
     """

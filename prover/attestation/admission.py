@@ -92,8 +92,22 @@ class Admission:
             raise AttestationError("the request's nonce was used before: draw a fresh one for every request")
         if request.c_e != pending.c_e or request.query_digest != pending.query_digest:
             raise AttestationError("the request signs a query or C_e different from its Prepare's")
+        check_embedding(window, request.checked)
         check_version(window, account.tenant, request.index_digest)
         return pending
+
+
+def check_embedding(window: Window, checked: bool) -> None:
+    """The policy may ask for records of checked embeddings alone.
+
+    Raises:
+        AttestationError: this would not be one; nothing of the account's budget is spent.
+    """
+    if window.manifest.policy.checked and not checked:
+        raise AttestationError(
+            "this window's policy takes only queries whose account has computed the embedding itself and finds it "
+            "committed to: ask with the embedder that the manifest names (`ragseal ask --embedder`)"
+        )
 
 
 def check_version(window: Window, tenant: str, digest: bytes) -> None:

@@ -25,7 +25,7 @@ from ragseal.kernel.attestation import NO_RECEIPT, AnswerAsk, Prepare, Prepared,
 from ragseal.kernel.commitment import Account
 from ragseal.kernel.encoding import decode_any
 from ragseal.kernel.errors import AttestationError, AuditError, BudgetError, TransportError
-from ragseal.prover.attestation.admission import Admission, spent
+from ragseal.prover.attestation.admission import Admission, check_embedding, spent
 from ragseal.prover.attestation.answer_secrets import AnswerJob, AnswerSecrets
 from ragseal.prover.attestation.answering_context import AnsweringContext
 from ragseal.prover.attestation.answering_versions import AnsweringVersions
@@ -170,6 +170,7 @@ class Attestation:
         self._journal.refuse_frozen()
         await self._versions.wait_for_first(window)
         self._admission.check_open(window)
+        check_embedding(window, bool(message.embedding))
         if window.counters.get(message.account, 0) >= window.manifest.policy.n_max:
             raise spent(window, account.name)
         newest = self._versions.newest(window, account.tenant)

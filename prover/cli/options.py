@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from ragseal.circuits.sizes import USUAL, size_for
+from ragseal.circuits.sizes import USUAL, names_for, size_for
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat, is_auditor
 from ragseal.kernel.errors import ConfigurationError
+from ragseal.kernel.policy import EVERY_LIST, UNTIL_DELIVERED
 from ragseal.runtime.terminal import state_folder
 
 STATE = state_folder("RAGSEAL_PROVIDER_STATE", "provider", "Folder with everything this provider keeps")
@@ -19,12 +20,17 @@ def sized(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that decide the size of indices; the command gets ``size``: the class's name, and its shards."""
 
     @wraps(command)
-    def run(*given: Any, documents: int | None, class_name: str | None, shards: int, **others: Any) -> Any:
-        if documents is not None and (class_name, shards) != (None, 1):
-            raise ConfigurationError("name either --documents, which decides the class, or --class with --shards")
-        size = class_name or USUAL, shards
+    def run(
+        *given: Any, documents: int | None, claim: str | None, class_name: str | None, shards: int, **others: Any
+    ) -> Any:
+        if (documents, claim) != (None, None) and (class_name, shards) != (None, 1):
+            raise ConfigurationError(
+                "name either --documents and --claim, which decide the class, or --class with --shards"
+            )
+        names = names_for(claim or UNTIL_DELIVERED)
+        size = class_name or names[0], shards
         if documents is not None:
-            cls, count = size_for(documents)
+            cls, count = size_for(documents, names=names)
             size = cls.name, count
         return command(*given, size=size, **others)
 
@@ -34,6 +40,8 @@ def sized(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--documents", type=click.IntRange(min=1),
                      help="About how many the largest tenant has, which decides the size of indices; by default that "
                      f"of class {USUAL}."),
+        click.option("--claim", type=click.Choice([UNTIL_DELIVERED, EVERY_LIST]),
+                     help=f"What the class is for, {UNTIL_DELIVERED} by default; {EVERY_LIST} takes noise."),
     ):  # fmt: skip
         run = option(run)
     return run

@@ -51,6 +51,7 @@ MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides 
 ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
 LEAST_RETURN, MOST_RETURN = 1, 30
+REPORTED, CHECKED = "reported", "checked"  #: what a policy asks of accounts about embeddings
 RESULTS = 10  #: of an answer at least, but once in a million, where a policy file names no ids
 LEAST_UNSEEN = 0.004  #: a little above that of a coin that hides all slots but one in 2^COIN_BITS
 
@@ -81,6 +82,7 @@ _DEFAULTS: dict[str, Any] = {
     "return": None,
     "unseen": None,
     "estimate": "gate",
+    "embeddings": REPORTED,
     "epsilon_account": "auto",
     "theta": "9/10",
     "tau": 1000,
@@ -120,6 +122,7 @@ tau = 1000                # estimator: how many records apart they may be
 chunks_max = 1            # slots one document may fill; m slots cost unseen m times and return about m times
 duration = 86400          # seconds the window takes queries, from its opening on; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
+# embeddings = "checked"  # only accounts that compute it themselves are answered; left out, the others are counted
 # guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
 # guard_rho = "1/20"      # how rarely the best score of an unrelated question is taken for too near
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
@@ -234,6 +237,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         answered_by=_answered_by(v, claim),
         ids=ids,
         decoy_rate=rate,
+        checked=_embeddings(v),
     )
     draft.validate()
     if opens > binding.now + LONGEST_WINDOW:
@@ -245,6 +249,15 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         return draft
     fields = {name: getattr(draft, name) for name in Policy.__slots__}
     return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
+
+
+def _embeddings(values: dict[str, Any]) -> bool:
+    if values["embeddings"] not in (REPORTED, CHECKED):
+        raise PolicyError(
+            f'policy: embeddings = "{CHECKED}" answers only accounts that computed the embedding themselves, '
+            f'"{REPORTED}" counts the others in the verdict; not {texts.shown(values["embeddings"])}'
+        )
+    return bool(values["embeddings"] == CHECKED)
 
 
 def _fixed(form: Form) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     if cls.noisy:
         raise ConfigurationError(
             f"class {cls.name!r} has the law {cls.law!r}, which bounds nothing under the claim {UNTIL_DELIVERED} of "
-            f"this file: `ragseal-provider plan --claim {EVERY_LIST}` finds a policy for it; or take a class of decoys "
-            "(`ragseal-provider change`)"
+            f"this file: `ragseal-provider policy --claim {EVERY_LIST}` prints one of the claim that it holds; or "
+            "take a class of decoys (`ragseal-provider change`)"
         )
     law = planned_law(cls)
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))

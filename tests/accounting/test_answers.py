@@ -266,9 +266,9 @@ def test_what_is_no_period_of_answers() -> None:
     with pytest.raises(PolicyError, match="words_max must be at least 1"):
         one_answer(CLS, build_table(CLS.law), 4, 0)
     with pytest.raises(PolicyError, match="whole steps"):
-        one_answer(CLS, build_table("gaussian-128"), 4, 2)
+        one_answer(CLS, build_table("gaussian-512"), 4, 2)
     with pytest.raises(PolicyError, match="geometric noise"):
-        one_answer(CLS, build_table("gaussian-128"), 4, 2)
+        one_answer(CLS, build_table("gaussian-512"), 4, 2)
 
 
 def test_the_order_of_windows_changes_no_number() -> None:

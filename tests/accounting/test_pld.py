@@ -19,7 +19,7 @@ from ragseal.kernel.noise import TOTAL, NoiseTable, build_table
 def tiny(weights: tuple[int, ...]) -> NoiseTable:
     unit = TOTAL // (weights[0] + 2 * sum(weights[1:]))
     rest = [p * unit for p in weights[1:]]
-    return NoiseTable("gaussian-128", (TOTAL - 2 * sum(rest), *rest))
+    return NoiseTable("gaussian-512", (TOTAL - 2 * sum(rest), *rest))
 
 
 def exact_delta(table: NoiseTable, shift: int, n: int, epsilon: float, *, reverse: bool = False) -> float:
@@ -62,7 +62,7 @@ def test_composition_bounds_the_definition(table: NoiseTable, shift: int, n: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", ["gaussian-128", "geometric-16"])
+@pytest.mark.parametrize("law", ["gaussian-512", "geometric-16"])
 @pytest.mark.parametrize("shift", [1, 16, 128, 700])
 @pytest.mark.parametrize("exponent", [3, 6, 9])
 def test_single_query_against_exact_rationals(law: str, shift: int, exponent: int) -> None:
@@ -77,7 +77,7 @@ def test_single_query_against_exact_rationals(law: str, shift: int, exponent: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", ["gaussian-128", "geometric-16"])
+@pytest.mark.parametrize("law", ["gaussian-512", "geometric-16"])
 def test_smaller_shifts_are_dominated(law: str) -> None:
     table = build_table(law)
     for exponent in (2, 6):
@@ -87,7 +87,7 @@ def test_smaller_shifts_are_dominated(law: str) -> None:
 
 @pytest.mark.slow
 def test_infinite_mass_is_exact_and_upward() -> None:
-    table = build_table("gaussian-128")
+    table = build_table("gaussian-512")
     for shift, n in ((1, 1), (128, 1000), (640, 1), (640, 223), (1024, 3)):
         once = Fraction(table.tail(table.cut - shift), TOTAL)
         exact = 1 - (1 - once) ** n
@@ -98,26 +98,26 @@ def test_infinite_mass_is_exact_and_upward() -> None:
 
 @pytest.mark.slow
 def test_largest_finite_n_is_the_edge() -> None:
-    table = build_table("gaussian-128")
-    edge = pld.largest_finite_n(table, 672, 1e-6)
+    table = build_table("gaussian-512")
+    edge = pld.largest_finite_n(table, 2432, 1e-6)
     assert 200 < edge < 250
-    assert pld.infinite_loss_mass(table, 672, edge) < 1e-6
-    assert pld.infinite_loss_mass(table, 672, edge + 1) >= 1e-6
-    assert pld.compose(table, 672, edge, 1e-6).epsilon(1e-6) < math.inf
-    assert pld.compose(table, 672, edge + 1, 1e-6).epsilon(1e-6) == math.inf
-    assert pld.largest_finite_n(table, 1024, 1e-6) == 0
+    assert pld.infinite_loss_mass(table, 2432, edge) < 1e-6
+    assert pld.infinite_loss_mass(table, 2432, edge + 1) >= 1e-6
+    assert pld.compose(table, 2432, edge, 1e-6).epsilon(1e-6) < math.inf
+    assert pld.compose(table, 2432, edge + 1, 1e-6).epsilon(1e-6) == math.inf
+    assert pld.largest_finite_n(table, 4096, 1e-6) == 0
 
 
 @pytest.mark.slow
 def test_result_does_not_depend_on_what_steers_the_window() -> None:
-    table = build_table("gaussian-128")
+    table = build_table("gaussian-512")
     values = [pld.compose(table, 256, 50, steer).epsilon(1e-6) for steer in (1e-5, 1e-6, 1e-8)]
     assert max(values) <= min(values) * (1 + 1e-6)
 
 
 @pytest.mark.slow
 def test_out_of_range_is_refused() -> None:
-    table = build_table("gaussian-128")
+    table = build_table("gaussian-512")
     for shift, n in ((0, 1), (1, 0), (-3, 1)):
         with pytest.raises(PolicyError):
             pld.compose(table, shift, n, 1e-6)
@@ -143,7 +143,7 @@ def test_losses_above_the_window_are_charged() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shift", "n", "delta"), [(1, 100, 1e-6), (64, 10, 1e-4), (256, 1000, 1e-9), (32, 1, 1e-3)])
-@pytest.mark.parametrize("law", ["gaussian-128", "geometric-16"])
+@pytest.mark.parametrize("law", ["gaussian-512", "geometric-16"])
 def test_epsilon_is_that_of_plain_bisection(law: str, shift: int, n: int, delta: float) -> None:
     """To the last bit: a step that costs what is left between the ends decides as the whole sum does."""
     composed = pld.compose(build_table(law), shift, n, delta)

@@ -61,7 +61,7 @@ def test_the_papers_noise_and_the_tight_one(k: int, exact: float, grid: float, o
 
 
 def test_renyi_grid_bounds_all_scores() -> None:
-    for law, shift in (("gaussian-128", 32), ("geometric-16", 4)):
+    for law, shift in (("gaussian-512", 128), ("geometric-16", 4)):
         grid, order = closed_forms.renyi_grid(law, shift, 100, DELTA)
         assert 2 <= order <= 64
         assert grid > full_bound(build_table(law), shift, 100, DELTA).epsilon
@@ -73,7 +73,7 @@ def test_renyi_grid_bounds_all_scores() -> None:
 
 
 def test_the_table_of_the_vectors() -> None:
-    vector, table = VECTORS["table-gaussian-128"], build_table("gaussian-128")
+    vector, table = VECTORS["table-gaussian-512"], build_table("gaussian-512")
     given, want = vector["input"], vector["expected"]
     assert hashlib.sha256(table.canonical_bytes()).hexdigest() == want["digest"] == table.digest().hex()
     assert table.cut == want["cut"]
@@ -99,7 +99,7 @@ def test_epsilons_of_the_vectors(name: str) -> None:
 
 @pytest.mark.parametrize(("N", "K"), [(3, 1), (4, 2), (5, 4)])
 @pytest.mark.parametrize("lead", [-2, 0, 1, 3])
-@pytest.mark.parametrize("law", ["gaussian-128", "geometric-16"])
+@pytest.mark.parametrize("law", ["gaussian-512", "geometric-16"])
 def test_chance_of_a_slot_by_enumeration(law: str, N: int, K: int, lead: int) -> None:
     """The slot is the first, and so the best of equals."""
     total, unit = TOTAL, TOTAL // 17
@@ -131,8 +131,8 @@ def test_epsilon_of_counts_by_definition() -> None:
 @pytest.mark.parametrize(
     ("law", "shift", "n"),
     [
-        ("gaussian-128", 64, 1),
-        ("gaussian-128", 128, 50),
+        ("gaussian-512", 256, 1),
+        ("gaussian-512", 512, 50),
         ("geometric-16", 8, 1),
         ("geometric-16", 32, 30),
     ],
@@ -150,7 +150,7 @@ def test_refusals() -> None:
     for bad in ({"shift": 0}, {"n": 0}, {"delta": 0.0}, {"K": 9}, {"K": 0}):
         with pytest.raises(PolicyError):
             attack_epsilon(table, **({"N": 9, "K": 1, "shift": 1, "n": 1, "delta": 0.1} | bad))
-    for wrong in (("cauchy", 9, 1, 1), ("gaussian-128", 9, 9, 1), ("gaussian-128", 9, 1, 0)):
+    for wrong in (("cauchy", 9, 1, 1), ("gaussian-512", 9, 9, 1), ("gaussian-512", 9, 1, 0)):
         with pytest.raises(PolicyError):
             IdealChannel(*wrong)
     channel = IdealChannel("geometric-16", 9, 1, 3)

@@ -69,10 +69,10 @@ def pairs(atoms: LossAtoms) -> list[tuple[Decimal, Decimal]]:
 # --- one query -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shift", [1, 128, 1000, 2816])
+@pytest.mark.parametrize("shift", [1, 512, 4000, 10752])
 def test_losses_and_masses_of_one_query_are_no_smaller_than_the_tables(shift: int) -> None:
     logs = [Decimal(p).ln() for p in TABLE.half]
-    both = [x for x in range(-1500, 4500) if TABLE.mass(x - shift) and TABLE.mass(x)]
+    both = [x for x in range(-6000, 18000) if TABLE.mass(x - shift) and TABLE.mass(x)]
     atoms = pld.loss_atoms(TABLE, shift)
     assert len(both) == atoms.loss.size
     for x, loss, mass in zip(both, atoms.loss.tolist(), atoms.mass.tolist(), strict=True):
@@ -81,7 +81,7 @@ def test_losses_and_masses_of_one_query_are_no_smaller_than_the_tables(shift: in
         assert Fraction(TABLE.mass(x - shift), TOTAL) <= Fraction(mass)
 
 
-@pytest.mark.parametrize(("shift", "n"), [(1, 1), (128, 16), (900, 30), (1408, 7), (2816, 2)])
+@pytest.mark.parametrize(("shift", "n"), [(1, 1), (512, 16), (3600, 30), (5376, 7), (10752, 2)])
 def test_the_mass_of_infinite_losses_is_no_smaller_than_it_is(shift: int, n: int) -> None:
     exact = 1 - (1 - Fraction(TABLE.tail(TABLE.cut - shift), TOTAL)) ** n
     units, mass = pld._exact_infinite_mass(TABLE, shift, n)
@@ -90,25 +90,25 @@ def test_the_mass_of_infinite_losses_is_no_smaller_than_it_is(shift: int, n: int
 
 
 def test_a_number_of_queries_whose_infinite_losses_are_delta_itself_is_too_large() -> None:
-    delta = pld.infinite_loss_mass(TABLE, 900, 3)
-    assert pld.largest_finite_n(TABLE, 900, delta) == 2
-    assert pld.largest_finite_n(TABLE, 900, math.nextafter(delta, 1)) == 3
-    assert audit.full_bound(TABLE, 900, 3, delta).epsilon == math.inf
-    assert topk.topk_epsilon(TABLE, N=126, K=3, shift=900, n=3, delta=delta).best == math.inf
+    delta = pld.infinite_loss_mass(TABLE, 3600, 3)
+    assert pld.largest_finite_n(TABLE, 3600, delta) == 2
+    assert pld.largest_finite_n(TABLE, 3600, math.nextafter(delta, 1)) == 3
+    assert audit.full_bound(TABLE, 3600, 3, delta).epsilon == math.inf
+    assert topk.topk_epsilon(TABLE, N=126, K=3, shift=3600, n=3, delta=delta).best == math.inf
 
 
-@pytest.mark.parametrize(("shift", "n", "delta"), [(1, 1, 1e-3), (128, 50, 1e-6), (512, 3, 1e-9), (1000, 2, 0.3)])
+@pytest.mark.parametrize(("shift", "n", "delta"), [(1, 1, 1e-3), (512, 50, 1e-6), (2048, 3, 1e-9), (4000, 2, 0.3)])
 def test_the_pure_bound_gives_up_no_more_than_delta(shift: int, n: int, delta: float) -> None:
-    last = min(x for x in range(-1500, 4500) if n * Fraction(TABLE.tail(x - shift), TOTAL) <= Fraction(delta))
+    last = min(x for x in range(-6000, 18000) if n * Fraction(TABLE.tail(x - shift), TOTAL) <= Fraction(delta))
     exact = n * (Decimal(TABLE.mass(last - shift)).ln() - Decimal(TABLE.mass(last)).ln())
     assert exact <= dec(pld.truncated_pure_epsilon(TABLE, shift, n, delta)) <= exact + Decimal("1e-9")
 
 
 def test_no_pure_bound_follows_where_too_much_lies_beyond_the_table() -> None:
-    once = TABLE.tail(TABLE.cut - 900) / TOTAL
-    assert pld.truncated_pure_epsilon(TABLE, 900, 1, once * 0.999) == math.inf
-    assert pld.truncated_pure_epsilon(TABLE, 900, 1, once * 1.001) < math.inf
-    assert pld.truncated_pure_epsilon(TABLE, 900, 2, once * 1.999) == math.inf
+    once = TABLE.tail(TABLE.cut - 3600) / TOTAL
+    assert pld.truncated_pure_epsilon(TABLE, 3600, 1, once * 0.999) == math.inf
+    assert pld.truncated_pure_epsilon(TABLE, 3600, 1, once * 1.001) < math.inf
+    assert pld.truncated_pure_epsilon(TABLE, 3600, 2, once * 1.999) == math.inf
 
 
 # --- composition -----------------------------------------------------------------------------------------------------
@@ -285,16 +285,16 @@ def test_moments_of_theorem_b_are_no_smaller_than_the_theorems(table: NoiseTable
 def test_what_infinite_losses_take_is_no_other_losss() -> None:
     """Near the end of the table they take half of delta, which the moments must not spend again."""
     n = 2
-    delta = 2 * pld.infinite_loss_mass(TABLE, 900, n)
-    found = topk.topk_epsilon(TABLE, N=126, K=3, shift=900, n=n, delta=delta)
-    channel = topk.set_renyi(TABLE, 900, 126, 3)
+    delta = 2 * pld.infinite_loss_mass(TABLE, 3344, n)
+    found = topk.topk_epsilon(TABLE, N=126, K=3, shift=3344, n=n, delta=delta)
+    channel = topk.set_renyi(TABLE, 3344, 126, 3)
     assert found.set_renyi == channel.at(found.order, n, delta / 2)
-    N, K, n = 33856, 1, 20  # so many slots that the threshold is near the table's end
-    infinite = pld.infinite_loss_mass(TABLE, 900, n)
+    N, K, n = 32936, 1, 20  # so many slots that the threshold is near the table's end
+    infinite = pld.infinite_loss_mass(TABLE, 3344, n)
     delta = 1.05 * infinite
-    found = topk.topk_epsilon(TABLE, N=N, K=K, shift=900, n=n, delta=delta)
-    atoms, once = topk.set_atoms(TABLE, 900, N, K)
-    ordered = topk.ordered_atoms(TABLE, 900, N, K)
+    found = topk.topk_epsilon(TABLE, N=N, K=K, shift=3344, n=n, delta=delta)
+    atoms, once = topk.set_atoms(TABLE, 3344, N, K)
+    ordered = topk.ordered_atoms(TABLE, 3344, N, K)
     assert delta / 4 < n * once < infinite
     for epsilon, alone, lost in ((found.set_curve, atoms, n * once), (found.ordered, ordered, infinite)):
         left = delta - lost

@@ -103,6 +103,7 @@ HINTS, THRESHOLDS = OPENED[noise_stated.HINTS], OPENED[noise_stated.THRESHOLDS]
 OPENINGS = Check(batches, "verify_committed")
 LINK = Check(batches, "verify_link")
 RECORD_SHARDS = Guard(records, "_placed", "it commits to scores of")
+EMBEDDING_CHECKED = Guard(records, "_placed", "its account did not check the embedding")
 HISTOGRAMS = Check(batches, "verify_histograms")
 _check_batch = proofs.check_batch
 _advance = folding.advance

@@ -26,12 +26,22 @@ from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.decoys.table import RATE_BITS
 from ragseal.kernel.errors import AttestationError, AuditError, EncodingError, ProofError, UnprovableError
 from ragseal.kernel.noise_class import NoiseClass
+from ragseal.kernel.params import GAUSSIAN as GAUSSIAN_LAW
 from ragseal.kernel.params import MAX_SHARDS, NOISE_LAWS, R
 from tests.classes import GAUSSIAN
 
 
 def noisy(law: str, **changes: int) -> NoiseClass:
-    values: dict[str, int] = {"N": 120, "K": 3, "R": 30, "m": 8, "q": 20, "c": 11, "S": 2, **changes}
+    values: dict[str, int] = {
+        "N": 120,
+        "K": 3,
+        "R": 30,
+        "m": 8,
+        "q": 20,
+        "c": 13 if law == GAUSSIAN_LAW else 11,
+        "S": 2,
+        **changes,
+    }
     return NoiseClass(name="toy", law=law, a=Fraction(3), b=Fraction(1, 2), **values)
 
 

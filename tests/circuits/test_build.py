@@ -165,10 +165,10 @@ def test_class_files_are_read_strictly(tmp_path: Path) -> None:
     path.write_text("[x\n")
     with pytest.raises(ConfigurationError, match=r"cannot read|is not TOML"):
         load_classes(path)
-    path.write_text('law = "gaussian-128"\n')
+    path.write_text('law = "gaussian-512"\n')
     with pytest.raises(ConfigurationError, match="outside"):
         load_classes(path)
-    path.write_text('[x]\nlaw = "gaussian-128"\nN = 100\n')
+    path.write_text('[x]\nlaw = "gaussian-512"\nN = 100\n')
     with pytest.raises(PolicyError, match="unknown or missing"):
         load_classes(path)
 

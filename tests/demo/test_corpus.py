@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from ragseal.demo import __main__ as program
-from ragseal.demo import corpus
+from ragseal.demo import corpus, window
 from ragseal.demo.folder import MARKER, claim
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import Document, open_corpus
@@ -240,7 +240,7 @@ def test_bad_arguments_are_refused_before_anything_is_touched(
     claim(folder)
     (folder / "report.json").write_text("an hour's work")
     said: list[str] = []
-    monkeypatch.setattr(program.out, "file", type("File", (), {"write": said.append, "flush": lambda _: None})())
+    monkeypatch.setattr(window.out, "file", type("File", (), {"write": said.append, "flush": lambda _: None})())
     done = CliRunner().invoke(program.main, [*arguments, "--out", str(folder)])
     assert done.exit_code == 1
     assert text in "".join(said), said

@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo itself, on a small BEIR folder and class DECOYS: three real processes, real proofs, one verdict."""
+"""The demo itself, on a small BEIR folder and small classes: three real processes, real proofs, one verdict a claim."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
+from ragseal.accounting.rounding import upward
 from ragseal.backends.native import available
+from ragseal.circuits.circuit import load_classes
+from ragseal.circuits.search import count_rows
+from ragseal.demo.compared import compared
 from ragseal.demo.corpus import demo_documents
+from ragseal.demo.scenario import Scenario
+from ragseal.demo.window import Outcome
+from ragseal.demo.worth import Worth
+from ragseal.kernel.classes import AttestationClass
 from ragseal.verifier.report.document import SIGNED_NAME
 from ragseal.verifier.signed.statement import REPORTS, read_verdict
-from tests.classes import DECOYS
+from tests.classes import DECOYS, GAUSSIAN
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +66,12 @@ def children_of_the_demo(out: Path) -> list[str]:
 
 
 @pytest.mark.skipif(not available(), reason="the native module is not installed")
-def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("claim", "cls"), [("until-delivered", DECOYS), ("every-list", GAUSSIAN)])
+def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path, claim: str, cls: AttestationClass) -> None:
     out = tmp_path / "demo"
+    of = ("--corpus", f"beir:{beir}", "--claim", claim, "--class", cls.name)
     done = subprocess.run(
-        [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{beir}", "--class", DECOYS.name, "--out", str(out)],
+        [sys.executable, "-m", "ragseal.demo", *of, "--out", str(out)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -68,6 +81,7 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     line = done.stdout.strip().splitlines()[-1]
     report = json.loads((out / "report.json").read_text())
     assert line.startswith("PASS epsilon_audit=")
+    assert f" claim={claim} " in line
     assert float(line.split("=")[1].split()[0]) == pytest.approx(report["epsilon_audit"], rel=1e-5)
     assert report["delta"] == 1e-6
     assert " delta=1e-06 period_from=" in line
@@ -87,10 +101,13 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
     assert "PASS" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert children_of_the_demo(out) == []
-    quality = json.loads((out / "demo.json").read_text())["quality"]
-    assert quality["queries"] == 18
-    assert 0 <= quality["ndcg10"] <= 1
-    assert f"nDCG@10 of 18 judged queries: {quality['ndcg10']:.3f}; without noise" in done.stderr
+    about = json.loads((out / "demo.json").read_text())
+    assert about["processor_seconds_a_question"] > 0
+    quality = about["quality"]
+    assert quality["queries"] == quality["judged"]["queries"] == 18
+    assert 0 <= quality["judged"]["ndcg10"] <= 1
+    assert f"nDCG@10 of 18 judged queries: {quality['judged']['ndcg10']:.3f}; without noise" in done.stderr
+    _set_side_by_side(claim, quality, report, done.stderr)
     members = report["estimate"]["members"]
     assert len(members) == 2
     assert all(re.fullmatch(r"[0-9a-f]{32}", one) for one in members)
@@ -99,3 +116,19 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path) -> N
         assert f">{name}<" not in page
     assert report["estimate"]["c"] == report["estimate"]["k_max"] == 2
     assert "Coalition estimate" in page
+
+
+def _set_side_by_side(claim: str, quality: dict[str, Any], report: dict[str, Any], said: str) -> None:
+    """The table's column for this window, and the paper's numbers beside the paper's claim."""
+    name = (DECOYS if claim == "until-delivered" else GAUSSIAN).name
+    plan = Scenario(name, {}, {}, [], claim=claim)
+    found = Outcome(plan, Path(), report, Worth(18, quality["kept"]), 1.234)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(compared([found]))
+    shown = console.export_text()
+    for text in (f"{quality['kept']:.0%}", "1.23 s", f"{count_rows(load_classes()[name]).rows:,} rows"):
+        assert text in shown, (text, shown)
+    if claim == "every-list":
+        assert "2 accounts with" in shown
+        published = report["epsilon"]["accounting"][name]["published"]
+        assert f"sqrt(k) epsilon_acc {upward(published['closed_form'])}" in said

@@ -32,6 +32,7 @@ from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
+from ragseal.kernel.policy import ANSWERS
 from ragseal.ledger.vocabulary import parse_vocabulary, read_vocabulary, vocabulary
 from ragseal.prover.__main__ import main
 from ragseal.prover.answers.keywords import STOP_WORDS
@@ -166,7 +167,7 @@ def test_a_vocabulary_is_taken_in_and_the_demos_policy_names_it(tmp_path: Path) 
         assert stored_vocabulary(state, bytes.fromhex(root), CLS.N).words == ("copper", "harbour")
         with pytest.raises(CommitmentError, match="takes one in"):
             stored_vocabulary(state, bytes(32), CLS.N)
-    plan = Scenario(ANSWERS_CLASS, {}, {}, [], answers=True)
+    plan = Scenario(ANSWERS_CLASS, {}, {}, [], claim=ANSWERS)
     made = read_policy(
         policy_values(answers_policy_text(plan, root).encode()),
         Binding(CLS, class_digest(CLS), 384, 1_800_000_000),

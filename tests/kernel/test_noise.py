@@ -24,7 +24,7 @@ TOTAL = 1 << 112
 # A change of either is a change of protocol: keys and manifests of the other table become invalid.
 PINNED = {
     GEOMETRIC: (1115, "2542897c438701efbde4218c15a8630faaceb246d02c8983979c03088638ce41"),
-    GAUSSIAN: (1408, "f2a4734c7369d96c082ae52b804f229b883153ad644c57542495a6d500ead7d1"),
+    GAUSSIAN: (5376, "acfd1f55ed7823def78603d668ba6441d6ee80a2516f434192b22a46ffc7e497"),
 }
 
 
@@ -54,14 +54,14 @@ def test_masses_of_the_gaussian_are_its_law_rounded() -> None:
     half = build_table(GAUSSIAN).half
     with localcontext() as context:
         context.prec = 80
-        weights = [(Decimal(-x * x) / (2 * 128**2)).exp() for x in range(len(half))]
+        weights = [(Decimal(-x * x) / (2 * 512**2)).exp() for x in range(len(half))]
         whole = weights[0] + 2 * sum(weights[1:])
         for x, weight in enumerate(weights):
             apart = abs(Decimal(half[x]) - Decimal(TOTAL) * weight / whole)
             assert apart <= (Decimal("0.5000001") if x else len(half)), x
     # Rounding moves p(x)^2 - p(x-1) p(x+1) by at most 2 p + 1, and it is p^2 / sigma^2 of the ideal law: so no mass had
     # to be lowered for log-concavity.
-    assert half[-1] > 2 * 128**2
+    assert half[-1] > 2 * 512**2
 
 
 def test_masses_of_the_geometric_law_are_close_to_it() -> None:

@@ -30,7 +30,7 @@ from ragseal.kernel.noise_mechanism import (
     select_noise,
     wide_elements,
 )
-from ragseal.kernel.params import GEOMETRIC, NOISE_LAWS
+from ragseal.kernel.params import GAUSSIAN, GEOMETRIC, NOISE_LAWS
 from ragseal.kernel.params import R as FIELD
 from ragseal.kernel.statement import Returned, canonical_limit
 
@@ -42,7 +42,7 @@ H = 128
 
 @pytest.fixture(scope="module", params=NOISE_LAWS)
 def tiny(request: pytest.FixtureRequest) -> NoiseClass:
-    return complete_noise("noise-tiny", request.param, N=126, K=3, m=8, q=18, c=11, S=1)
+    return complete_noise("noise-tiny", request.param, N=126, K=3, m=8, q=18, c=CHUNK[request.param], S=1)
 
 
 # --- the law ----------------------------------------------------------------------------------------------------------
@@ -180,13 +180,13 @@ def test_entry_is_the_least() -> None:
 @pytest.mark.parametrize("scores", ["random", "equal", "clustered", "extreme", "empty"])
 def test_selection_by_definition(tiny: NoiseClass, scores: str) -> None:
     """Every slot's noise, its fine bits looked up by its rank, and the top K of all that may win."""
-    rng = random.Random(scores)
+    rng, unit = random.Random(scores), 1 << tiny.c
     for _ in range(6):
         w = {
-            "random": [rng.randrange(-900 << 11, 500 << 11) for _ in range(tiny.N)],
-            "equal": [70 << 11] * tiny.N,
-            "clustered": [rng.choice((0, 100)) * 2048 + rng.randrange(2048) for _ in range(tiny.N)],
-            "extreme": [rng.choice((-1200 << 11, 900 << 11)) for _ in range(tiny.N)],
+            "random": [rng.randrange(-900 * unit, 500 * unit) for _ in range(tiny.N)],
+            "equal": [70 * unit] * tiny.N,
+            "clustered": [rng.choice((0, 100)) * unit + rng.randrange(unit) for _ in range(tiny.N)],
+            "extreme": [rng.choice((-1200 * unit, 900 * unit)) for _ in range(tiny.N)],
             "empty": [-40_000_00 // 3] * tiny.N,
         }[scores]
         key = rng.getrandbits(250)
@@ -197,7 +197,7 @@ def test_selection_by_definition(tiny: NoiseClass, scores: str) -> None:
         table, m = tiny.table, tiny.m
         coarse = [e >> (m * j) & 255 for e in wide_elements(key, 3, tiny.elements, 0) for j in range(tiny.q)]
         fine = wide_elements(key, 4, tiny.fine_elements, 0)
-        s = [min(max(math.floor(Fraction(x, 2048)), 0), H) for x in w]
+        s = [min(max(math.floor(Fraction(x, unit)), 0), H) for x in w]
         reach = [x + table.inverse(((u + 1) << 104) - 1) for x, u in zip(s, coarse, strict=True)]
         entry = next(t for t in itertools.count(min(reach)) if sum(x >= t for x in reach) < tiny.R)
         full = [i for i in range(tiny.N) if reach[i] >= entry]
@@ -205,14 +205,15 @@ def test_selection_by_definition(tiny: NoiseClass, scores: str) -> None:
         v = {i: s[i] + table.inverse(coarse[i] << 104 | halves[j]) for j, i in enumerate(full)}
         best = sorted(full, key=lambda i: (-v[i], i))[: tiny.K]
         assert (chosen.entry, chosen.threshold, chosen.threshold_slot) == (entry, v[best[-1]], best[-1])
-        assert chosen.returned == tuple(sorted(Returned(i, w[i] >= 2048) for i in best))
+        assert chosen.returned == tuple(sorted(Returned(i, w[i] >= unit) for i in best))
         assert chosen.theta == max(t for t in range(1, 257) if tiny.bounds[t - 1] < entry)
         assert all(chosen.places[j].slot == i for j, i in enumerate(full))
         assert len(noise_hints(tiny, found, 0, w, H)) > 5000
 
 
 def test_digits_are_floors(tiny: NoiseClass) -> None:
-    assert [digit(tiny, w) for w in (-2049, -2048, -1, 0, 2047, 2048, 4095)] == [-2, -1, -1, 0, 0, 1, 1]
+    unit = 1 << tiny.c
+    assert [digit(tiny, w) for w in (-unit - 1, -unit, -1, 0, unit - 1, unit, 2 * unit - 1)] == [-2, -1, -1, 0, 0, 1, 1]
     assert [clipped(k, 5) for k in (-7, 0, 3, 5, 6)] == [0, 0, 3, 5, 5]
     assert [fine_bits(tiny, [5 << 104 | 9, 7], rank) for rank in (0, 1, 2, 3)] == [9, 5, 7, 0]
 
@@ -222,7 +223,7 @@ def test_what_cannot_be_proven_is_refused(tiny: NoiseClass, monkeypatch: pytest.
         select_noise(tiny, 1, [[0] * 5], H)
     # Five places for four winners: sometimes a sixth slot could win as well.
     crowded, refused = dataclasses.replace(tiny, K=4, R=6), []
-    for key in range(60):
+    for key in range(400):
         try:
             select_noise(crowded, key, [[0] * tiny.N], H)
         except UnprovableError as error:
@@ -236,19 +237,21 @@ def test_what_cannot_be_proven_is_refused(tiny: NoiseClass, monkeypatch: pytest.
 
 # --- places and grid --------------------------------------------------------------------------------------------------
 
+CHUNK = {GEOMETRIC: 11, GAUSSIAN: 13}  #: bits that hold the law's noise
+
 # N, K, m, smallest R by law
 PUBLISHED = [
-    (5198, 10, 9, (70, 70)),
+    (5198, 10, 9, (70, 68)),
     (7360, 10, 9, (82, 80)),
-    (6992, 50, 9, (126, 120)),
-    (33856, 10, 9, (180, 180)),
+    (6992, 50, 9, (126, 118)),
+    (33856, 10, 9, (180, 178)),
 ]
 
 
 @pytest.mark.parametrize(("N", "K", "m", "places"), PUBLISHED)
 def test_published_places(N: int, K: int, m: int, places: tuple[int, int]) -> None:
     for law, R in zip(NOISE_LAWS, places, strict=True):
-        cls = complete_noise("test", law, N, K, m, 1, 11, 1)
+        cls = complete_noise("test", law, N, K, m, 1, CHUNK[law], 1)
         assert cls.R == R
         assert cls.overflow_bound_holds()
         assert not dataclasses.replace(cls, R=R - 2).overflow_bound_holds()
@@ -340,14 +343,15 @@ def test_impossible_classes_are_refused(change: dict[str, object], why: str) -> 
 
 
 def test_a_class_refuses_policies_that_could_overflow(tiny: NoiseClass) -> None:
+    chunk = 1 << tiny.c
     noise_class.check_scores(tiny, H, -1300, 640)
     for steps, least, most, why in (
         (0, -10, 10, "nothing to read"),
         (H, 1, 10, "without 0"),
-        (H, H - 2048, 10, "of window"),
-        (H, -10, 2049, "above the window"),
-        (1200, -10, 1200, "above the threshold"),
+        (H, H - chunk, 10, "of window"),
+        (H, -10, chunk + 1, "above the window"),
+        (chunk - 848, -10, chunk - 848, "above the threshold"),
     ):
         with pytest.raises(PolicyError, match=why):
             noise_class.check_scores(tiny, steps, least, most)
-    noise_class.check_scores(tiny, H, H - 2047, 2048)
+    noise_class.check_scores(tiny, H, H - chunk + 1, chunk)

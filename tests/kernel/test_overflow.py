@@ -23,12 +23,12 @@ LIMIT = Fraction(1, 1 << 64)
 
 # N, K, m, law, and the smallest number of places that the bound proves.
 PUBLISHED = [
-    (5184, 10, 11, GAUSSIAN, 43),
+    (5184, 10, 11, GAUSSIAN, 42),
     (5184, 10, 11, GEOMETRIC, 46),
-    (15776, 10, 12, GAUSSIAN, 49),
+    (15776, 10, 12, GAUSSIAN, 48),
     (15776, 10, 12, GEOMETRIC, 51),
-    (32768, 10, 13, GAUSSIAN, 50),
-    (8352, 50, 11, GAUSSIAN, 93),
+    (32768, 10, 13, GAUSSIAN, 49),
+    (8352, 50, 11, GAUSSIAN, 90),
 ]
 
 

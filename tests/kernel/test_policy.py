@@ -18,7 +18,7 @@ from ragseal.kernel.params import GAUSSIAN, GEOMETRIC
 from ragseal.kernel.policy import ANSWERS, Policy, check_policy, max_gain
 from ragseal.kernel.versions import nameable
 
-CLASS = NoiseClass("toy", GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=12, a=Fraction(3), b=Fraction(1, 2), S=1)
+CLASS = NoiseClass("toy", GAUSSIAN, N=120, K=3, R=30, m=8, q=20, c=14, a=Fraction(3), b=Fraction(1, 2), S=1)
 
 
 def policy(**changes: Any) -> Policy:
@@ -38,8 +38,8 @@ def test_good_policy_and_round_trip() -> None:
     assert Policy.decode(policy().encode()) == policy()
     assert policy().width == 40 * 6500
     policy(gain=1, n_max=1, k_max=1, tau=1, chunks_max=1, dimension=1, theta="1/2", period_start=10).validate()  # least
-    assert policy(gain=1, lo=0, hi=2 * 4096 - 1).shift(CLASS) == 1  # what is less than a step is cut off
-    assert policy(gain=1, lo=0, hi=2 * 4096).shift(CLASS) == 2
+    assert policy(gain=4, lo=0, hi=2 * 4096 - 1).shift(CLASS) == 1  # what is less than a step is cut off
+    assert policy(gain=4, lo=0, hi=2 * 4096).shift(CLASS) == 2
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_good_policy_and_round_trip() -> None:
         ({"class_digest": b"d" * 32}, "another circuit class"),
         ({"table_digest": b"d" * 32}, "noise table"),
         ({"hi": 100000}, "largest possible score"),
-        ({"gain": 4000}, "use gain <="),
+        ({"gain": 64000}, "use gain <="),
         ({"dimension": 0}, "dimension"),
         ({"chunks_max": 0}, "chunks_max"),
         ({"ids": 2}, "has 3 ids, not 2: let ids be 3"),
@@ -170,22 +170,22 @@ def test_the_largest_score_that_is_named_is_accepted() -> None:
 
 @pytest.mark.slow
 def test_an_overflow_names_gain_and_classes_that_would_do() -> None:
-    wide = dataclasses.replace(CLASS, name="wide", c=14)
-    geometric = dataclasses.replace(CLASS, name="geometric", law=GEOMETRIC, c=14)
-    narrow = dataclasses.replace(CLASS, name="narrow", c=11)
+    wide = dataclasses.replace(CLASS, name="wide", c=16)
+    geometric = dataclasses.replace(CLASS, name="geometric", law=GEOMETRIC, c=16)
+    narrow = dataclasses.replace(CLASS, name="narrow", c=13)
     others = [CLASS, wide, narrow, geometric]
-    greedy = policy(gain=600)
+    greedy = policy(gain=9600)
     with pytest.raises(PolicyError) as refusal:
         check_policy(greedy, CLASS, b"c" * 32, others)
     most = max_gain(greedy, CLASS)
-    assert f"use gain <= {most}, or class 'wide' (120 slots) with gain = 2400" in str(refusal.value)
+    assert f"use gain <= {most}, or class 'wide' (120 slots) with gain = 38400" in str(refusal.value)
     assert "'toy' (" not in str(refusal.value)
     assert "geometric" not in str(refusal.value)  # another law is another promise
     # The same noise for a score, half the gain at half the step, does not fit the class of half the room.
-    assert max_gain(greedy, narrow) < 300
+    assert max_gain(greedy, narrow) < 4800
     assert "narrow" not in str(refusal.value)
     check_policy(policy(gain=most), CLASS, b"c" * 32)
-    check_policy(policy(class_name="wide", gain=2400), wide, b"c" * 32)
+    check_policy(policy(class_name="wide", gain=38400), wide, b"c" * 32)
 
 
 @pytest.mark.slow

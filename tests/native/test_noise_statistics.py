@@ -130,7 +130,7 @@ def test_the_law_is_the_tables(name: str) -> None:
 def test_a_wrong_law_is_seen(name: str) -> None:
     z = stream(name)
     law, table = CLASSES[name].law, CLASSES[name].table
-    assert fit(z + 8, table) > REJECT, "shifted by a sixteenth of sigma, or by half the geometric scale"
+    assert fit(z + scale_of(law) // (16 if law == GAUSSIAN else 2), table) > REJECT, "a sixteenth of sigma, half of b"
     assert fit(np.rint(z * 1.04).astype(np.int64), table) > REJECT, "four per cent wider"
     other = build_table(GEOMETRIC if law == GAUSSIAN else GAUSSIAN)
     assert fit(z, other) > REJECT
@@ -187,7 +187,7 @@ def test_the_kernels_inverse_on_a_seeded_stream(law: str) -> None:
     data = hashlib.shake_256(b"inverse " + law.encode()).digest(14 * 40_000)
     values = np.array([table.inverse(int.from_bytes(data[i : i + 14], "big")) for i in range(0, len(data), 14)])
     assert abs(fit(values, table, 200)) < REJECT
-    assert fit(values + 16, table, 200) > REJECT
+    assert fit(values + scale_of(law) // 8, table, 200) > REJECT
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 
 from ragseal.kernel import proofs
 from ragseal.kernel.attestation import COARSE_TIME
-from ragseal.kernel.errors import AttestationError, BudgetError
+from ragseal.kernel.errors import AttestationError, BudgetError, PolicyError
 from ragseal.kernel.inquiry import ProofsAsk
 from ragseal.kernel.policy import Policy
 from ragseal.prover.attestation.admission import Admission, check_version
@@ -22,6 +22,7 @@ from ragseal.prover.attestation.pending import Pending, PendingTable
 from ragseal.prover.attestation.under_way import UnderWay
 from ragseal.prover.base.limits import PREPARES_A_QUERY, PREPARES_SPARE, REPEATS
 from ragseal.prover.serving.deliveries import ASKS_AT_ONCE
+from ragseal.prover.serving.serving import Serving
 from ragseal.prover.storage.history import History
 from ragseal.prover.storage.window import Window
 from tests.simulator.answered import answers_policy
@@ -384,3 +385,33 @@ def test_one_auditor_has_so_many_asks_at_once(tmp_path: Path) -> None:
                 await serving.deliveries.answer(asks[0], bytes(64))
 
     asyncio.run(run())
+
+
+def test_a_window_of_checked_embeddings_takes_no_other_query(tmp_path: Path) -> None:
+    """Nothing is counted: an account that cannot check, or will not, does not make an honest window fail."""
+
+    async def scene(serving: Serving) -> None:
+        alice, window = Asker("alice", serving), newest(serving)
+        with pytest.raises(AttestationError, match="takes only queries whose account has computed the embedding"):
+            await alice.prepare(alice.message("json", embedding=b""))
+        message = alice.message("json")
+        prepared = await alice.prepare(message)
+        unsigned = alice.request(message, prepared, checked=False).encode()
+        with pytest.raises(AttestationError, match="takes only queries whose account has computed the embedding"):
+            await retrieved(serving, unsigned)
+        assert (window.records, window.counters) == ([], {})
+        signed = alice.request(message, prepared).encode()
+        assert opened(await retrieved(serving, signed)).record.signed.request.checked
+
+    async def run() -> None:
+        async with window_on(tmp_path, embeddings="checked") as serving:
+            await scene(serving)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("wrong", ["all", True, 1])
+def test_what_a_policy_may_ask_about_embeddings(wrong: object) -> None:
+    assert make_policy().checked is make_policy(embeddings="reported").checked is False
+    with pytest.raises(PolicyError, match='embeddings = "checked" answers only accounts'):
+        make_policy(embeddings=wrong)

@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "load_embedder", lambda name: TrigramEmbedder())
     tiny = {name: cls for name, cls in CLASSES.items() if "tiny" in name}
     monkeypatch.setattr(plan, "load_classes", lambda: tiny)
-    scales = dict.fromkeys(NOISE_LAWS, (6.0,)) | {"gaussian-128": (0.5,), "decoys": (6.0,)}
+    scales = dict.fromkeys(NOISE_LAWS, (6.0,)) | {"gaussian-512": (0.5,), "decoys": (6.0,)}
     monkeypatch.setattr(plan_command, "QUICK_SCALES", scales)
 
 
@@ -81,7 +81,7 @@ def two_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         plan_command,
         "QUICK_SCALES",
-        dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.25, 0.75), "decoys": (5.0, 7.0)},
+        dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-512": (0.25, 0.75), "decoys": (5.0, 7.0)},
     )
 
 
@@ -116,7 +116,7 @@ def test_every_epsilon_is_the_auditors_own(beir: Path, tmp_path: Path) -> None:
         found["frontier"][0]
     )
     laws = {row["law"] for row in found["frontier"]}
-    assert laws == {"gaussian-128", "geometric-16"}  # decoys bound nothing here
+    assert laws == {"gaussian-512", "geometric-16"}  # decoys bound nothing here
     assert {row["k_max"] for row in found["frontier"]} == {1, 2}
     for row in found["frontier"][::3]:
         cls = CLASSES[row["class"]]
@@ -174,11 +174,11 @@ def test_of_each_kind_of_noise_the_class_that_proves_fastest() -> None:
     mini = [("noise-mini-two-10", True), ("noise-small-gaussian-50-k10", False)]
     assert names(NOISE_LAWS, 10, 1000) == mini
     assert names(["geometric-16"], 4, 100) == [("noise-tiny-two-k4", False)]
-    made = shapes.shapes(CLASSES.values(), ["gaussian-128"], Sizes([4]), 100)[0].cls
+    made = shapes.shapes(CLASSES.values(), ["gaussian-512"], Sizes([4]), 100)[0].cls
     assert isinstance(made, NoiseClass)
     assert made.overflow_bound_holds()
-    with pytest.raises(ConfigurationError, match="fit no class with gaussian-128 noise, the largest holds 33856"):
-        shapes.shapes(CLASSES.values(), ["gaussian-128"], Sizes([10]), 40_000)
+    with pytest.raises(ConfigurationError, match="fit no class with gaussian-512 noise, the largest holds 32936"):
+        shapes.shapes(CLASSES.values(), ["gaussian-512"], Sizes([10]), 40_000)
 
 
 def test_the_least_gain_of_a_noise_class_is_a_whole_step(beir: Path, tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_bad_command_lines_are_refused_in_one_line(beir: Path, tmp_path: Path) -
         (["--delta", "0.5e-6"], "--delta"),
         (["--split", "dev"], "dev.tsv"),
         (["--law", "decoys"], "the law decoys bounds nothing under the claim every-list"),
-        (["--claim", "until-delivered", "--law", "gaussian-128"], "nothing under the claim until-delivered"),
+        (["--claim", "until-delivered", "--law", "gaussian-512"], "nothing under the claim until-delivered"),
         (["--returned", "126"], "no class of 126 slots can return 126"),
     ):
         done = run(beir, tmp_path, *more)

@@ -60,7 +60,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         plan_command,
         "QUICK_SCALES",
-        dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-128": (0.5, 2.0), DECOYS: (5.0, 7.0)},
+        dict.fromkeys(NOISE_LAWS, (2.0, 6.0)) | {"gaussian-512": (0.5, 2.0), DECOYS: (5.0, 7.0)},
     )
 
 

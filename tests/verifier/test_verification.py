@@ -26,6 +26,7 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import receipts as handed_in
 from ragseal.verifier.steps.log import LogTree, LogView
 from ragseal.verifier.steps.sample import Sample
+from tests.attacks.checks import EMBEDDING_CHECKED, without
 from tests.classes import TINY
 from tests.simulator import (
     CLOSES,
@@ -81,6 +82,24 @@ def test_unchecked_records_are_counted_and_qualified() -> None:
     details = verdict.budget.details()
     assert (details["checked_records"], details["unchecked_records"]) == (1, 1)
     assert details["epsilon_of_unchecked_records_if_their_embeddings_ignore_the_index"] == verdict.budget.epsilon
+
+
+def test_where_the_policy_demands_it_no_record_is_unchecked() -> None:
+    """Its provider refuses such a query (tests/prover/test_admission.py): in the log it is the provider's own act."""
+    world = World()
+    world.commit(policy_=policy(checked=True))
+    world.ask("alice")
+    world.ask("bob", checked=False)
+    world.close()
+    verdict = world.audit()
+    assert "FAIL step=6 records: record 1: its account did not check the embedding, which the policy" in verdict.line()
+    with without(EMBEDDING_CHECKED):
+        assert world.audit().verdict == "PASS"
+    world = World()
+    world.commit(policy_=policy(checked=True))
+    world.ask("alice")
+    world.close()
+    assert world.audit().verdict == "PASS"
 
 
 def test_empty_window_passes() -> None:

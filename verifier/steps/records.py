@@ -155,6 +155,8 @@ def _placed(index: int, record: Record, entered: Entered, versions: Versions) ->
             raise AttestationError(
                 f"it commits to scores of {len(record.c_y) // POINT_BYTES} shards, the window's indices have {shards}"
             )
+        if manifest.policy.checked and not request.checked:
+            raise AttestationError("its account did not check the embedding, which the policy demands")
         version = versions.answering(index, record)
         if (request.ctr == 1) != (request.last_receipt == NO_RECEIPT):
             raise AttestationError("an account's first request acknowledges no receipt, every later one a receipt")

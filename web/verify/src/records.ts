@@ -26,6 +26,7 @@ function placed(index: number, record: LedgerRecord, window: Entered, versions: 
   const first = hex(request.last_receipt) === NO_RECEIPT;
   const shards = record.c_y.length / POINT_BYTES;
   need(shards === policy.shards, `it commits to scores of ${shards} shards, the window's indices have ${policy.shards}`);
+  need(request.checked || !policy.checked, "its account did not check the embedding, which the policy demands");
   need((request.ctr === 1) === first, "a first request acknowledges no receipt, every later one a receipt");
   const version = answering(versions, index, record);
   return { index, record, digest: recordDigest(record), version, cE: point(request.c_e), cY: points(record.c_y) };

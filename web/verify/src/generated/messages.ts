@@ -435,6 +435,7 @@ export interface Policy {
   readonly answered_by: number;
   readonly ids: number;
   readonly decoy_rate: number;
+  readonly checked: boolean;
 }
 
 export interface Prepare {
@@ -1097,6 +1098,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["answered_by", ["uint", 4]],
     ["ids", ["uint", 4]],
     ["decoy_rate", ["uint", 4]],
+    ["checked", ["flag"]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
@@ -1293,7 +1295,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** How many of a message's last fields stand in version 2 alone. */
-export const LATER: { readonly [T in Tag]?: number } = { "policy": 2 };
+export const LATER: { readonly [T in Tag]?: number } = { "policy": 3 };
 
 /** What a log of this protocol holds. */
 export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "log-rotation", "record"] as const;

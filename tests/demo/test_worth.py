@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nDCG@10 of the demo's answers beside the best ten documents: by hand on a small index."""
+"""What the demo's answers are worth beside the best ten documents: by hand on a small index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragseal.demo import judged
+from ragseal.demo import worth
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.scenario import BEIR_QUERIES, beir_scenario, check_arguments
 from ragseal.embedder import DEFAULT
@@ -43,8 +43,8 @@ def answer(text: str, *documents: int) -> tuple[DemoQuery, Any]:
     return DemoQuery("ana", TENANT, text), SimpleNamespace(ranked=tuple(SimpleNamespace(id=f"d{i}") for i in documents))
 
 
-def test_means_over_distinct_judged_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judged, "State", Index)
+def test_means_over_distinct_queries_and_over_judged_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worth, "State", Index)
     embedder: Any = SimpleNamespace(embed=lambda texts, role: np.tile(np.array([[1.0, 0.0]]), (len(texts), 1)))
     answers = [
         answer("one", 0, 2),  # both relevant ones, first and second
@@ -54,17 +54,18 @@ def test_means_over_distinct_judged_queries(monkeypatch: pytest.MonkeyPatch) -> 
         answer("four", 0),  # judged, but no relevant document is in the index
     ]
     grades = {"one": {"d0": 1, "d2": 1}, "two": {"d1": 2}, "four": {"gone": 1}, "never asked": {"d0": 1}}
-    found = judged.worth(Path("unused"), TENANT, answers, grades, embedder)
-    assert found is not None
+    found = worth.worth(Path("unused"), answers, grades, embedder)
+    judged = found.judged
+    assert judged is not None
     second, third = 1 / math.log2(3), 1 / math.log2(4)
     ideal = 1 + second
-    assert found.queries == 2
-    assert found.ndcg10 == pytest.approx(((1 + second / ideal) / 2 + 0) / 2)
-    assert found.noise_free == pytest.approx(((1 + third) / ideal + second) / 2)
-    assert found.kept == pytest.approx((2 / 6 + 0) / 2)  # each answer to "one" has two of all six
-    assert (found.found, found.plainly_found) == (0.5, 1)
-    assert f"nDCG@10 of 2 judged queries: {found.ndcg10:.3f}; without noise and coin" in found.sentence
-    assert judged.worth(Path("unused"), TENANT, answers[3:4], grades, embedder) is None
+    assert (found.queries, judged.queries) == (4, 2)
+    assert found.kept == pytest.approx((2 / 6 + 0 + 1 / 6 + 1 / 6) / 4)  # each answer to "one" has two of all six
+    assert judged.ndcg10 == pytest.approx(((1 + second / ideal) / 2 + 0) / 2)
+    assert judged.noise_free == pytest.approx(((1 + third) / ideal + second) / 2)
+    assert (judged.found, judged.plainly_found) == (0.5, 1)
+    assert f"nDCG@10 of 2 judged queries: {judged.ndcg10:.3f}; without noise and coin" in judged.sentence
+    assert worth.worth(Path("unused"), answers[3:4], grades, embedder).judged is None
 
 
 def folder_of(tmp_path: Path, queries: int, graded: int) -> Path:
@@ -105,4 +106,4 @@ def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
-    assert judged.judgements(tmp_path) == {}
+    assert worth.judgements(tmp_path) == {}
