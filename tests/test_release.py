@@ -115,7 +115,7 @@ def _written(name: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def _vector(root: Path) -> None:
-    _written("vectors/beacon.json", '"expected"', '"claimed"')(root)
+    _written("vectors/commitments.json", '"expected"', '"claimed"')(root)
 
 
 def _dirty(root: Path) -> None:
