@@ -38,6 +38,8 @@ from tests.classes import TINY
 from tests.web.published import NODE
 from vectors.source.trapdoor import GROUP, Trapdoor, g2
 
+pytestmark = pytest.mark.slow
+
 G1, G2 = 64, 128
 ALPHA, BETA = 0, G1
 GAMMA, DELTA = BETA + G2, BETA + 2 * G2
@@ -126,7 +128,6 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
     shutil.rmtree(tmp_path / "v")
 
 
-@pytest.mark.slow
 def test_a_forged_proof_under_gamma_equal_delta() -> None:
     """A = alpha, B = beta, C = -vk_x: e(A, B) = e(alpha, beta) e(vk_x, gamma) e(C, delta) for any statement at all."""
     tools = machine()

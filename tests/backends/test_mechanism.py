@@ -29,6 +29,8 @@ from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import MAX_SHARDS, NOISE_LAWS, R
 from tests.classes import GAUSSIAN
 
+pytestmark = pytest.mark.slow
+
 
 def noisy(law: str, **changes: int) -> NoiseClass:
     values: dict[str, int] = {"N": 120, "K": 3, "R": 30, "m": 8, "q": 20, "c": 11, "S": 2, **changes}
