@@ -25,6 +25,10 @@ from ragseal.kernel.params import R
 from ragseal.kernel.statements import stated_of
 from ragseal.kernel.thinning_class import PAIRS, ThinningClass
 
+#: Digests of the keys of this process whose points have no relation: a key is read again for each window, and looking
+#: for relations takes longer than all else about it.
+_UNRELATED: set[bytes] = set()
+
 
 class VerifyingKeyData(Protocol):
     """A parsed key: ``ragseal_native.VerifyingKey``, or :class:`ragseal.groth16.verifying_key.VerifyingKey`."""
@@ -69,7 +73,9 @@ class View:
                 f"this key has {vk.n_public} public inputs, class {name!r} needs {public}: "
                 "keys never cross circuit classes"
             )
-        check_relations(vk.to_bytes())
+        if self.digest not in _UNRELATED:
+            check_relations(vk.to_bytes())
+            _UNRELATED.add(self.digest)
 
     @cached_property
     def digest(self) -> bytes:

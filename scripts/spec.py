@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ragseal.kernel import beacon, coin, folding, inquiry, params, poseidon
 from ragseal.kernel.attestation import COARSE_TIME, MAX_OPENINGS_BYTES
@@ -58,6 +59,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from layout import tables  # noqa: E402
 from web_messages import all_kinds  # noqa: E402
 
+from vectors.source.book import FILES  # noqa: E402
 from vectors.source.messages import split  # noqa: E402
 from vectors.source.operations import DIGESTS  # noqa: E402
 
@@ -194,26 +196,31 @@ def code(path: str, *names: str) -> str:
     return f"`{path}`:\n\n```python\n" + "\n\n\n".join(out) + "\n```"
 
 
+@cache
+def cases(file: str) -> list[dict[str, Any]]:
+    """The cases of one file of vectors/."""
+    found: list[dict[str, Any]] = json.loads((ROOT / "vectors" / f"{file}.json").read_text("utf-8"))["cases"]
+    return found
+
+
 def case(name: str) -> str:
     """One case of vectors/, without its name: what goes in and what comes out."""
-    noun, _, own = name.partition("/")
-    cases = json.loads((ROOT / "vectors" / f"{noun}.json").read_text("utf-8"))["cases"]
-    found = next((one for one in cases if one["name"] == own), None)
+    noun = name.partition("/")[0]
+    file = next((file for file, nouns in FILES.items() if noun in nouns), None)
+    found = next((one for one in cases(file) if one["name"] == name), None) if file else None
     if found is None:
         raise SystemExit(f"spec: vectors have no case {name}")
     said = {key: found[key] for key in ("input", "expected")}
     text = json.dumps(said, indent=1, ensure_ascii=False)
     text = re.sub(r"[0-9a-f]{200,}", lambda m: f"{m[0][:64]}... ({len(m[0]) // 2} bytes)", text)
-    return f"Case {own} of `vectors/{noun}.json`:\n\n```json\n{text}\n```"
+    return f"Case {name} of `vectors/{file}.json`:\n\n```json\n{text}\n```"
 
 
 @cache
 def accepted() -> dict[str, bytes]:
     """Tag -> the bytes of a message that vectors/messages.json accepts."""
-    cases = json.loads((ROOT / "vectors" / "messages.json").read_text("utf-8"))["cases"]
-    return {
-        case["input"]["tag"]: bytes.fromhex(case["input"]["bytes"]) for case in cases if case["name"].endswith("/valid")
-    }
+    valid = [case["input"] for case in cases("messages") if case["name"].endswith("/valid")]
+    return {one["tag"]: bytes.fromhex(one["bytes"]) for one in valid}
 
 
 def shown(tag: str) -> str:
@@ -226,7 +233,8 @@ def shown(tag: str) -> str:
         digits = part.hex()
         lines = [digits[at : at + WIDTH] for at in range(0, len(digits), WIDTH)] or [""]
         out += [f"{lines[0]:<{WIDTH}}  {name}", *lines[1:]]
-    return f"Case {tag}/valid of `vectors/messages.json`:\n\n```text\n" + "\n".join(map(str.rstrip, out)) + "\n```"
+    text = "\n".join(map(str.rstrip, out))
+    return f"Case messages/{tag}/valid of `vectors/messages.json`:\n\n```text\n{text}\n```"
 
 
 #: What two implementations agree in: how it is called, its value, the clause that uses it.

@@ -115,7 +115,7 @@ def _written(name: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def _vector(root: Path) -> None:
-    _written("vectors/beacon.json", '"expected"', '"claimed"')(root)
+    _written("vectors/commitments.json", '"expected"', '"claimed"')(root)
 
 
 def _dirty(root: Path) -> None:
@@ -145,7 +145,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no entry": (_written("CHANGELOG.md", "- A seam.\n", ""), NEXT, "Unreleased has no entry"),
     "nothing on compatibility": (_written("CHANGELOG.md", "**Compat", "Compat"), NEXT, "no paragraph"),
     "no section": (_written("CHANGELOG.md", "## [Unreleased]", "## Unreleased"), NEXT, "has no section"),
-    "a vector": (_vector, NEXT, r"beacon/[a-z-]*: differs"),
+    "a vector": (_vector, NEXT, r"[a-z]+/[a-z-]*: differs"),
 }  # fmt: skip
 
 

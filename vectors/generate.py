@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes vectors/<noun>.json; ``--check`` says whether they are what would be written.  See vectors/README.md.
+"""Writes vectors/*.json; ``--check`` says whether they are what would be written.  See vectors/README.md.
 
 Nothing here is random, so two runs write the same bytes.  The epsilons and tables of a second implementation, in
 source/accounting.json, are copied: they are floats, which the tests compare within 1e-7.
@@ -24,7 +24,7 @@ def made() -> dict[Path, str]:
     all_ = book.Book()
     for part in (messages, groups, mechanism, phases, shards, ledger, window):
         part.add(all_)
-    return {Path(f"{noun}.json"): text for noun, text in all_.files().items()}
+    return {Path(f"{name}.json"): text for name, text in all_.files().items()}
 
 
 def differences(files: dict[Path, str]) -> list[str]:
@@ -36,7 +36,7 @@ def differences(files: dict[Path, str]) -> list[str]:
         if old != text:
             before, after = _cases(old), _cases(text)
             names = sorted(before.keys() | after.keys())
-            changed = [f"{path.stem}/{name}: differs" for name in names if before.get(name) != after.get(name)]
+            changed = [f"{name}: differs" for name in names if before.get(name) != after.get(name)]
             out += changed or [f"{path}: is written in another form"]
     return out
 

@@ -19,19 +19,16 @@ use std::path::Path;
 
 type Operation = fn(&Value) -> Result<Value>;
 
-/// Every case of one noun by its full name, with the whole input of those that state what differs from another.
-fn noun(noun: &str) -> BTreeMap<String, Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../vectors/{noun}.json"));
+/// Every case of one file by its name, with the whole input of those that state what differs from another.
+fn cases(file: &str) -> BTreeMap<String, Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../vectors/{file}.json"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let file: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{noun}: {e}"));
-    let cases = file["cases"].as_array().expect("cases").iter();
-    let mut found: BTreeMap<String, Value> = cases
-        .map(|case| {
-            (
-                format!("{noun}/{}", case["name"].as_str().expect("a name")),
-                case.clone(),
-            )
-        })
+    let read: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let mut found: BTreeMap<String, Value> = read["cases"]
+        .as_array()
+        .expect("cases")
+        .iter()
+        .map(|case| (case["name"].as_str().expect("a name").to_string(), case.clone()))
         .collect();
     let inputs: BTreeMap<String, Value> = found
         .iter()
@@ -49,16 +46,16 @@ fn noun(noun: &str) -> BTreeMap<String, Value> {
     found
 }
 
-/// One case.
+/// One case of how a retrieval is computed.
 fn read(name: &str) -> Value {
-    let (of, _) = name.split_once('/').expect("noun/name");
-    noun(of).remove(name).unwrap_or_else(|| panic!("no case {name}"))
+    let found = cases("mechanism").remove(name);
+    found.unwrap_or_else(|| panic!("no case {name}"))
 }
 
 /// Runs the vectors of one operation and says how many gave their output, and how many were refused.
-fn run(nouns: &[&str], operation: &str, compute: Operation) -> (usize, usize) {
+fn run(file: &str, operation: &str, compute: Operation) -> (usize, usize) {
     let (mut given, mut refused) = (0, 0);
-    for (name, case) in nouns.iter().flat_map(|one| noun(one)) {
+    for (name, case) in cases(file) {
         if case["operation"] != operation {
             continue;
         }
@@ -183,18 +180,18 @@ fn noise_key(input: &Value) -> Result<Value> {
 
 #[test]
 fn points_and_sums() {
-    assert_eq!(run(&["points"], "points", check_points), (1, 4));
-    assert_eq!(run(&["msm"], "msm", sum), (3, 2));
-    assert_eq!(run(&["generators"], "generators", make_generators), (2, 1));
-    assert_eq!(run(&["fold-points"], "fold-points", fold_points), (3, 0));
+    assert_eq!(run("curve", "points", check_points), (1, 4));
+    assert_eq!(run("curve", "msm", sum), (3, 2));
+    assert_eq!(run("curve", "generators", make_generators), (2, 1));
+    assert_eq!(run("curve", "fold-points", fold_points), (3, 0));
 }
 
 #[test]
 fn poseidon_of_every_width() {
-    assert_eq!(run(&["poseidon"], "poseidon", poseidon), (5, 2));
-    assert_eq!(run(&["poseidon"], "poseidon-permutation", permutation), (16, 0));
-    assert_eq!(run(&["noise"], "seed-commitment", seed_commitment), (2, 1));
-    assert_eq!(run(&["noise"], "noise-key", noise_key), (2, 1));
+    assert_eq!(run("hashes", "poseidon", poseidon), (5, 2));
+    assert_eq!(run("hashes", "poseidon-permutation", permutation), (16, 0));
+    assert_eq!(run("mechanism", "seed-commitment", seed_commitment), (2, 1));
+    assert_eq!(run("mechanism", "noise-key", noise_key), (2, 1));
 }
 
 // --- Groth16 ---------------------------------------------------------------------------------------------------------
@@ -214,8 +211,8 @@ fn groth16(input: &Value) -> Result<Value> {
 
 #[test]
 fn keys_and_proofs() {
-    assert_eq!(run(&["verifying-keys"], "verifying-key", verifying_key), (1, 8));
-    assert_eq!(run(&["groth16"], "groth16", groth16), (1, 11));
+    assert_eq!(run("proofs", "verifying-key", verifying_key), (1, 8));
+    assert_eq!(run("proofs", "groth16", groth16), (1, 11));
 }
 
 // --- the mechanism ---------------------------------------------------------------------------------------------------
@@ -282,7 +279,7 @@ fn wide_number(value: &Value) -> u128 {
 /// F(0) .. F(draws), from the table of the rate, which is another case's.
 fn rows(input: &Value, draws: usize) -> Result<Vec<u128>> {
     let rate = &input["decoy_rate"];
-    let tables = noun("draw-tables");
+    let tables = cases("mechanism");
     let found = tables
         .values()
         .find(|one| one["input"]["decoy_rate"] == *rate && one["input"]["id_bits"] == 6)
@@ -319,6 +316,6 @@ fn select_decoys(input: &Value) -> Result<Value> {
 
 #[test]
 fn answers_of_the_mechanism() {
-    assert_eq!(run(&["select"], "select-decoys", select_decoys), (10, 6));
-    assert_eq!(run(&["select"], "select-noise", select_noise), (12, 4));
+    assert_eq!(run("mechanism", "select-decoys", select_decoys), (10, 6));
+    assert_eq!(run("mechanism", "select-noise", select_noise), (12, 4));
 }

@@ -11,6 +11,7 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from click.testing import CliRunner
 from py_ecc.optimized_bn128 import FQ, FQ2, FQ12, add, is_inf, multiply, neg, normalize, pairing
 
 from ragseal.backends.native import native_errors
-from ragseal.groth16 import relations
+from ragseal.groth16 import relations, views
 from ragseal.groth16.keys import VKEY, load_key
 from ragseal.groth16.verifying_key import VerifyingKey
 from ragseal.groth16.views import View
@@ -36,6 +37,8 @@ from tests.attacks.world import outside_subgroup
 from tests.classes import TINY
 from tests.web.published import NODE
 from vectors.source.trapdoor import GROUP, Trapdoor, g2
+
+pytestmark = pytest.mark.slow
 
 G1, G2 = 64, 128
 ALPHA, BETA = 0, G1
@@ -125,7 +128,6 @@ def test_key_under_which_anything_holds(change: Callable[[bytes], bytes], tmp_pa
     shutil.rmtree(tmp_path / "v")
 
 
-@pytest.mark.slow
 def test_a_forged_proof_under_gamma_equal_delta() -> None:
     """A = alpha, B = beta, C = -vk_x: e(A, B) = e(alpha, beta) e(vk_x, gamma) e(C, delta) for any statement at all."""
     tools = machine()
@@ -170,6 +172,8 @@ def kinds() -> list[Any]:
 
 
 def view(kind: Any, data: bytes) -> View:
+    """A key that this process reads for the first time."""
+    views._UNRELATED.clear()
     with native_errors():
         return View("toy", len(CLEAR), len(CLEAR), kind.from_bytes(data))
 
@@ -261,6 +265,23 @@ def test_a_plain_python_reader_sees_the_same(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(ProofError, match="holds for other statements"):
             view(VerifyingKey, aligned(a, b).key)
     view(VerifyingKey, aligned(17, 1).key)
+
+
+def test_a_key_is_looked_at_once_and_a_refused_one_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = Trapdoor("related", len(CLEAR)).key, related(*RELATIONS[0])
+    views._UNRELATED.clear()
+    looked: list[bytes] = []
+    look = views.check_relations
+
+    def counted(key: bytes) -> None:
+        looked.append(key)
+        look(key)
+
+    monkeypatch.setattr(views, "check_relations", counted)
+    for data in (good, bad) * 2:
+        with pytest.raises(ProofError, match="small multiples") if data is bad else nullcontext():
+            View("toy", len(CLEAR), len(CLEAR), VerifyingKey.from_bytes(data))
+    assert looked == [good, bad, bad]
 
 
 def test_alpha_among_the_bases_gives_one_statement_for_nothing() -> None:

@@ -23,6 +23,7 @@ _ = bench  # a fixture
 
 
 def test_an_account_takes_no_turn_of_a_tree_that_was_made_up(bench: Any, tmp_path: Path) -> None:
+    """The old key signs a turn as the first entry of an empty tree: no such entry is in the log that is remembered."""
     client = bench.client()
     client.ask("json")
     made_up = type(bench.provider.log).create(tmp_path / "made-up", bench.provider.log_signer)

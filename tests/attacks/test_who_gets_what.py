@@ -48,6 +48,8 @@ from tests.simulator.keys import ESTIMATE, keys_of
 from tests.simulator.live import Live, live
 from tests.specification import specification
 
+pytestmark = pytest.mark.slow
+
 CALLERS = (
     "anybody",
     "the account itself",

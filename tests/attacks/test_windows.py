@@ -44,6 +44,8 @@ from tests.attacks.world import AttackWorld, accepted, queried, refused, undecid
 from tests.simulator import key_of
 from tests.simulator.entries import signed_manifest
 
+pytestmark = pytest.mark.slow
+
 
 def _signed(world: AttackWorld, manifest: Manifest) -> SignedManifest:
     return signed_manifest(manifest, world.provider)

@@ -32,6 +32,8 @@ from tests.attacks.test_outsiders import ASKED, Between
 from tests.simulator import CLOSES, GROUP, NOW, SimulatedEvidence, World, policy, pseudonym, resign
 from tests.simulator.parties import LOUD
 
+pytestmark = pytest.mark.slow
+
 Shown = list[ReceiptFile]
 
 WITHHELD = {"manifest": 2, "index_file": 4, "RegistryAsk": 6, "ProofsAsk": 8, "LinksAsk": 9, "BlocksAsk": 9}

@@ -30,6 +30,8 @@ from ragseal.kernel.params import GAUSSIAN as GAUSSIAN_LAW
 from ragseal.kernel.params import MAX_SHARDS, NOISE_LAWS, R
 from tests.classes import GAUSSIAN
 
+pytestmark = pytest.mark.slow
+
 
 def noisy(law: str, **changes: int) -> NoiseClass:
     values: dict[str, int] = {

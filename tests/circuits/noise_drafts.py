@@ -64,6 +64,28 @@ def centred(value: int) -> int:
     return value % P if value % P <= P // 2 else value % P - P
 
 
+class Lookups:
+    """What a draft looks up in the table of chunks of ``c`` bits."""
+
+    def __init__(self, c: int) -> None:
+        self.c, self.seen = c, Counter[int]()
+
+    def look(self, x: int) -> int:
+        self.seen[x % P] += 1
+        return x
+
+    def low(self, value: int, count: int) -> list[int]:
+        """All chunks but the highest, which is whatever remains and is looked up as it is."""
+        value, c = centred(value), self.c
+        chunks = [self.look((value >> (c * j)) & ((1 << c) - 1)) for j in range(count - 1)]
+        self.look(value >> (c * (count - 1)))
+        return chunks
+
+    def counts(self) -> list[int]:
+        """How often each chunk was looked up."""
+        return [self.seen[j] for j in range(1 << self.c)]
+
+
 @dataclass
 class NoiseDraft:
     """A statement with its openings.  All integers are exact; they are reduced when they become inputs."""
@@ -200,18 +222,8 @@ class NoiseDraft:
     def hints(self) -> list[int]:
         """The hint vector: chunks and multiplicities of whatever the draft says."""
         cls, c = self.cls, self.cls.c
-        seen: Counter[int] = Counter()
-
-        def look(x: int) -> int:
-            seen[x % P] += 1
-            return x
-
-        def low(value: int, count: int) -> list[int]:
-            """All chunks but the highest, which is whatever remains and is looked up as it is."""
-            value = centred(value)
-            chunks = [look((value >> (c * j)) & ((1 << c) - 1)) for j in range(count - 1)]
-            look(value >> (c * (count - 1)))
-            return chunks
+        lookups = Lookups(c)
+        look, low = lookups.look, lookups.low
 
         def exact(value: int, bits: int) -> list[int]:
             count = -(-bits // c)
@@ -283,7 +295,7 @@ class NoiseDraft:
             put("insideLow", low(-1 - distance if below else distance, cls.returned_chunks))
             put("insideHigh", low(-1 - rest if beyond else rest, cls.returned_chunks))
         h["coarseCount"] = [coarse[k] + self.count_edit.get(k, 0) for k in range(1 << cls.m)]
-        h["rangeCount"] = [seen[j] for j in range(1 << c)]
+        h["rangeCount"] = lookups.counts()
         h["noiseCount"] = [rows[z] for z in range(cls.table.cut + 1)]
         return [x for g in NoiseLayout(cls).groups for x in h[g.name]]
 

@@ -23,6 +23,8 @@ from tests.circuits.scene import CACHE
 from tests.classes import GAUSSIAN, TINY
 from tests.native.conftest import Circuit, Form
 
+pytestmark = pytest.mark.slow
+
 KEPT, FIRST = 2, 3  #: a clear input and a blinder; the first wire that is committed to
 
 SHAPES = (TINY, GAUSSIAN, CLASSES["estimate-6"], thinning_class(126))
@@ -154,7 +156,6 @@ def without_rows_of(built: Any, wire: int, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 @each
 def test_a_hidden_wire_without_its_constraints(built: Any, tmp_path: Path) -> None:
     """In every relation, the first, the last and some other wire."""

@@ -18,6 +18,8 @@ import pytest
 from tests.cases import first_is_fast
 from tests.claims import said, scene
 
+pytestmark = pytest.mark.slow
+
 KEPT = Path(__file__).parent / "golden.json.xz"
 PLAN = "a plan"
 

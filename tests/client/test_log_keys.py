@@ -17,8 +17,6 @@ from ragseal.ledger.checkpoint import Checkpoint, open_checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import Note, NoteSigner
 from ragseal.ledger.turns import LogKey, TurnProof
-from tests.attacks.checks import without
-from tests.attacks.turn_checks import TURN_IN_THIS_HISTORY
 from tests.client.small_provider import ORIGIN
 
 
@@ -99,24 +97,6 @@ def test_a_thief_of_the_old_key_leads_nobody_astray_who_knows_the_turn(bench: An
     bench.provider.checkpoint = lambda: Checkpoint(ORIGIN, log.size, root).sign(bench.provider.log_signer)
     with pytest.raises(LedgerError, match="no signature by a known key"):
         client._history.latest(client._evidence(None))
-
-
-def test_a_turn_of_a_tree_that_was_made_up_is_not_believed(bench: Any, tmp_path: Path) -> None:
-    """The old key signs a turn as the first entry of an empty tree: no such entry is in the log that is remembered."""
-    client = bench.client()
-    client.ask("json")
-    made_up = type(bench.provider.log).create(tmp_path / "made-up", bench.provider.log_signer)
-    made_up.rotate(third())
-    log = bench.provider.log
-    root = MerkleTree(log.entries(0, log.size)).root()
-    bench.provider.checkpoint = lambda: Checkpoint(ORIGIN, log.size, root).sign(third())
-    bench.provider.rotations = lambda: [proof.encode() for proof in made_up.turns()]
-    with pytest.raises(LedgerError, match="of a different history"):
-        client._history.latest(client._evidence(None))
-    assert client.state.log_key() == bench.provider.log_signer.verifier
-    with without(TURN_IN_THIS_HISTORY):
-        client._history.latest(client._evidence(None))
-    made_up.close()
 
 
 def test_a_fork_that_a_thief_showed_does_not_lock_the_account_out(bench: Any, tmp_path: Path) -> None:

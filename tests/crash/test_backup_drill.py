@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_provider_that_dies_after_its_copy_goes_on_from_it_to_a_pass(tmp_path: Path) -> None:
-    child = [sys.executable, "-m", "tests.crash.backup_child", str(tmp_path)]
+    child = [sys.executable, "-m", "tests.crash.dying", "backup", str(tmp_path)]
     done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     place, lost = tmp_path / "provider", tmp_path / "lost"

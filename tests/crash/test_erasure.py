@@ -58,7 +58,7 @@ def test_an_erasure_that_is_killed_is_finished_by_the_next_start(
     folder = tmp_path / "p"
     shutil.copytree(bases[coins], folder, symlinks=True)
     assert {needle for _, needle in found_in(folder, *marks())} == set(marks())
-    line = [sys.executable, "-m", "tests.crash.erasure_child", str(folder), "coins" if coins else "plain"]
+    line = [sys.executable, "-m", "tests.crash.dying", "erase", str(folder), "coins" if coins else "plain"]
     done = subprocess.run(
         [*line, *step.split()], cwd=ROOT, env=child_environment(), capture_output=True, timeout=300, check=False
     )

@@ -43,7 +43,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_kill_lets_a_document_take_part_once_more(base: Path, tmp_path: Path, step: str) -> None:
     folder = tmp_path / "provider"
     shutil.copytree(base, folder, symlinks=True)
-    child = [sys.executable, "-m", "tests.crash.answers_child", str(folder), step]
+    child = [sys.executable, "-m", "tests.crash.dying", "answers", str(folder), step]
     done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 

@@ -53,7 +53,8 @@ def test_a_provider_that_is_killed_in_a_roll_over_goes_on(bases: dict[bool, Path
     line = [
         sys.executable,
         "-m",
-        "tests.crash.rollover_child",
+        "tests.crash.dying",
+        "roll-over",
         str(folder),
         "coins" if coins else "plain",
         *step.split(),

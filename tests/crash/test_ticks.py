@@ -38,7 +38,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_provider_that_is_killed_in_a_tick_goes_on(base: Path, tmp_path: Path, step: str) -> None:
     folder = tmp_path / "provider"
     shutil.copytree(base, folder, symlinks=True)
-    child = [sys.executable, "-m", "tests.crash.tick_child", str(folder), step]
+    child = [sys.executable, "-m", "tests.crash.dying", "tick", str(folder), step]
     done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 

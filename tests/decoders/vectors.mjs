@@ -551,8 +551,8 @@ const OPERATIONS = {
 
 const folder = process.argv[2];
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
-const nouns = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
-const all = new Map(nouns.flatMap(({ noun, cases }) => cases.map((one) => [`${noun}/${one.name}`, one])));
+const parsed = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
+const all = new Map(parsed.flatMap(({ cases }) => cases.map((one) => [one.name, one])));
 const inputOf = (one) => {
   if (!one.base) return one.input;
   const out = structuredClone(all.get(one.base).input);

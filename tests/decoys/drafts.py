@@ -27,6 +27,7 @@ from ragseal.kernel.params import TAG_LIST
 from ragseal.kernel.poseidon import poseidon
 from ragseal.kernel.proofs import Statement
 from ragseal.kernel.statement import Returned
+from tests.circuits.noise_drafts import Lookups, centred
 from tests.circuits.r1cs import P, R1cs, read
 from tests.circuits.rules import assert_only_rule
 from tests.circuits.scene import CACHE
@@ -39,12 +40,6 @@ FULL = DecoysClass("decoys-full", N=64, draws=14, room=12, c=10, chunks=1)
 #: Ids, numbers of ids and the index of several chunks, two blocks of draws.
 WIDE = DecoysClass("decoys-wide", N=300, draws=400, room=40, c=6, chunks=2, S=2)
 HALF = pow(2, -1, P)
-
-
-def centred(x: int) -> int:
-    """The integer of least size that a field element stands for."""
-    x %= P
-    return x - P if x > P // 2 else x
 
 
 @dataclass
@@ -200,19 +195,9 @@ class Draft:
         """The hint vector of a shard: chunks and multiplicities of whatever the draft says."""
         cls, c, one = self.cls, self.cls.c, self.shards[h]
         layout = DecoysLayout(cls)
-        seen: Counter[int] = Counter()
+        lookups = Lookups(c)
+        look, low = lookups.look, lookups.low
         made: dict[str, list[int]] = {g.name: [] for g in layout.groups}
-
-        def look(x: int) -> int:
-            seen[x % P] += 1
-            return x
-
-        def low(value: int, count: int) -> list[int]:
-            """Lower chunks; the highest is whatever remains."""
-            value = centred(value)
-            chunks = [look((value >> (c * j)) & ((1 << c) - 1)) for j in range(count - 1)]
-            look(value >> (c * (count - 1)))
-            return chunks
 
         def put(name: str, values: Sequence[int]) -> None:
             if values:
@@ -266,7 +251,7 @@ class Draft:
         put("pastLow", low(ahead - one.past * (2 * ahead + 1), cls.whole_chunks))
         put("thresholdLow", low(self.threshold - self.lo - 1, cls.chunks))
         put("totalLow", low((self.over - self.short) * (self.total - self.K), cls.total_chunks))
-        made["rangeCount"] = [seen[j] for j in range(1 << c)]
+        made["rangeCount"] = lookups.counts()
         return [x for g in layout.groups for x in made[g.name]]
 
     def wires(self, h: int) -> tuple[list[int], list[int]]:

@@ -20,6 +20,8 @@ from ragseal.kernel.errors import UnprovableError
 from ragseal.kernel.params import R
 from tests.decoys.drafts import FULL, LO, TINY, WIDE, scores, table_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("N", "draws", "room", "c", "chunks", "S")
 
 

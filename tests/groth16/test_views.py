@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -26,6 +27,9 @@ class Key:
 
     def to_bytes(self) -> bytes:
         return KEY
+
+    def digest(self) -> bytes:
+        return sha256(KEY).digest()
 
 
 def test_keys_never_cross_classes() -> None:

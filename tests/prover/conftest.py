@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures of the provider's tests: the real circuit of class TINY and a real key for it, made once."""
+"""Fixtures of the provider's tests: class TINY with its real circuit and key, made once, and a provider that serves."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from ragseal.groth16.keys import KeyPaths
 from ragseal.kernel.noise_class import NoiseClass
 from tests.classes import TINY
 from tests.simulator.keys import keys_of
+from tests.simulator.live import Live, live
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +29,9 @@ def built(tiny: NoiseClass) -> BuiltCircuit[NoiseClass]:
 @pytest.fixture(scope="session")
 def keys() -> KeyPaths:
     return keys_of(TINY)
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Live]:
+    with live(tmp_path) as made:
+        yield made

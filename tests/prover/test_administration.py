@@ -9,16 +9,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError
 from ragseal.kernel.slot_text import Metadata
-from ragseal.prover.__main__ import main
 from ragseal.prover.administration import document_lines
 from ragseal.prover.administration.document_lines import Lines, lines_of
 from ragseal.prover.administration.documents import Reading
@@ -29,7 +26,7 @@ from ragseal.prover.wire.operator_remote import Remote
 from ragseal.runtime.metadata import mapping_of
 from tests.classes import TINY
 from tests.simulator import provider as scene
-from tests.simulator.live import Live, live
+from tests.simulator.live import Live, folder_of, live, run
 from tests.simulator.rolling import POLICY
 
 pytestmark = pytest.mark.slow
@@ -37,26 +34,6 @@ pytestmark = pytest.mark.slow
 
 def silent(*_: object) -> None:
     """No progress shown."""
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Live]:
-    with live(tmp_path) as made:
-        yield made
-
-
-def folder_of(made: Live) -> Path:
-    return made.folder / "provider"
-
-
-def run(made: Live, *arguments: str) -> dict[str, Any]:
-    """A command on the folder of a provider that serves."""
-    command, *rest = arguments
-    line = [*command.split(), "--state", str(folder_of(made)), *rest, "--json"]
-    done = CliRunner().invoke(main, line)
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def test_the_commands_work_while_the_provider_serves(serving: Live, tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ from tests.simulator.provider import (
 )
 from tests.simulator.rolling import COINED, POLICY
 
+pytestmark = pytest.mark.slow
+
 
 def manifest() -> Manifest:
     world = World()
@@ -103,7 +105,6 @@ def committed(provider: Provider, name: str, n_max: int = 6) -> Told:
     return commit(provider, policy.encode(), name, math.inf)
 
 
-@pytest.mark.slow
 def test_commit_prints_what_is_new_first_and_no_paragraph(tmp_path: Path) -> None:
     """Eight paragraphs, the same in every window, stood before the one line that was about this one."""
     provider = open_provider(tmp_path / "p")
@@ -127,7 +128,6 @@ def test_commit_prints_what_is_new_first_and_no_paragraph(tmp_path: Path) -> Non
     provider.close()
 
 
-@pytest.mark.slow
 def test_nothing_new_is_said_so_and_the_paragraphs_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = open_provider(tmp_path / "p")
     committed(provider, "w1")

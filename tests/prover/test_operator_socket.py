@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +29,9 @@ from ragseal.v1 import admin_pb2, admin_pb2_grpc
 from tests.attacks.checks import without
 from tests.attacks.removal import Guard
 from tests.simulator import provider as scene
-from tests.simulator.live import Live, live
+from tests.simulator.live import Live, folder_of, live, run
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Live]:
-    with live(tmp_path) as made:
-        yield made
-
-
-def folder_of(made: Live) -> Path:
-    return made.folder / "provider"
-
-
-def run(made: Live, *arguments: str) -> dict[str, Any]:
-    """A command on the folder of a provider that serves."""
-    command, *rest = arguments
-    line = [*command.split(), "--state", str(folder_of(made)), *rest, "--json"]
-    done = CliRunner().invoke(main, line)
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def test_the_socket_is_its_user_s_alone_and_goes_with_the_provider(serving: Live) -> None:

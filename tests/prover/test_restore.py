@@ -202,7 +202,7 @@ def test_a_restore_that_is_killed_between_its_last_steps_is_ended_by_the_next(
     left, place = tmp_path / "left", tmp_path / "p"
     shutil.copytree(folder, left)
     (left / COPY).unlink()  # as the folder was in the copy's moment
-    child = [sys.executable, "-m", "tests.crash.restore_child", KILLED[after], folder, place, left]
+    child = [sys.executable, "-m", "tests.crash.dying", "restore", KILLED[after], folder, place, left]
     done = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert (place / COPY).exists()

@@ -65,6 +65,8 @@ from tests.simulator.provider import (
     opened,
 )
 
+pytestmark = pytest.mark.slow
+
 Scene = Callable[[Server, Any, Any], Awaitable[None]]
 
 
@@ -116,7 +118,6 @@ async def ask_all(stub: Any, asker: Asker, queries: list[str]) -> list[Answer]:
     return answers
 
 
-@pytest.mark.slow
 def test_a_window_from_manifest_to_proofs(tmp_path: Path, tiny: NoiseClass, keys: KeyPaths) -> None:
     async def scene(server: Server, channel: Any, stub: Any) -> None:
         shown = await call(stub.GetManifest, provider_pb2.GetManifestRequest(), "p")

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from click.testing import CliRunner
 
 from ragseal.backends.group import default_group
 from ragseal.backends.mechanism import Engine
@@ -18,6 +21,7 @@ from ragseal.client.account import KEY_FILE, AccountState
 from ragseal.embedder import Embedder
 from ragseal.kernel import signature
 from ragseal.kernel.beacon import Seat
+from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.provider.provider import Provider
@@ -172,3 +176,17 @@ def live(folder: Path, **options: Any) -> Iterator[Live]:
         yield made
     finally:
         made.end()
+
+
+def folder_of(made: Live) -> Path:
+    return made.folder / "provider"
+
+
+def run(made: Live, *arguments: str) -> dict[str, Any]:
+    """A command on the folder of a provider that serves."""
+    command, *rest = arguments
+    line = [*command.split(), "--state", str(folder_of(made)), *rest, "--json"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found

@@ -16,9 +16,7 @@ Json = dict[str, Any]
 def all_cases() -> dict[str, Json]:
     """Every case by ``noun/name``; one that names a base has an input of its own here."""
     found = {
-        f"{path.stem}/{case['name']}": case
-        for path in sorted(FOLDER.glob("*.json"))
-        for case in json.loads(path.read_text())["cases"]
+        case["name"]: case for path in sorted(FOLDER.glob("*.json")) for case in json.loads(path.read_text())["cases"]
     }
     for case in found.values():
         if "base" in case:

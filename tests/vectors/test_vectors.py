@@ -15,7 +15,7 @@ from ragseal.kernel import poseidon as reference
 from ragseal.kernel.errors import AuditError
 from tests.fuzz.samples import message_kinds
 from tests.vectors.reading import FOLDER, Json, all_cases, of
-from vectors.source.book import MISMATCH
+from vectors.source.book import FILES, MISMATCH
 from vectors.source.operations import OPERATIONS, PRIVATE
 from vectors.source.replay import replayed
 
@@ -99,15 +99,16 @@ def test_every_operation_is_described_and_used() -> None:
     assert not [noun for noun in {path.split("/")[0] for path in all_cases()} if f"`{noun}/`" not in text]
 
 
-def test_every_file_is_a_noun() -> None:
-    """Its name is the noun that it states, its cases have a name each, and beside it there is no other file of JSON."""
+def test_every_file_is_of_one_form() -> None:
+    """Its cases have a name each, no two files have cases of one noun, and beside it there is no other JSON."""
     files = sorted(FOLDER.glob("*.json"))
     assert sum(len(json.loads(path.read_text())["cases"]) for path in files) == len(all_cases())
     for path in files:
         text = json.loads(path.read_text())
-        assert set(text) == {"noun", "cases"}
-        assert text["noun"] == path.stem
+        assert set(text) == {"cases"}
         assert path.read_text() == json.dumps(text, indent=1) + "\n"
+        assert {case["name"].split("/")[0] for case in text["cases"]} == set(FILES[path.stem])
+    assert len({noun for nouns in FILES.values() for noun in nouns}) == sum(map(len, FILES.values()))
     assert {path.parent for path in FOLDER.rglob("*.json")} == {FOLDER, FOLDER / "source"}
 
 

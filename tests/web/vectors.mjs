@@ -124,8 +124,8 @@ const OPERATIONS = {
 
 function allCases(folder) {
   const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
-  const nouns = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
-  const found = new Map(nouns.flatMap(({ noun, cases }) => cases.map((one) => [`${noun}/${one.name}`, one])));
+  const read = files.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")));
+  const found = new Map(read.flatMap(({ cases }) => cases.map((one) => [one.name, one])));
   for (const one of found.values()) {
     if (one.base === undefined) continue;
     one.input = structuredClone(found.get(one.base).input);

@@ -12,6 +12,21 @@ from vectors.source.values import shown
 
 Json = dict[str, Any]
 
+#: The file of each noun, by subject.
+FILES = {
+    "accounting": ("accounting",),
+    "answers": ("sealing", "records", "receipts", "answers"),
+    "audits": ("samples", "windows"),
+    "commitments": ("registry", "texts", "query", "commitments", "index", "beacon"),
+    "curve": ("points", "msm", "generators", "fold-points"),
+    "estimate": ("links", "blocks", "block-batches"),
+    "hashes": ("hashes", "poseidon", "challenges"),
+    "log": ("merkle-roots", "inclusion", "consistency", "checkpoints", "growth", "proof-files"),
+    "mechanism": ("noise-tables", "draw-tables", "noise", "select", "places"),
+    "messages": ("messages",),
+    "proofs": ("openings", "folding", "squared-norm", "shards", "verifying-keys", "groth16"),
+    "signatures": ("keys", "signatures", "signed-messages", "asks", "retrieval"),
+}  # fmt: skip
 LONG = 6000  #: characters of an input that is not written again for what differs in little
 MISMATCH = "Mismatch"  #: of a claimed output that the operation does not give
 
@@ -118,12 +133,14 @@ class Book:
         self.cases[path] = case
 
     def files(self) -> dict[str, str]:
-        """Text of every file by its noun: the noun's cases in the order in which they were added."""
+        """Text of every file by its name: the cases of its nouns, each noun's in the order in which they were added."""
         nouns: dict[str, list[Json]] = {}
         for path, case in self.cases.items():
-            noun, _, name = path.partition("/")
-            nouns.setdefault(noun, []).append({"name": name, **case})
-        return {noun: json.dumps({"noun": noun, "cases": own}, indent=1) + "\n" for noun, own in nouns.items()}
+            nouns.setdefault(path.partition("/")[0], []).append({"name": path, **case})
+        found = {name: [case for noun in own for case in nouns.pop(noun)] for name, own in FILES.items()}
+        if nouns:
+            raise AssertionError(f"FILES names no file for {', '.join(nouns)}")
+        return {name: json.dumps({"cases": cases}, indent=1) + "\n" for name, cases in found.items()}
 
 
 def _head(operation: str, clause: str, comment: str) -> dict[str, Any]:

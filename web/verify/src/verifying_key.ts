@@ -2,7 +2,7 @@
 /** Groth16 verifying keys whose IC points are a Pedersen basis: what is committed is added to vk_x. SPEC B.10. */
 import { normalizeZ } from "@noble/curves/abstract/curve.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { need, split, toNumber } from "./bytes.js";
+import { hex, need, split, toNumber } from "./bytes.js";
 import { G1, G2, type G1Point, type G2Point, G2_BYTES, POINT_BYTES, msm, multiple, pairingIsOne, point, pointG2, points } from "./curve.js";
 import { R } from "./transcript.js";
 
@@ -56,6 +56,10 @@ function aligned(given: readonly G1Point[]): boolean {
   return xs.size < MOST * given.length;
 }
 
+/** By digest: the next window is mostly of the key of the one before, and looking at its points takes longest. */
+const KEPT = 8;
+const decoded = new Map<string, VerifyingKey>();
+
 export class VerifyingKey {
   private constructor(
     readonly digest: Uint8Array,
@@ -66,8 +70,16 @@ export class VerifyingKey {
     private readonly ic: readonly G1Point[],
   ) {}
 
-  /** alpha_1, beta_2, gamma_2, delta_2, a count, IC; every point is checked. */
+  /** alpha_1, beta_2, gamma_2, delta_2, a count, IC; every point is checked, once of a key. */
   static decode(data: Uint8Array): VerifyingKey {
+    const name = hex(sha256(data));
+    const key = decoded.get(name) ?? VerifyingKey.read(data);
+    if (decoded.size === KEPT) decoded.clear();
+    decoded.set(name, key);
+    return key;
+  }
+
+  private static read(data: Uint8Array): VerifyingKey {
     need(data.length >= HEAD, "the verifying key is truncated");
     const count = Number(toNumber(data.subarray(HEAD - 4, HEAD)));
     need(data.length - HEAD === count * POINT_BYTES, `the verifying key does not have its ${count} IC points`);
