@@ -13,6 +13,7 @@ from ragseal.circuits.sizes import size_for
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.judged import Grades, judgements
 from ragseal.embedder import load_embedder
+from ragseal.kernel.decoys.table import DECOYS
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.prover.commitment.corpora import open_corpus, read_beir_queries
 
@@ -111,6 +112,9 @@ def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: i
     load_embedder(embedder)
     if class_name is not None and class_name not in load_classes():
         raise ConfigurationError(f"no circuit class {class_name!r}: one of {', '.join(load_classes())}")
+    if class_name is not None and load_classes()[class_name].law != DECOYS:
+        fit = ", ".join(name for name, cls in load_classes().items() if cls.law == DECOYS)
+        raise ConfigurationError(f"the demo's claim needs decoys, class {class_name!r} has none: take one of {fit}")
     if corpus.startswith("beir:"):
         beir_scenario(corpus, class_name, asked)
     elif asked != BEIR_QUERIES:
