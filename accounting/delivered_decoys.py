@@ -47,9 +47,7 @@ from ragseal.kernel.params import COARSE_CANONICAL_BITS, COIN_BITS, OVERFLOW_EXP
 LAW_EXPONENT = 60  #: of delta a visible return of one slot takes 2^-60 at most
 _MORE = 4  #: and 2^4 times as much for each slot more: sets of nearly as many slots as are ever drawn
 _LEAST_EXPONENT = 48  #: but no more than 2^-48
-_LONG_EXPONENT = (
-    40  #: a document of more than EXACT_SLOTS takes 2^-40 at most
-)
+_LONG_EXPONENT = 40  #: a document of more than EXACT_SLOTS takes 2^-40 at most
 EXACT_SLOTS = 8  #: a document of more slots has a power of one slot's ratio, which is no less
 MOST_NATS = 700.0  #: of a return; a policy may name 2^32 slots, and a power of so many fills the memory
 RARE = 20  #: once in 2^20 answers
@@ -317,6 +315,7 @@ def refused(elements: int, shards: int) -> Fraction:
     """How likely a query is refused at most, whatever the data are: it costs no delta.
 
     Args:
-        elements: of one shard's draws, each without canonical form with 2^-44; a policy's room is left by 2^-64.
+        elements: of one shard's draws, each without canonical form with 2^-44; a policy's room and the longest
+            list are exceeded with 2^-64 each.
     """
-    return Fraction(shards * elements, 1 << COARSE_CANONICAL_BITS) + Fraction(1, 1 << OVERFLOW_EXPONENT)
+    return Fraction(shards * elements, 1 << COARSE_CANONICAL_BITS) + Fraction(2, 1 << OVERFLOW_EXPONENT)

@@ -277,6 +277,20 @@ def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
     return room
 
 
+@lru_cache(maxsize=64)
+def most_listed(table: DrawTable, N: int, K: int, shards: int) -> int:
+    """The most ids of a list: K, or the fewest that all shards together draw more of with 2^-64 at most.
+
+    A query that draws more is refused, whatever was asked.
+    """
+    law = drawn_law(table, N, shards)
+    beyond, size = sum(law) - law[0], 0
+    while beyond > 1 << (FIXED_BITS - TAIL_EXPONENT):
+        size += 1
+        beyond -= law[size]
+    return max(K, size)
+
+
 @lru_cache(maxsize=16)
 def drawn_law(table: DrawTable, N: int, shards: int) -> tuple[int, ...]:
     """P(all shards draw t slots together), t = 0, 1, .., rounded up, in units of 2^-FIXED_BITS."""

@@ -248,7 +248,8 @@ class Provider:
     def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
         """The same of a snapshot and the class of a window that is there."""
         if not policy.answers:
-            bound = AnswerBound(cls.most_ids(policy.shards), policy.capacity(cls), self.environment.answer_bytes)
+            most = cls.most_listed(policy.ids, policy.shards, policy.decoy_rate)
+            bound = AnswerBound(most, policy.capacity(cls), self.environment.answer_bytes)
             for tenant, _ in index.tenants(self.state):
                 bound.require(documents, tenant)
 

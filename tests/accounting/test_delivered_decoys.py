@@ -280,8 +280,8 @@ def test_what_is_said_of_a_list() -> None:
 
 
 def test_a_query_is_refused_by_elements_and_room_alone() -> None:
-    assert refused(0, 6) == Fraction(1, 1 << 64)
-    assert refused(50, 6) == Fraction(300, 1 << 44) + Fraction(1, 1 << 64)
+    assert refused(0, 6) == Fraction(2, 1 << 64)
+    assert refused(50, 6) == Fraction(300, 1 << 44) + Fraction(2, 1 << 64)
 
 
 # --- the curve -------------------------------------------------------------------------------------------------------

@@ -197,7 +197,8 @@ def test_a_window_that_cannot_be_committed_places_nothing_afresh(tmp_path: Path)
 def test_an_index_whose_longer_lists_could_not_be_sent_does_not_grow(tmp_path: Path) -> None:
     """Lists grow with the index: the window is committed as large as it was, and not refused."""
     with live(tmp_path, kind=scene.ONE_DECOYS, coins=True, tenants={"acme": ["alice"]}, unseen=3) as window:
-        most, ids = 48_000, DECOYS.most_ids(1)
+        policy = window.provider.journal.history.named("w1").manifest.policy
+        most, ids = 26_000, DECOYS.most_listed(policy.ids, 1, policy.decoy_rate)
         window.provider.environment = replace(window.provider.environment, answer_bytes=most)
         shape = replace(SHAPE, answers=AnswerBound(ids, DECOYS.N, most))
         long = [Put(Document(one.id, one.text + " of" * 333)) for one in MORE]
