@@ -302,9 +302,9 @@ def of_fibres(setting: Setting, apart: Sequence[tuple[brute.Slots, brute.Slots]]
     total = Fraction(0)
     for least, most in apart:
         sizes = list(zip(by_shard(setting, least), by_shard(setting, most), strict=True))
-        with_it = math.prod(own_slots(masses, low, high - low) for low, high in sizes)
+        with_it: int = math.prod(own_slots(masses, low, high - low) for low, high in sizes)
         total += max(Fraction(0), with_it - A * math.prod(masses[high] for _, high in sizes))
-    return total / whole**setting.shards
+    return total / Fraction(whole) ** setting.shards
 
 
 def test_what_is_left_in_one_shard_alone_is_too_little() -> None:
