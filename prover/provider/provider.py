@@ -201,9 +201,7 @@ class Provider:
         Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
         """
         self.journal.refuse_frozen()
-        for known in self.journal.history.windows.values():
-            if known.manifest.window == window:
-                raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
+        self.journal.history.check_next(window, policy.opens)  # before documents get other places
         backends, seats = self.backends, self.seats(auditors)
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
