@@ -106,3 +106,9 @@ def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
     assert judged.judgements(tmp_path) == {}
+
+
+def test_a_class_of_noise_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="class 'noise-mini-two-10' has none: take one of decoys-"):
+        check_arguments("stdlib", "noise-mini-two-10", DEFAULT)
+    check_arguments("stdlib", "decoys-4k", DEFAULT)
