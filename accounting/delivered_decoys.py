@@ -37,6 +37,7 @@ from ragseal.kernel.decoys.bounds import (
     drawn_probability,
     excess,
     over_shards,
+    power_ratio,
     return_ratio,
 )
 from ragseal.kernel.decoys.table import MOST_DRAWS, RATE_BITS, DrawTable, build_table
@@ -46,7 +47,8 @@ from ragseal.kernel.params import COARSE_CANONICAL_BITS, COIN_BITS, OVERFLOW_EXP
 LAW_EXPONENT = 60  #: of delta a visible return of one slot takes 2^-60 at most
 _MORE = 4  #: and 2^4 times as much for each slot more: sets of nearly as many slots as are ever drawn
 _LEAST_EXPONENT = 48  #: but no more than 2^-48
-EXACT_SLOTS = 8  #: a document of more slots has A of one slot to the power of their number, which is no less
+_LONG_EXPONENT = 40  #: a document of more than EXACT_SLOTS takes 2^-40 at most
+EXACT_SLOTS = 8  #: a document of more slots has a power of one slot's ratio, which is no less
 MOST_NATS = 700.0  #: of a return; a policy may name 2^32 slots, and a power of so many fills the memory
 RARE = 20  #: once in 2^20 answers
 
@@ -111,10 +113,11 @@ def visible(lists: Lists, chunks: int) -> Visible:
         raise PolicyError("accounting needs a slot, an id and a shard at least")
     filled = min(chunks, lists.slots)  # a document has no more slots than there are
     if filled > EXACT_SLOTS:
-        alone = certified_ratio(lists.table, lists.N, lists.K, Fraction(0))
+        budget = Fraction(1, 1 << _LONG_EXPONENT)
+        alone, left = power_ratio(lists.table, lists.N, lists.K, filled, budget, lists.shards) or (None, budget)
         if alone is None or filled * (math.log(alone.numerator) - math.log(alone.denominator)) > MOST_NATS:
             return Visible(None, Fraction(0))
-        return Visible(alone**filled, Fraction(0))
+        return Visible(alone**filled, left)
     parts = min(lists.shards, filled)  # shards in which a document can have slots
     ratios, left = [], Fraction(0)
     # Nearer to what the table cuts off, ratios are those of the cut and grow without need.
@@ -312,6 +315,7 @@ def refused(elements: int, shards: int) -> Fraction:
     """How likely a query is refused at most, whatever the data are: it costs no delta.
 
     Args:
-        elements: of one shard's draws, each without canonical form with 2^-44; a policy's room is left by 2^-64.
+        elements: of one shard's draws, each without canonical form with 2^-44; a policy's room and the longest
+            list are exceeded with 2^-64 each.
     """
-    return Fraction(shards * elements, 1 << COARSE_CANONICAL_BITS) + Fraction(1, 1 << OVERFLOW_EXPONENT)
+    return Fraction(shards * elements, 1 << COARSE_CANONICAL_BITS) + Fraction(2, 1 << OVERFLOW_EXPONENT)

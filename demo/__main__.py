@@ -47,15 +47,15 @@ def main(
     os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch, outcomes = Stopwatch(), []
     try:
-        check_arguments(corpus, class_name, embedder, queries)
+        if class_name and claim == BOTH:
+            raise ConfigurationError("a class is of one law, and so of one claim: name it with --claim")
+        check_arguments(corpus, class_name, embedder, queries, UNTIL_DELIVERED if claim == BOTH else claim)
         if (large or form_of(claim).words) and (corpus != "stdlib" or class_name or embedder != DEFAULT):
             raise ConfigurationError(
                 f"--claim {ANSWERS} and --large are of the demo's own corpus, class and embedder: leave the others out"
             )
         if large and claim != BOTH:
             raise ConfigurationError(f"--large is of the claim {UNTIL_DELIVERED}: leave --claim out")
-        if class_name and claim == BOTH:
-            raise ConfigurationError("a class is of one law, and so of one claim: name it with --claim")
         claim_folder(folder)
         for one in (UNTIL_DELIVERED,) if large else (EVERY_LIST, UNTIL_DELIVERED) if claim == BOTH else (claim,):
             own = folder / one if claim == BOTH and not large else folder

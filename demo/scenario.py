@@ -112,7 +112,9 @@ def beir_scenario(
     return Scenario(name, {BEIR_TENANT: corpus}, accounts, queries, judged, claim=claim, shards=shards)
 
 
-def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES) -> None:
+def check_arguments(
+    corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES, claim: str = UNTIL_DELIVERED
+) -> None:
     """What can be known of the demo's arguments before it touches anything.
 
     Raises:
@@ -121,6 +123,9 @@ def check_arguments(corpus: str, class_name: str | None, embedder: str, asked: i
     load_embedder(embedder)
     if class_name is not None and class_name not in load_classes():
         raise ConfigurationError(f"no circuit class {class_name!r}: one of {', '.join(load_classes())}")
+    fit = [name for name, cls in load_classes().items() if cls.noisy == form_of(claim).noisy]
+    if class_name not in (None, *fit):
+        raise ConfigurationError(f"class {class_name!r} holds no claim {claim}: take one of {', '.join(fit)}")
     if corpus.startswith("beir:"):
         beir_scenario(corpus, class_name, asked)
     elif asked != BEIR_QUERIES:

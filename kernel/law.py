@@ -105,6 +105,10 @@ class AttestationClass(ABC):
     def most_ids(self, shards: int) -> int:
         """The most."""
 
+    def most_listed(self, ids: int, shards: int, decoy_rate: int) -> int:
+        """The most ids of a list of a policy with these: a query that would have more is refused (M.8)."""
+        return self.most_ids(shards)
+
     def length_in_words(self, shards: int) -> str:
         """How many ids a list has, for people."""
         least, most = self.least_ids(shards), self.most_ids(shards)

@@ -482,7 +482,7 @@ def check_shards(policy: Policy, cls: AttestationClass) -> None:
     if policy.answers and policy.shards != 1:
         raise PolicyError(
             f"the claim {ANSWERS} counts keywords in one shard: let shards be 1, not {policy.shards}, in a class that "
-            "has a slot for every keyword"
+            "has a slot for every keyword (`ragseal-provider change --class CLASS --shards 1`)"
         )
 
 

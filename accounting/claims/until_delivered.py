@@ -63,6 +63,8 @@ _DOES_NOT_SAY = (
     "Documents that were put into a window which carries on an earlier one's coins, or while a window with coins was "
     "open (the line says late=unproven then): the provider knew the coins when it placed them. If it did not choose "
     "their slots by the coins, the claim holds for them as for the others.",
+    "That an index has more documents than places: that its number of shards grows, or that coins are thrown anew for "
+    "want of places, tells everybody that the largest tenant had more additions than places.",
     "What is known of a document's later changes and deletion to those who were handed it.",
     "A document of which copies or near copies stand in the index, or that fills more slots than chunks_max: m of them "
     "count as one document of m slots, and whether there are any nobody checks.",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from ragseal.kernel.decoys.table import TAIL_EXPONENT, DrawTable
 from ragseal.kernel.errors import PolicyError
@@ -196,6 +196,42 @@ def return_ratio(A: Fraction, hidden: int) -> Fraction:
     return (1 - eta) * A + eta
 
 
+def power_ratio(
+    table: DrawTable, N: int, K: int, m: int, budget: Fraction, shards: int = 1
+) -> tuple[Fraction, Fraction] | None:
+    """(a, what is left): a^m serves as A of m slots, which lie in shards as they like, and leaves so much of one query.
+
+    With p_j <= (a - 1) p_(j+1) for all j < top, own_slots of k and s is at most a^s p_(k+s) where k + s <= top.  A
+    fibre with a larger top comes of drawn sets of more than top - m slots in that shard: their probability is left.
+
+    Args:
+        budget: what may be left at most; top is the smallest that leaves no more.
+
+    Returns:
+        None: some set of 1 to top slots is never drawn.
+
+    Raises:
+        PolicyError: numbers out of range.
+    """
+    _check(N, K, min(m, N))
+    law, whole, parts = _sizes(table, N, table.draws), denominator(table), min(shards, m)
+    size, beyond = 0, whole - law[0]  # of sets of more than ``size`` slots
+    while parts * beyond > budget * whole:
+        size += 1
+        beyond -= law[size]
+    top = size + m
+    if top >= min(K, N):  # there is no fibre with a larger one
+        top, beyond = min(K, N), 0
+    masses = set_masses(table, N, top)
+    if not all(masses[1:]):
+        return None
+    numerator, divisor = 1, 1
+    for fewer, p in pairwise(masses):
+        if (fewer + p) * divisor > numerator * p:
+            numerator, divisor = fewer + p, p
+    return Fraction(numerator, divisor), Fraction(parts * beyond, whole)
+
+
 def over_shards(ratios: Sequence[Fraction]) -> Fraction:
     """A of m slots that lie in shards as they like, from A of 1 .. m slots in one: the largest product.
 
@@ -239,6 +275,20 @@ def smallest_room(table: DrawTable, N: int, K: int, shards: int = 1) -> int:
         room += 1
         more -= law[room] if room <= most else 0
     return room
+
+
+@lru_cache(maxsize=64)
+def most_listed(table: DrawTable, N: int, K: int, shards: int) -> int:
+    """The most ids of a list: K, or the fewest that all shards together draw more of with 2^-64 at most.
+
+    A query that draws more is refused, whatever was asked.
+    """
+    law = drawn_law(table, N, shards)
+    beyond, size = sum(law) - law[0], 0
+    while beyond > 1 << (FIXED_BITS - TAIL_EXPONENT):
+        size += 1
+        beyond -= law[size]
+    return max(K, size)
 
 
 @lru_cache(maxsize=16)

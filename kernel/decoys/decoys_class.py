@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from ragseal.kernel.decoys.bounds import smallest_room
+from ragseal.kernel.decoys.bounds import most_listed, smallest_room
 from ragseal.kernel.decoys.table import DECOYS, RATE_BITS, UNIFORM_EXPONENT, DrawTable, build_table
 from ragseal.kernel.errors import AttestationError, PolicyError
 from ragseal.kernel.law import Asked, AttestationClass
@@ -154,6 +154,10 @@ class DecoysClass(AttestationClass):
     def most_ids(self, shards: int) -> int:
         """As many as all shards have room for."""
         return shards * self.room
+
+    def most_listed(self, ids: int, shards: int, decoy_rate: int) -> int:
+        """K, or the quantile of what all shards draw: far fewer than they have room for."""
+        return min(self.most_ids(shards), most_listed(self.table(decoy_rate), self.N, ids, shards))
 
     def check_lists(self, ids: int, shards: int, decoy_rate: int) -> None:
         """K, and room for what is drawn beside all results."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragseal.kernel.decoys.bounds import most_listed
 from ragseal.kernel.decoys.decoys_class import DecoysClass
 from ragseal.kernel.decoys.table import DrawTable
 from ragseal.kernel.errors import AttestationError, PolicyError, UnprovableError
@@ -101,8 +102,8 @@ def select(cls: DecoysClass, table: DrawTable, key: int, scores: Sequence[Sequen
         AttestationError: another shape than the class has, or scores that no proof of the class takes: a provider asks
             before it makes a record.
         PolicyError: the table or K is not for the class.
-        UnprovableError: an element without canonical form, or more drawn slots than the class has room for, the results
-            that all may lie in one shard among them: a function of what is drawn alone.
+        UnprovableError: an element without canonical form, or more drawn slots than a list may have or the class has
+            room for, the results that all may lie in one shard among them: a function of what is drawn alone.
     """
     if not 1 <= len(scores) <= cls.S or any(len(own) != cls.N for own in scores):
         raise AttestationError(f"scores of 1 to {cls.S} shards of {cls.N} slots are needed")
@@ -116,6 +117,8 @@ def select(cls: DecoysClass, table: DrawTable, key: int, scores: Sequence[Sequen
         raise AttestationError(f"scores from {min(every)} to {max(every)} are out of the range of class {cls.name!r}")
     draws = tuple(read_draws(cls, table, elements_of(cls, key, shard)) for shard in range(len(scores)))
     drawn = tuple(one.slots(cls.N) for one in draws)
+    if sum(map(len, drawn)) > most_listed(table, cls.N, K, len(scores)):
+        raise UnprovableError("more is drawn than a list may have; the query has no answer (2^-64)")
     missing = max(0, K - sum(map(len, drawn)))
     if any(len(own) + missing > cls.room for own in drawn):
         raise UnprovableError("what is drawn leaves a shard too little room; the record cannot be proven (2^-64)")

@@ -14,6 +14,7 @@ import numpy as np
 
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.commitment import SignedManifest
+from ragseal.kernel.policy import Policy
 from ragseal.prover.administration.lengths import Lengths
 from ragseal.prover.commitment import document_rows, growth
 from ragseal.prover.commitment import documents as index_documents
@@ -54,16 +55,22 @@ def shape_of(state: State, embedder: Embedder) -> IndexShape:
     """What the provider's class and embedder make of an index."""
     cls = assembly.circuit_class(state.settings.class_name)
     shards = growth.shards_in_use(state, cls)
-    if _answers_in_words(state):
-        return IndexShape(shards * cls.N, embedder.dimension)
-    bound = AnswerBound(cls.most_ids(shards), shards * cls.N)
-    return IndexShape(bound.slots, embedder.dimension, answers=bound, most=cls.S * cls.N)
+    slots, policy = shards * cls.N, _newest_policy(state)
+    if policy is not None and policy.answers:  # they hold no text of a document
+        return IndexShape(slots, embedder.dimension)
+    if policy is not None and policy.class_name == cls.name:
+        most = cls.most_listed(policy.ids, shards, policy.decoy_rate)
+    elif cls.least_ids(shards) == cls.most_ids(shards):
+        most = cls.most_ids(shards)
+    else:  # the policy says how long lists are: commit asks whether answers are too long
+        return IndexShape(slots, embedder.dimension, most=cls.S * cls.N)
+    return IndexShape(slots, embedder.dimension, answers=AnswerBound(most, slots), most=cls.S * cls.N)
 
 
-def _answers_in_words(state: State) -> bool:
-    """Whether the newest window's answers hold no text of a document."""
+def _newest_policy(state: State) -> Policy | None:
+    """Of the newest window."""
     found = state.row("SELECT signed FROM windows ORDER BY rowid DESC LIMIT 1")
-    return found is not None and SignedManifest.decode(found[0]).manifest.policy.answers
+    return None if found is None else SignedManifest.decode(found[0]).manifest.policy
 
 
 def put(

@@ -41,7 +41,7 @@ _LONGEST = UTF8 * MAX_ID + MAX_TEXT_BYTES + len(Metadata(()).encode()) + MAX_PAI
 class AnswerBound:
     """What an answer may take."""
 
-    returned: int  #: K, slots that it opens
+    returned: int  #: the most slots that it opens
     slots: int  #: of the index: the more there are, the longer is each text's path
     most: int = MAX_OPENINGS_BYTES  #: bytes of openings that are sent
 

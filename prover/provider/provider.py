@@ -201,9 +201,7 @@ class Provider:
         Nothing of it is in the ledger yet: made again under the same name, this one is forgotten.
         """
         self.journal.refuse_frozen()
-        for known in self.journal.history.windows.values():
-            if known.manifest.window == window:
-                raise CommitmentError(f"window {window!r} exists: a window is never opened twice, take a new name")
+        self.journal.history.check_next(window, policy.opens)  # before documents get other places
         backends, seats = self.backends, self.seats(auditors)
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
@@ -248,7 +246,8 @@ class Provider:
     def _require_answerable(self, documents: Readable, cls: AttestationClass, policy: Policy) -> None:
         """The same of a snapshot and the class of a window that is there."""
         if not policy.answers:
-            bound = AnswerBound(cls.most_ids(policy.shards), policy.capacity(cls), self.environment.answer_bytes)
+            most = cls.most_listed(policy.ids, policy.shards, policy.decoy_rate)
+            bound = AnswerBound(most, policy.capacity(cls), self.environment.answer_bytes)
             for tenant, _ in index.tenants(self.state):
                 bound.require(documents, tenant)
 

@@ -89,6 +89,21 @@ class History:
             )
         return found
 
+    def check_next(self, name: str, opens: int) -> None:
+        """Whether a window of this name may open at this time: known before anything is made of it.
+
+        Raises:
+            CommitmentError: a window name that occurred before, or an overlap.
+        """
+        for window in self.windows.values():
+            other = window.manifest
+            if other.window == name:
+                raise CommitmentError(f"window {name!r} exists: a window is never opened twice, take a new name")
+            if window.stage is Stage.CLOSED and opens < window.ends:
+                raise CommitmentError(
+                    f"window {name!r} would open before {other.window!r} ended: windows do not overlap"
+                )
+
     def check_manifest(self, signed: SignedManifest) -> None:
         """Whether a manifest may follow what the ledger holds.
 
@@ -100,20 +115,15 @@ class History:
         signed.verify()
         if (manifest.origin, manifest.log, manifest.provider_key) != (self.origin, self.log, self.provider_key):
             raise CommitmentError("the manifest names another ledger or provider key")
+        self.check_next(manifest.window, manifest.policy.opens)
         for window in self.windows.values():
             other = window.manifest
-            if other.window == manifest.window:
-                raise CommitmentError(f"window {other.window!r} exists: none is opened twice, take a new name")
             if other.c_seed == manifest.c_seed:
                 raise CommitmentError(f"the seed of window {other.window!r} is used again: every window needs its own")
             if _one_c_coin(other, manifest) and other.coin_period != manifest.coin_period:
                 raise CommitmentError(f"the coin seed of window {other.window!r} is used again")
             if other.beacon_commitment == manifest.beacon_commitment:
                 raise CommitmentError(f"the beacon nonce of window {other.window!r} is used again")
-            if window.stage is Stage.CLOSED and manifest.policy.opens < window.ends:
-                raise CommitmentError(
-                    f"window {manifest.window!r} would open before {other.window!r} ended: windows do not overlap"
-                )
 
         if manifest.coins and manifest.coin.thrown_by:
             self.throw(manifest)

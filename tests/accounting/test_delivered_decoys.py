@@ -29,7 +29,7 @@ from ragseal.accounting.delivered_decoys import (
     without_a_return,
 )
 from ragseal.accounting.rounding import least_float
-from ragseal.kernel.decoys.bounds import FIXED_BITS, drawn_law, set_masses, visible_ratio
+from ragseal.kernel.decoys.bounds import FIXED_BITS, drawn_law, set_masses, size_law, visible_ratio
 from ragseal.kernel.decoys.table import build_table, smallest_draws
 from ragseal.kernel.errors import PolicyError
 
@@ -139,6 +139,22 @@ def test_long_documents_have_a_bound_in_no_time() -> None:
     assert visible(SMALL, 100).ratio == alone**100
     assert visible(SMALL, 5184).ratio is None  # e^31,000 is no bound
     assert visible(SMALL, 10**9) == visible(SMALL, 5184)  # no more slots than there are
+
+
+@pytest.mark.parametrize(("mean", "chunks"), [(72, 9), (72, 16), (300, 12), (300, 24)])
+def test_long_documents_have_a_return_where_sets_of_k_slots_are_never_drawn(mean: int, chunks: int) -> None:
+    """Without a delta they have none; with one it is next to what slots that are drawn on their own have."""
+    lists = Lists(4096, 1000, mean << 16, 2)
+    assert visible_ratio(lists.table, lists.N, lists.K) is None
+    found = decoys_delivered([Asked(lists, 25_000, 25)], coins=ONE, chunks=chunks, delta=DELTA)
+    assert found.routes.agree
+    assert found.routes.returned[0] == pytest.approx(found.routes.returned[1], rel=1e-3)
+    left = visible(lists, chunks).excess
+    assert 0 < left <= Fraction(1, 1 << 40)
+    assert Fraction(found.delta) >= 25_000 * (1 - ETA) * left
+    # and by the law of sizes: it is that of more slots than all but the rarest draws have
+    law = size_law(lists.table, lists.N, lists.table.draws)
+    assert any(left == 2 * (1 - sum(law[: size + 1])) for size in range(len(law)))
 
 
 @pytest.mark.parametrize("chunks", [1 << 20, 1 << 31])
@@ -264,8 +280,8 @@ def test_what_is_said_of_a_list() -> None:
 
 
 def test_a_query_is_refused_by_elements_and_room_alone() -> None:
-    assert refused(0, 6) == Fraction(1, 1 << 64)
-    assert refused(50, 6) == Fraction(300, 1 << 44) + Fraction(1, 1 << 64)
+    assert refused(0, 6) == Fraction(2, 1 << 64)
+    assert refused(50, 6) == Fraction(300, 1 << 44) + Fraction(2, 1 << 64)
 
 
 # --- the curve -------------------------------------------------------------------------------------------------------

@@ -46,6 +46,11 @@ class Setting:
     own: tuple[int, ...] = (0,)  #: the document's slots
     rule: Rule = field(default=answer)
     redrawn: bool = False  #: wrong: void and repeated ids are drawn again
+    shards: int = 1  #: of N slots each; each draws on its own
+
+    @property
+    def slots(self) -> int:
+        return self.shards * self.N
 
     @property
     def table(self) -> DrawTable:
@@ -54,7 +59,16 @@ class Setting:
 
 @cache
 def drawn_law(setting: Setting) -> dict[Slots, Fraction]:
-    """P(the drawn set)."""
+    """P(the drawn set), of all shards."""
+    whole = {frozenset[int](): Fraction(1)}
+    for first in range(0, setting.slots, setting.N):
+        own = {frozenset(first + i for i in one): p for one, p in _shard_law(setting).items()}
+        whole = {a | b: p * q for a, p in whole.items() for b, q in own.items()}
+    return whole
+
+
+@cache
+def _shard_law(setting: Setting) -> dict[Slots, Fraction]:
     found: Counter[Slots] = Counter()
     for number, mass in enumerate(setting.masses):
         weight = Fraction(mass, 1 << setting.bits)
@@ -80,7 +94,7 @@ def law(setting: Setting, scores: Scores) -> dict[List, Fraction]:
 
 def worlds(setting: Setting, values: Sequence[int] = (0, 1, 2)) -> Iterator[tuple[Scores, Scores]]:
     """(scores with the document, without it), the document matching with one slot at least."""
-    for scores in itertools.product(values, repeat=setting.N):
+    for scores in itertools.product(values, repeat=setting.slots):
         if any(scores[i] for i in setting.own):
             yield scores, tuple(0 if i in setting.own else y for i, y in enumerate(scores))
 

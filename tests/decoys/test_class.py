@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import random
+from fractions import Fraction
 
 import pytest
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.attestation import Openings, SlotOpening
-from ragseal.kernel.decoys.bounds import set_masses, visible_ratio
+from ragseal.kernel.decoys import law
+from ragseal.kernel.decoys.bounds import set_masses, size_law, visible_ratio
 from ragseal.kernel.decoys.decoys_class import DecoysClass, check_scores
 from ragseal.kernel.decoys.law import read_draws, select
 from ragseal.kernel.decoys.table import build_table
@@ -87,6 +91,43 @@ def test_what_does_not_fit_a_class_is_not_selected() -> None:
             select(TINY, table, 1, y, 0, K)
     with pytest.raises(PolicyError, match="larger class"):
         select(TINY, build_table(6, 1 << 16, 15), 1, y, 0, 3)
+
+
+def test_a_list_is_no_longer_than_k_or_what_is_drawn_but_once_in_2_to_64() -> None:
+    """By the law of one shard, three times; room would let a list have 36 ids."""
+    wide, rate = dataclasses.replace(TINY, draws=40), 1 << 15
+    table = wide.table(rate)
+    one = size_law(table, 60, table.draws)
+    every = {0: Fraction(1)}
+    for _ in range(3):
+        more: dict[int, Fraction] = {}
+        for (k, p), (more_k, q) in itertools.product(every.items(), enumerate(one)):
+            more[k + more_k] = more.get(k + more_k, Fraction(0)) + p * q
+        every = more
+    most = wide.most_listed(3, 3, rate)
+    beyond = [sum(p for k, p in every.items() if k > size) for size in (most, most - 1)]
+    assert beyond[0] <= Fraction(1, 1 << 64) < beyond[1]
+    assert 12 < most < wide.most_ids(3) == 36
+    assert wide.most_listed(30, 3, rate) == 30
+    assert wide.most_listed(3, 3, 0) == 3
+
+
+def test_a_query_that_draws_more_than_a_list_may_have_is_refused_whatever_its_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a draw does not come (2^-64): the longest list is made short instead."""
+    rng = random.Random(1)
+    for key in range(20):
+        scores = [[rng.randrange(9) for _ in range(60)] for _ in range(3)]
+        total = sum(map(len, select(TINY, TABLE, key, [[0] * 60] * 3, 0, 1).returned))
+        for y in (scores, [[0] * 60] * 3):
+            monkeypatch.setattr(law, "most_listed", lambda *_, most=total: max(1, most))
+            select(TINY, TABLE, key, y, 0, 1)
+            if total > 1:
+                monkeypatch.setattr(law, "most_listed", lambda *_, most=total: most - 1)
+                with pytest.raises(UnprovableError, match="more is drawn than a list may have"):
+                    select(TINY, TABLE, key, y, 0, 1)
+            monkeypatch.undo()
 
 
 def test_an_output_with_the_modulus_own_top_is_refused() -> None:

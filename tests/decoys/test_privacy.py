@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 import random
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import pytest
@@ -19,6 +20,8 @@ from ragseal.kernel.decoys.bounds import (
     drawn_probability,
     excess,
     over_shards,
+    own_slots,
+    power_ratio,
     return_ratio,
     set_masses,
     size_law,
@@ -41,7 +44,7 @@ SETTINGS = [
 
 
 def name(one: Setting) -> str:
-    return "-".join(map(str, (one.N, one.K, *one.masses, "own", *one.own)))
+    return "-".join(map(str, (one.N, one.K, *one.masses, "own", *one.own, one.shards)))
 
 
 UNIT = 1 << FIXED_BITS
@@ -220,31 +223,126 @@ def test_a_cap_and_a_fixed_filling_cost_nothing_but_what_they_are_for() -> None:
 # --- shards -----------------------------------------------------------------------------------------------------------
 
 
-def test_two_shards_have_the_largest_product() -> None:
+#: The document's slots in shards of two, of three slots and of three shards; by K and what is drawn.
+SHARDED = [
+    Setting(N, K, masses, L=N - 1, own=own, shards=shards)
+    for N, shards, own in (
+        (2, 2, (0, 1)), (2, 2, (0, 2)), (2, 2, (0, 1, 2)), (2, 2, (1, 2, 3)), (2, 2, (0, 1, 2, 3)),
+        (2, 3, (0, 2, 4)), (2, 3, (0, 1, 4)), (3, 2, (0, 1, 2, 3)), (3, 2, (0, 3, 5)),
+    )
+    for K, masses in itertools.product((2, 4), ((4, 5, 4, 2, 1), (6, 8, 2)))
+]  # fmt: skip
+
+
+def by_shard(setting: Setting, slots: Iterable[int]) -> list[int]:
+    """How many of them lie in each shard."""
+    found = [0] * setting.shards
+    for i in slots:
+        found[i // setting.N] += 1
+    return found
+
+
+def values(setting: Setting) -> tuple[int, ...]:
+    """Scores that are tried: six slots of three values take long, and equal scores go by slot."""
+    return (0, 1, 2) if setting.slots < 6 else (0, 1)
+
+
+def test_a_document_in_two_shards_has_the_largest_product() -> None:
     """Two slots of four draw apart from the two others; one document in both, or twice in one."""
-    masses = (4, 5, 4, 2, 1)
-    part = Setting(2, 2, masses, L=1, bits=4)
-    K, largest = 2, [Fraction(0), Fraction(0)]
-    halves = brute.drawn_law(part)
-    for kind, own in enumerate(((0, 1), (0, 2))):
-        for scores in itertools.product((0, 1, 2), repeat=4):
-            if not any(scores[i] for i in own):
-                continue
-            empty = tuple(0 if i in own else y for i, y in enumerate(scores))
-            laws: list[dict[brute.List, Fraction]] = [{}, {}]
-            for (a, p), (b, q) in itertools.product(halves.items(), repeat=2):
-                drawn = a | {i + 2 for i in b}
-                for found, world in zip(laws, (scores, empty), strict=True):
-                    T = brute.answer(drawn, world, K)
-                    found[T] = found.get(T, Fraction(0)) + p * q
-            for T, p in laws[0].items():
-                if brute.matching(dataclasses.replace(part, own=own), T, scores):
-                    largest[kind] = max(largest[kind], p / laws[1][T])
-    one, two = (visible_ratio(part.table, 2, K, m) for m in (1, 2))
+    part = SHARDED[0]
+    one, two = (visible_ratio(part.table, 2, 2, m) for m in (1, 2))
     assert one is not None
     assert two is not None
-    assert largest == [max(one, two), one * one]
+    found = [brute.worst_return(dataclasses.replace(part, own=own)) for own in ((0, 1), (0, 2))]
+    assert found == [max(one, two), one * one]
     assert over_shards([one, two]) == max(two, one * one)
+
+
+@pytest.mark.parametrize("setting", SHARDED, ids=name)
+def test_what_shards_leave_adds_up(setting: Setting) -> None:
+    """At ratios that each shard's part has, from 1 on: by enumeration, by fibres, and as it is charged.
+
+    And the other way round: what has no slot of the document is no likelier with it.
+    """
+    own = [m for m in by_shard(setting, setting.own) if m]
+    apart = [list(fibres(setting, there)) for there, _ in brute.worlds(setting, values(setting))]
+    for ratios in itertools.product((Fraction(1), Fraction(2), Fraction(5)), repeat=len(own)):
+        A = math.prod(ratios, start=Fraction(1))
+        charged = sum(
+            (excess(setting.table, setting.N, setting.K, a, m) for a, m in zip(ratios, own, strict=True)), Fraction(0)
+        )
+        found = brute.worst_excess(setting, A, values(setting))
+        assert found <= max(of_fibres(setting, one, A) for one in apart) <= charged
+    assert brute.worst_without(setting, values(setting)) <= 1
+
+
+def fibres(setting: Setting, there: brute.Scores) -> Iterator[tuple[brute.Slots, brute.Slots]]:
+    """(Q, the drawn sets with the same slots outside of B and the same list, as the least and the largest of them).
+
+    Each is all sets between the two, and the largest has the slots of B that the list has.
+    """
+    B = frozenset(i for i in setting.own if there[i])
+    found: dict[tuple[brute.Slots, brute.List], list[brute.Slots]] = {}
+    every = range(setting.slots)
+    for k in range(setting.slots + 1):
+        for one in map(frozenset, itertools.combinations(every, k)):
+            found.setdefault((one - B, setting.rule(one, there, setting.K)), []).append(one)
+    for (Q, T), sets in found.items():
+        least, most = frozenset.intersection(*sets), frozenset.union(*sets)
+        assert not isinstance(T, str)
+        assert len(sets) == 1 << len(most - least)
+        assert most == Q | (T & B)
+        assert most == least or len(most) <= setting.K
+        yield least, most
+
+
+def of_fibres(setting: Setting, apart: Sequence[tuple[brute.Slots, brute.Slots]], A: Fraction) -> Fraction:
+    """sum over fibres of (P_D - A P_D0)_+, by the formula of the law."""
+    masses, whole = set_masses(setting.table, setting.N, setting.N), denominator(setting.table)
+    total = Fraction(0)
+    for least, most in apart:
+        sizes = list(zip(by_shard(setting, least), by_shard(setting, most), strict=True))
+        with_it: int = math.prod(own_slots(masses, low, high - low) for low, high in sizes)
+        total += max(Fraction(0), with_it - A * math.prod(masses[high] for _, high in sizes))
+    return total / Fraction(whole) ** setting.shards
+
+
+def test_what_is_left_in_one_shard_alone_is_too_little() -> None:
+    """The largest of the shards' excesses instead of their sum."""
+
+    def largest(setting: Setting, A: Fraction) -> Fraction:
+        own = [m for m in by_shard(setting, setting.own) if m]
+        return max(excess(setting.table, setting.N, setting.K, A, m) for m in own)
+
+    several = [one for one in SHARDED if one.slots < 6 and min(by_shard(one, one.own))]
+    assert any(brute.worst_excess(one, Fraction(4)) > largest(one, Fraction(2)) for one in several)
+
+
+@pytest.mark.parametrize("setting", [*SHARDED, *SETTINGS], ids=name)
+def test_the_power_of_one_slot_s_ratio_holds_with_what_it_leaves(setting: Setting) -> None:
+    m = len(setting.own)
+    for budget in (Fraction(0), Fraction(1, 20), Fraction(1, 4), Fraction(1)):
+        found = power_ratio(setting.table, setting.N, setting.K, m, budget, setting.shards)
+        if found is not None:
+            alone, left = found
+            assert left <= budget
+            assert brute.worst_excess(setting, alone**m, values(setting)) <= left
+
+
+def test_a_bound_of_sizes_that_forgets_the_document_s_slots_is_exceeded() -> None:
+    """Wrong: sets of more than ``top`` slots are left out, as if a fibre had no larger top than what is drawn."""
+    found = []
+    for setting in [*SHARDED, *SETTINGS]:
+        if setting.slots > 4:
+            continue
+        masses = set_masses(setting.table, setting.N, setting.N)
+        law, m = size_law(setting.table, setting.N, setting.N), len(setting.own)
+        for top in range(1, setting.N):
+            if not all(masses[: top + 1]):
+                continue
+            alone = max(1 + Fraction(masses[j], masses[j + 1]) for j in range(top))
+            found.append(brute.worst_excess(setting, alone**m) - setting.shards * sum(law[top + 1 :]))
+    assert max(found) > 0
 
 
 def by_what_is_drawn(room: int) -> brute.Rule:

@@ -228,7 +228,8 @@ def test_nobody_elses_folder_is_touched(tmp_path: Path, mark: str | None) -> Non
     [
         (["--corpus", "pdf:[bold]x[/]"], "unknown corpus 'pdf:[bold]x[/]'"),
         (["--corpus", "beir:/nowhere/[x]"], "/nowhere/[x]"),
-        (["--class", "[huge]"], "'[huge]'"),
+        (["--class", "[huge]"], "name it with --claim"),
+        (["--claim", "every-list", "--class", "[huge]"], "'[huge]'"),
         (["--embedder", "[red]"], "unknown embedder '[red]'"),
     ],
 )

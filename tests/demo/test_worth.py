@@ -107,3 +107,12 @@ def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
     assert worth.judgements(tmp_path) == {}
+
+
+def test_a_class_of_another_law_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="'noise-mini-two-10' holds no claim until-delivered: take one of "):
+        check_arguments("stdlib", "noise-mini-two-10", DEFAULT)
+    check_arguments("stdlib", "decoys-4k", DEFAULT)
+    with pytest.raises(ConfigurationError, match="'decoys-4k' holds no claim every-list: take one of noise-"):
+        check_arguments("stdlib", "decoys-4k", DEFAULT, claim="every-list")
+    check_arguments("stdlib", "noise-mini-two-10", DEFAULT, claim="every-list")

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ragseal.accounting.delivered_decoys import rate_of_return
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.attestation import MAX_OPENINGS_BYTES, Openings, SlotOpening, TextOpening
 from ragseal.kernel.errors import AttestationError, CommitmentError
 from ragseal.kernel.params import MAX_LISTED
@@ -112,6 +114,17 @@ def test_nothing_is_looked_up_of_the_longest_documents_that_fit() -> None:
         AnswerBound(MAX_LISTED, SLOTS).require(None, "acme")  # type: ignore[arg-type]
 
 
+def test_a_million_documents_of_4_kb_can_be_served_with_decoys() -> None:
+    """At return 6, in 62 shards.  Not if all that shards have room for counted: 138 MiB."""
+    cls, shards, rate = load_classes()["decoys-16k"], 62, rate_of_return(16_384, 2637, 62, 13, 6.0)
+    length = 4096 + 20
+    most = cls.most_listed(2637, shards, rate)
+    assert most == 2847
+    for ids, fits in ((most, True), (cls.most_ids(shards), False)):
+        bound = AnswerBound(ids, shards * cls.N)
+        assert (bound.length([length] * ids) <= bound.most) is fits
+
+
 # --- where documents come in ------------------------------------------------------------------------------------------
 
 
@@ -135,6 +148,20 @@ def test_documents_that_are_too_long_together_are_not_put(tmp_path: Path) -> Non
     assert apply(state, put("four", room - 1000), most=most) == Applied(added=1)  # none of the three longest
     assert apply(state, Delete("one"), most=1) == Applied(deleted=1)  # what leaves is no answer's
     state.close()
+
+
+@pytest.mark.slow
+def test_how_long_lists_of_decoys_are_is_the_newest_policy_s(tmp_path: Path) -> None:
+    """Before there is a window commit asks; of a window what its policy lists bounds what is put."""
+    provider = open_provider(tmp_path / "p", coins=True)
+    cls, before = provider.backends.keys.newest().cls, shape_of(provider.state, scene.TRIGRAMS)
+    assert before.answers is None
+    policy = scene.coined_policy()
+    provider.commit(policy, "w1")
+    bound = AnswerBound(cls.most_listed(policy.ids, 1, policy.decoy_rate), cls.N)
+    assert shape_of(provider.state, scene.TRIGRAMS).answers == bound
+    assert bound.returned < cls.most_ids(1)
+    provider.close()
 
 
 def test_what_a_command_puts_is_bounded(tmp_path: Path) -> None:

@@ -194,10 +194,24 @@ def test_a_window_that_cannot_be_committed_places_nothing_afresh(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_a_window_that_would_overlap_places_nothing_afresh(tmp_path: Path) -> None:
+    """It is refused before documents get other places and columns are made."""
+    with live(tmp_path, kind=scene.ONE_DECOYS, coins=True, tenants={"acme": ["alice"]}, unseen=3) as window:
+        provider = window.provider
+        opens = window.window.manifest.policy.opens - 60
+        window.end_window()
+        before = slots(provider.state)
+        with pytest.raises(CommitmentError, match="would open before 'w1' ended: windows do not overlap"):
+            provider.prepare(scene.coined_policy(opens=opens), "w2", new_coins=True)
+        assert slots(provider.state) == before
+
+
+@pytest.mark.slow
 def test_an_index_whose_longer_lists_could_not_be_sent_does_not_grow(tmp_path: Path) -> None:
     """Lists grow with the index: the window is committed as large as it was, and not refused."""
     with live(tmp_path, kind=scene.ONE_DECOYS, coins=True, tenants={"acme": ["alice"]}, unseen=3) as window:
-        most, ids = 48_000, DECOYS.most_ids(1)
+        policy = window.provider.journal.history.named("w1").manifest.policy
+        most, ids = 26_000, DECOYS.most_listed(policy.ids, 1, policy.decoy_rate)
         window.provider.environment = replace(window.provider.environment, answer_bytes=most)
         shape = replace(SHAPE, answers=AnswerBound(ids, DECOYS.N, most))
         long = [Put(Document(one.id, one.text + " of" * 333)) for one in MORE]

@@ -79,7 +79,7 @@ def record(world: World, **changes: Any) -> Message:
 
 Case = tuple[int, Callable[[World], Message], str]
 REFUSED: dict[str, Case] = {
-    "a window twice": (MANIFEST, lambda w: w.messages[0], "none is opened twice"),
+    "a window twice": (MANIFEST, lambda w: w.messages[0], "a window is never opened twice"),
     "a seed twice": (
         MANIFEST, lambda w: manifest(w, c_seed=w.manifest.c_seed), "the seed of window 'w1' is used again",
     ),
