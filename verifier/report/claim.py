@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text
 from ragseal.runtime.face import counted
@@ -41,6 +43,13 @@ GUARDED = (
     "is there, and show the same slot again and again to an account that asks about one document often."
 )
 
+SHARED = (
+    "Tenants of this window have different claims. A document that stands in the indices of several of them has the "
+    "weakest of their claims: accounts of these tenants may work together, and a coalition with an account of the "
+    "weakest learns about the document under that claim. Which documents stand where is the provider's affair, and no "
+    "log shows it."
+)
+
 #: Notes that stand before all others where they apply.
 QUALIFIED = (SAMPLED, SAMPLED_NO_EPSILON, SAMPLED_ALL, UNSAFE)
 SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
@@ -49,6 +58,16 @@ SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
 def in_full(budget: PeriodBudget, claimed: Claimed) -> str:
     """What a verdict claims, with the value of every symbol in it."""
     return f"{budget.claim.text(budget.slots)} {here(budget, claimed)}"
+
+
+def of_tenants(budgets: Sequence[PeriodBudget], claims: Sequence[Claimed]) -> str:
+    """What a verdict claims for each tenant: the weakest claim first, and of several whose each is."""
+    said = [in_full(*one) for one in zip(budgets, claims, strict=True)]
+    if len(said) < 2:
+        return said[0]
+    named = [", ".join(one.tenants) for one in budgets]
+    others = [f"For {names} it is this: {text}" for names, text in zip(named[1:], said[1:], strict=True)]
+    return f"{said[0]} This holds for the tenants {named[0]} of the window. {' '.join(others)} {SHARED}"
 
 
 def here(budget: PeriodBudget, claimed: Claimed) -> str:
