@@ -190,7 +190,7 @@ class Manifest(Message):
     def claims(self) -> dict[str, tuple[str, ...]]:
         """The tenants by the claim that holds of them, the weakest claim first."""
         ladder = (*below(self.policy.claim), self.policy.claim)
-        every: dict[str, tuple[str, ...]] = {claim: () for claim in ladder}
+        every: dict[str, tuple[str, ...]] = dict.fromkeys(ladder, ())
         for one in self.tenants:
             every[one.claim or self.policy.claim] += (one.tenant,)
         return {claim: tenants for claim, tenants in every.items() if tenants}

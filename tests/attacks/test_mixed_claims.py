@@ -175,7 +175,24 @@ def test_other_tenants_keep_their_number_when_one_goes_down_to_exact() -> None:
     verdict = accepted(world, window="w1", now=LATER)
     assert [(one.claim, one.left_out) for one in verdict.claims] == [(EXACT, 0), (UNTIL_DELIVERED, 0)]
     strong = verdict.higher[0]
+    assert strong.lower == ("north",)
     assert [one.window for one in strong.windows] == ["w0", "w1"]
+
+
+def test_a_tenant_by_a_new_name_is_said_to_share_what_the_old_one_showed() -> None:
+    """North shows its documents, and is gone in the next window, whose tenants claim that theirs are in doubt."""
+    world = CoinedWorld()
+    window(world, 0, {"north": EXACT})
+    world.placed = {"south": world.placed["south"]}
+    world.registry = [one for one in world.registry if one.tenant == "south"]
+    window(world, 1)
+    verdict = accepted(world, window="w1", now=LATER)
+    assert verdict.budget is not None
+    assert verdict.budget.lower == ("north",)
+    built = document.build(verdict)
+    said = "In windows of this budget period the tenants north have a lower claim than others. A document that stands"
+    assert said in built["claim"]
+    assert built["does_not_say"][0].startswith(said)
 
 
 def test_an_earlier_verdict_says_that_a_tenant_was_shown_more_later() -> None:

@@ -67,8 +67,9 @@ def build(verdict: Verdict) -> dict[str, Any]:
     notes = made.does_not_say()
     for other in verdict.higher:
         notes += [note for note in other.claim.does_not_say() if note not in notes]
-    if verdict.higher:
-        notes.insert(0, claim.SHARED)
+    lower = sorted({name for one in budgets for name in one.lower})
+    if lower:
+        notes.insert(0, claim.shared(lower))
     if manifest and manifest.policy.guarded:
         notes.insert(0, claim.GUARDED)
     if verdict.verdict == SAMPLED_PASS:
@@ -125,7 +126,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
         "epsilon": numbers["epsilon"],
-        "claim": claim.of_tenants(budgets, verdict.claims) if verdict.claims else made.text(),
+        "claim": claim.of_tenants(budgets, verdict.claims, lower) if verdict.claims else made.text(),
         "claimed": claimed,
         "claims": [
             {

@@ -78,6 +78,11 @@ class PeriodBudget:
         return max(one.policy.k_max for one in self.windows)
 
     @property
+    def lower(self) -> tuple[str, ...]:
+        """Tenants that had a lower claim in a window of the period: a document of theirs has that one."""
+        return tuple(sorted({name for one in self.windows for name in one.lower}))
+
+    @property
     def slots(self) -> int:
         """The most slots that one document of the period may fill: all numbers here are for such a document whole."""
         return max(one.policy.chunks_max for one in self.windows)

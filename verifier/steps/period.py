@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, is_auditor
-from ragseal.kernel.claims import form_of
+from ragseal.kernel.claims import below, form_of
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
@@ -39,6 +39,7 @@ class PeriodWindow:
     coin_period: bytes  #: names the throw of its coins; empty where its claim has none
     carries: bool = False  #: whether its manifest names an earlier one's coins, rightly or not
     tenants: tuple[str, ...] = ()  #: of its manifest, those whose claim has a coin
+    lower: tuple[str, ...] = ()  #: of its manifest, those with a claim below that of the tenants concerned
 
     @property
     def late(self) -> bool:
@@ -212,6 +213,7 @@ def _charged(
         coin_period=coins,
         carries=carries,
         tenants=manifest.coined,
+        lower=tuple(one.tenant for one in manifest.tenants if one.claim in below(of.claim)),
     )
 
 
