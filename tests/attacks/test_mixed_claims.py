@@ -25,8 +25,9 @@ from ragseal.prover.fsck.fsck import examine
 from ragseal.prover.serving import committing
 from ragseal.verifier.cli import audit_command
 from ragseal.verifier.outcome.outcome import Verdict
-from ragseal.verifier.report import document, page
+from ragseal.verifier.report import document, page, summary
 from ragseal.verifier.signed.log import entry_of
+from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.steps import epsilon, period, proofs
 from ragseal.verifier.steps.manifest import Window
@@ -103,6 +104,9 @@ def test_a_signed_verdict_says_each_claim_and_goes_into_a_log() -> None:
     assert found.claims == verdict.claims
     assert [(one.claim, one.tenants) for one in found.claims] == [(EXACT, ("north",)), (UNTIL_DELIVERED, ("south",))]
     assert entry_of(signed, found).claimed == verdict.claims
+    results = json.loads(assessment_results(signed, found))["assessment-results"]["results"]
+    said = [one["value"] for one in results[0]["props"] if one["name"] == "tenants"]
+    assert said == [f"{EXACT}: north", f"{UNTIL_DELIVERED}: south"]
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -217,6 +221,21 @@ def test_a_new_budget_period_names_what_was_shown_before_it() -> None:
     verdict = accepted(world, window="w2", now=LATER)
     assert " left_out=1 epsilon_log=inf " in verdict.line()
     assert verdict.tone == "mid"
+
+
+def test_a_page_is_green_only_if_every_tenant_s_claim_is() -> None:
+    """The weakest claim comes first, and it is not always the one of which more is known from before."""
+    world = CoinedWorld()
+    start = OPENS + 2 * HOUR
+    world.commit("w0", policy_=of_claim(UNSEEN), claims={"south": EXACT})
+    world.messages[-1] = replace(world.messages[-1], time=OPENS)  # type: ignore[type-var]
+    world.messages.append(WindowClose(world.digest, 0, OPENS + 600))
+    window(world, 2, {"north": UNSEEN}, period_start=start)
+    verdict = accepted(world, window="w2", now=LATER)
+    assert [one.epsilon_log for one in verdict.claims] == ["2.90167", "inf"]
+    built = document.build(verdict)
+    assert (verdict.tone, summary.tone(built)) == ("mid", "mid")
+    assert summary.heading(built) == "PASS: weak over the whole log, for some tenants"
 
 
 def misdated() -> CoinedWorld:

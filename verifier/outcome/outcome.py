@@ -161,7 +161,7 @@ class Verdict:
     @property
     def tone(self) -> str:
         """The colour class: a PASS is green if its epsilon is small and rests on nobody's word."""
-        return guess.tone(self.verdict, guess.worst(self.claimed), self.claimed is not None and bool(self.claimed.word))
+        return guess.tone(self.verdict, guess.worst(self.claims), any(one.word for one in self.claims))
 
     def end(self, ending: Ending) -> None:
         """A FAIL or a NO VERDICT, from this step on."""

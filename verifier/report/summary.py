@@ -57,6 +57,8 @@ def _whole(report: Mapping[str, Any]) -> str:
 
 
 def tone(report: Mapping[str, Any]) -> str:
+    if each := of_each_claim(report):  # green is for a page on which everything is
+        return next((found for _, one in each if (found := tone(one)) != guess.GOOD), guess.GOOD)
     return guess.tone(str(report["verdict"]), _worst(report), bool(_claimed(report).get("word")))
 
 
@@ -70,10 +72,12 @@ def _strength_number(report: Mapping[str, Any]) -> Any:
 
 def heading(report: Mapping[str, Any]) -> str:
     """The banner's large words: the verdict, and why it is not green."""
+    if each := of_each_claim(report):
+        first = next((one for _, one in each if tone(one) != guess.GOOD), None)
+        return str(report["verdict"]) if first is None else f"{heading(first)}, for some tenants"
     why = []
     if weak(report):
-        some = " for some tenants" if of_each_claim(report) else ""
-        why.append(f"{claim_of(report).weak_is}{some}")
+        why.append(claim_of(report).weak_is)
     elif guess.weak(str(report["verdict"]), _worst(report)):
         why.append("weak over the whole log")
     if passed(report) and _claimed(report).get("word"):

@@ -23,7 +23,7 @@ const TEXTS: { readonly [name: string]: readonly [number, string] } = {
   "every-list": [375, "1e730cb78fef3953d46ca65abaa9899aeed0928350c143e6a2b7e6fae2c6ab43"],
   "until-delivered": [877, "6e3265ed1b8bde5a9b431b19ff1dca9d96386cf0b72dde53a5eca6bf906048e7"],
   unseen: [759, "6295b3e354ad936a20fea06a2f048f7753a7297c4c6b9a9422f6dcd978f26ad2"],
-  exact: [535, "3db363004c96956abf881dcfd6f3cf525169531da480a2c32f324f65d85ba5fb"],
+  exact: [520, "e8cbf88a5eac7b205d27129f90423e8b28f78fab55eb11d588cafa65c54eb6d2"],
   answers: [695, "68be0b7ca5b31a7b124bd404bb7349fef6446efd2e7c07bd94631bb52509044c"],
 };
 
