@@ -118,10 +118,10 @@ def spending(
             whole = following.whole(classes(following.class_name))
             most = accounts * following.n_max
             after = claim.account([*spent, Spent("", following, whole, following.n_max, coins, accounts, most)], delta)
-            values |= after.foreseen()
             for lower in sorted(set((tenants or {}).values()) - {policy.claim}):
                 names = [name for name, of in (tenants or {}).items() if of == lower]
                 _require_one_claim(known, following.under(lower), classes, names)
+            values |= after.foreseen()
     except AuditError as error:
         values["error"] = str(error)
     return values

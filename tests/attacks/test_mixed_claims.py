@@ -39,6 +39,7 @@ from tests.claims.scene import view
 from tests.classes import DECOYS
 from tests.simulator import NOW, OPENS
 from tests.simulator import provider as scene
+from tests.simulator.auditing import sealed
 from tests.simulator.coined import CoinedWorld, Tenant, of_claim, policy
 from tests.simulator.live import live
 from tests.simulator.ticking import ticking
@@ -269,16 +270,48 @@ def test_coins_of_a_window_in_which_a_tenant_had_none_are_not_its_own_to_carry_o
         accepted(world, window="w1", now=LATER)
 
 
-def test_a_provider_is_told_before_it_commits_that_a_tenants_claim_changed(tmp_path: Path) -> None:
-    with live(tmp_path, coins=True, kind=scene.ONE_DECOYS, claims={"acme": EXACT}) as made:
+UNSEEN_ACME = '[tenants.acme]\nclaim = "unseen"'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({"acme": EXACT}, ""), ({}, UNSEEN_ACME), ({"acme": EXACT}, UNSEEN_ACME)]
+)
+def test_a_provider_is_told_before_it_commits_that_a_tenants_claim_changed(
+    before: Mapping[str, str], after: str, tmp_path: Path
+) -> None:
+    with live(tmp_path, coins=True, kind=scene.ONE_DECOYS, claims=before) as made:
         made.end_window()
         made.stop()
         made.provider = made._make()
         made.clock.now += 7200
-        text = POLICY.format(claims="")
         with pytest.raises(PolicyError, match="no epsilon follows for this budget period"):
-            committing.commit(made.provider, text.encode(), "w2", None)
+            committing.commit(made.provider, POLICY.format(claims=after).encode(), "w2", None)
         made.start()
+
+
+def test_a_provider_takes_a_tenant_down_to_exact_within_a_period(tmp_path: Path) -> None:
+    with live(tmp_path, coins=True, kind=scene.ONE_DECOYS) as made:
+        made.end_window()
+        made.stop()
+        made.provider = made._make()
+        made.clock.now += 7200
+        text = POLICY.format(claims='[tenants.acme]\nclaim = "exact"')
+        told = committing.commit(made.provider, text.encode(), "w2", None)
+        assert told.values["carries_on_coins_of"] == "w1"
+        assert "tenant acme has the claim exact, until-delivered before" in told.text
+        made.start()
+        made.open()
+        with made.client(name="carol") as client:
+            client.ask("globex report number 4")
+        made.end_window()
+        first, own = made.provider.journal.history.named("w1"), made.auditor()
+        nonces, released = {first.digest: b"a" * 32, **own.nonces}, {first.digest: sealed(first), **own.released}
+        verdict = made.audited(replace(own, nonces=nonces, released=released))
+        assert verdict.passed, verdict.line()
+        assert [(one.claim, one.word) for one in verdict.claims] == [
+            (EXACT, ()),
+            (UNTIL_DELIVERED, ("late",)),
+        ]
 
 
 # --- 2. answers by another tenant's claim ----------------------------------------------------------------------------
