@@ -105,7 +105,7 @@ def test_an_honest_window_whose_tenants_have_different_claims_holds(
     claim: str, ticks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scene, "SHAPE", IndexShape(SHARDS * DECOYS.N, scene.DIMENSION))
-    made = ticking if ticks else live
+    made: Any = ticking if ticks else live
     with made(tmp_path / "scene", coins=True, kind=scene.Kind(DECOYS, SHARDS), claims={"acme": claim}) as one:
         if ticks:
             one.tick()
