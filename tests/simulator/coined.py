@@ -175,7 +175,8 @@ class CoinedWorld(World):
     def thin(self) -> Thinning:
         """Empty what the coins of this window hide, and answer from what is left; the log's entry."""
         entries = []
-        for name in self.manifest.coined:
+        exposed = {one.tenant for one in self.manifest.tenants} - set(self.manifest.coined)
+        for name in sorted(set(self.placed) - exposed):
             made, file = self.thinned_index(name)
             self.tenants[name] = replace(made, index=self.tenants[name].index)
             self.thinned[self.digest, name] = file
