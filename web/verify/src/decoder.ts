@@ -128,9 +128,14 @@ function read(cursor: Cursor, codec: Codec): unknown {
 }
 
 /** What a later field is in version 1. */
-const nothing = (codec: Codec): unknown => (codec[0] === "many" ? [] : codec[0] === "text" ? "" : 0);
+function nothing(codec: Codec): unknown {
+  if (codec[0] === "many") return [];
+  if (codec[0] === "text") return "";
+  return codec[0] === "flag" ? false : 0;
+}
 
-const isNothing = (value: unknown): boolean => value === 0 || value === "" || (Array.isArray(value) && value.length === 0);
+const isNothing = (value: unknown): boolean =>
+  value === 0 || value === "" || value === false || (Array.isArray(value) && value.length === 0);
 
 function message<T extends Tag>(cursor: Cursor, tag: T): Messages[T] {
   const start = cursor.at;
